@@ -171,7 +171,9 @@ BEGIN
         AND CASE WHEN gone.has_children OR gone.has_parents
                  THEN tell_relatives(gone.id, gone.outcome, gone.has_children) ELSE true END
         AND CASE WHEN gone.batch_id IS NOT NULL
-                 THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END;
+                 THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END
+        AND CASE WHEN gone.limit_key IS NOT NULL AND gone.status = 'todo'
+                 THEN leave_looks(ARRAY[gone.limit_key::text]) ELSE true END;
 END $$;
 CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text) RETURNS void
     LANGUAGE sql
@@ -298,6 +300,7 @@ DECLARE
     v_behind bigint[];
     v_result bigint;
     v_rest   bigint;
+    v_keys   text[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(
         concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
@@ -328,45 +331,19 @@ BEGIN
         RETURN v_result;
     END IF;
     -- An open transaction may have the rest locked. We would wait for it, and the lane's holder
-    -- for us.
+    -- for us. A job with a limit may have been woken for a slot, which the next one must get.
     WITH rest AS MATERIALIZED (
         SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
             AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
-            AND jobs.limit_key IS NULL
         FOR UPDATE OF jobs SKIP LOCKED
+    ), blocked AS (
+        UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest))
+        RETURNING jobs.limit_key::text
     )
-    UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));
-    GET DIAGNOSTICS v_rest = ROW_COUNT;
-    IF v_result + v_rest < cardinality(v_behind) THEN
-        v_rest := v_rest + block_limited(v_behind, v_lanes);
-    END IF;
+    SELECT count(*), array_agg(DISTINCT limit_key) FILTER (WHERE limit_key IS NOT NULL)
+    INTO v_rest, v_keys FROM blocked;
+    PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
     RETURN v_result + v_rest;
-END $$;
-CREATE FUNCTION inturn.block_limited(p_ids bigint[], p_lanes text[]) RETURNS bigint
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_all    text[];
-    v_keys   text[];
-    v_result bigint;
-BEGIN
-    v_all := ARRAY(
-        SELECT key FROM limit_keys
-        WHERE key = ANY (ARRAY(SELECT DISTINCT limit_key::text FROM jobs
-            WHERE id = ANY (p_ids) AND status = 'todo' AND limit_key IS NOT NULL)));
-    v_keys := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_all) ORDER BY key
-        FOR UPDATE SKIP LOCKED);
-    WITH behind AS MATERIALIZED (
-        SELECT id FROM jobs
-        WHERE id = ANY (p_ids) AND status = 'todo'
-            AND coalesce(lock IN (SELECT unnest(p_lanes)), false)
-            AND (limit_key IN (SELECT unnest(v_keys)) OR limit_key NOT IN (SELECT unnest(v_all)))
-        FOR UPDATE SKIP LOCKED
-    )
-    UPDATE jobs SET status = 'blocked' WHERE id = ANY (ARRAY(SELECT behind.id FROM behind));
-    GET DIAGNOSTICS v_result = ROW_COUNT;
-    PERFORM notify_workers(wake_limited(v_keys)) WHERE v_result > 0;
-    RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.cancel_batch(p_id bigint, p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000, p_abort boolean DEFAULT false, OUT cancelled bigint, OUT asked bigint, OUT last bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -422,7 +399,6 @@ DECLARE
     v_ids    bigint[];
     v_lock   text;
     v_status job_status;
-    v_key    text;
 BEGIN
     -- Read the history only after archive_jobs has locked it for writing: prepare_history waits
     -- for readers and keeps writers out.
@@ -436,11 +412,8 @@ BEGIN
         EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
         PERFORM reopen_lane(v_lock) WHERE v_lock IS NOT NULL;
     END LOOP;
-    SELECT status, limit_key INTO v_status, v_key
+    SELECT status INTO v_status
     FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
-    IF v_key IS NOT NULL THEN
-        PERFORM pass_on(ARRAY[v_key]);
-    END IF;
     IF v_lock IS NOT NULL THEN
         UPDATE lanes SET job_id = NULL
         WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
@@ -464,19 +437,14 @@ DECLARE
     v_lane  lanes := lock_lane(p_lock);
     v_ids   bigint[];
     v_count bigint;
-    v_keys  text[];
 BEGIN
     v_ids := v_lane.job_id || ARRAY(
         SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
             AND id IS DISTINCT FROM v_lane.job_id
     );
-    SELECT count(*), array_agg(DISTINCT limit_key) FILTER (WHERE limit_key IS NOT NULL)
-    INTO v_count, v_keys
+    SELECT count(*) INTO v_count
     FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]),
         NULL);
-    IF v_keys IS NOT NULL THEN
-        PERFORM pass_on(v_keys);
-    END IF;
     UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
     PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
@@ -638,7 +606,8 @@ BEGIN
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
-            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1)) AS looks
+            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
+            (SELECT true FROM limit_looks LIMIT 1)) AS looks
     INTO v_due;
     IF v_due.jobs THEN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
@@ -652,7 +621,7 @@ BEGIN
     IF coalesce(v_due.batches, v_due.ends, v_due.jobs, v_due.expiries) THEN
         PERFORM settle_batches(2000);
     END IF;
-    IF v_due.looks THEN
+    IF coalesce(v_due.looks, v_due.ends, v_due.expiries) THEN   -- these may leave some, too
         PERFORM resume_due(100);
     END IF;
     -- All that was due may have made jobs with a group ready.
@@ -739,8 +708,7 @@ BEGIN
             FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
             v_marked := v_slots.full_keys <> '{}';
             IF v_marked AND v_slots.ids = '{}' THEN
-                PERFORM limit_front(
-                    v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit, v_ids);
+                PERFORM limit_front(v_queues, v_slots.full_keys, v_ids);
             END IF;
             -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
             SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
@@ -1444,16 +1412,11 @@ DECLARE
     v_now  timestamptz := clock();
     v_seen record;
     v_held text[];
-    v_all  text[];    -- the keys of limits of these jobs that have a row
-    v_keys text[];    -- those of them that are ours
     v_gone record;
-    v_ended text[];   -- their keys
 BEGIN
-    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks,
-        array_agg(DISTINCT late.limit_key) FILTER (WHERE late.limit_key IS NOT NULL) AS keys
-    INTO v_seen
+    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks INTO v_seen
     FROM (
-        SELECT id, lock, limit_key FROM jobs
+        SELECT id, lock FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
@@ -1473,9 +1436,6 @@ BEGIN
         RETURNING lanes.lock
     )
     SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
-    v_all := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_seen.keys));
-    v_keys := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_all) ORDER BY key
-        FOR UPDATE SKIP LOCKED);
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
     FROM (
@@ -1484,19 +1444,11 @@ BEGIN
         FROM jobs
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
             AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
-            AND (limit_key IS NULL OR limit_key IN (SELECT unnest(v_keys))
-                OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
     ) AS late;
     IF v_gone.ids IS NOT NULL THEN
-        -- No filter in this call: a plan may begin with our keys, and end no job if there are none.
-        v_ended := ARRAY(
-            SELECT ended.limit_key
-            FROM archive_jobs(v_gone.ids, NULL,
-                array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]),
-                v_gone.errors) AS ended);
-        v_keys := ARRAY(SELECT unnest(v_keys) INTERSECT SELECT unnest(v_ended));
-        PERFORM notify_workers(wake_limited(v_keys)) WHERE v_keys <> '{}';
+        PERFORM archive_jobs(v_gone.ids, NULL,
+            array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors);
     END IF;
     PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
 END $$;
@@ -1624,17 +1576,13 @@ $$;
 CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
-    SELECT DISTINCT 'busy',
+    SELECT 'busy',
         'an open transaction has job ' || p_id || ' locked, perhaps to replace it: process ' || pid
-            || ' of the server' || coalesce(', since ' || (
-                SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid
-            ), ''),
+            || ' of the server' || coalesce(', since ' || since, ''),
         'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
-    FROM jobs CROSS JOIN LATERAL locking_transactions(jobs.xmax) AS locker(xid)
-    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
-    WHERE jobs.id = p_id AND is_touched(jobs.xmin, jobs.xmax) AND pid <> pg_backend_pid()
-      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid
-          AND own.relation = jobs.tableoid)
+    FROM jobs
+    CROSS JOIN LATERAL locking_processes(jobs.xmin, jobs.xmax, jobs.tableoid) AS locker
+    WHERE jobs.id = p_id
 $$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -1735,14 +1683,22 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
         CASE WHEN own.used >= rule.slots
              THEN own.used || ' jobs of limit ' || p_job.limit_key || ' run, and '
                  || rule.slots || ' may'
-             WHEN own.look_at > clock()
+             WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
-                 || rule.period || '; the next at ' || own.look_at
+                 || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
         NULL
-    FROM limit_keys AS own, find_limit(p_job.limit_key) AS rule
+    FROM find_limit(p_job.limit_key) AS rule
+    LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
+    LEFT JOIN LATERAL fold_key(own) AS room ON true
+    WHERE p_job.status = 'limited' OR room.free <= 0
+    UNION ALL
+    SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid
+            || ' of the server' || coalesce(', since ' || since, ''),
+        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    FROM limit_keys AS own
+    CROSS JOIN LATERAL locking_processes(own.xmin, own.xmax, own.tableoid) AS locker
     WHERE own.key = p_job.limit_key
-        AND (p_job.status = 'limited' OR own.used >= rule.slots)
 $$;
 CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -1955,7 +1911,8 @@ CREATE FUNCTION inturn.find_limit(p_key text) RETURNS inturn.limits
     LANGUAGE sql STABLE
     AS $$
     SELECT limits FROM limits
-    WHERE pattern = p_key OR (right(pattern, 1) = '*' AND starts_with(p_key, left(pattern, -1)))
+    WHERE pattern = ANY (p_key || ARRAY(
+        SELECT left(p_key, n) || '*' FROM generate_series(0, length(p_key)) AS n))
     ORDER BY pattern = p_key DESC, length(pattern) DESC
     LIMIT 1
 $$;
@@ -1991,7 +1948,7 @@ BEGIN
     INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
     IF v_done.keys IS NOT NULL THEN
-        PERFORM notify_workers(free_slots(v_done.keys));
+        PERFORM notify_workers(wake_limited(v_done.keys, true));
     END IF;
     IF v_done.lanes IS NULL THEN
         RETURN;
@@ -2018,35 +1975,43 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
-CREATE FUNCTION inturn.fold_key(p_key text) RETURNS integer
-    LANGUAGE plpgsql
+CREATE TABLE inturn.limit_keys (
+    key text NOT NULL COLLATE pg_catalog."C",
+    used integer DEFAULT 0 NOT NULL,
+    tokens double precision,
+    refilled_at timestamp with time zone,
+    look_at timestamp with time zone,
+    CONSTRAINT limit_keys_used CHECK ((used >= 0))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE FUNCTION inturn.fold_key(p_key inturn.limit_keys, OUT free integer, OUT tokens double precision, OUT refilled_at timestamp with time zone, OUT next_at timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
-    v_limit  limits := find_limit(p_key);
-    v_now    timestamptz := clock();
-    v_key    limit_keys;
-    v_tokens double precision;
+    v_limit limits := find_limit(p_key.key);
+    v_now   timestamptz := clock();
+    v_pace  double precision;   -- the seconds between two tokens
 BEGIN
-    SELECT * INTO v_key FROM limit_keys WHERE key = p_key;
+    free := v_limit.slots - p_key.used;
     IF v_limit.rate IS NULL THEN
-        IF v_key.tokens IS NOT NULL THEN
-            UPDATE limit_keys SET tokens = NULL, refilled_at = NULL, look_at = NULL
-            WHERE key = p_key;
-        END IF;
-        RETURN v_limit.slots - v_key.used;
+        RETURN;
     END IF;
-    -- Another statement may have begun later and come here first. A clock that was set back is
-    -- something else.
-    IF v_key.refilled_at BETWEEN v_now AND v_now + interval '1 minute' THEN
-        v_now := v_key.refilled_at;
+    -- This statement may have begun, and waited, before others came here first. If the clock was
+    -- set back, the last time lies even behind the server's present.
+    refilled_at := v_now;
+    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '1 min'
+    THEN
+        refilled_at := p_key.refilled_at;
     END IF;
-    v_tokens := least(v_limit.burst, coalesce(
-        v_key.tokens + v_limit.rate
-            * greatest(extract(epoch FROM v_now - v_key.refilled_at), 0)::double precision
-            / extract(epoch FROM v_limit.period)::double precision,
+    v_pace := extract(epoch FROM v_limit.period)::double precision / v_limit.rate;
+    tokens := least(v_limit.burst, coalesce(
+        p_key.tokens + greatest(extract(epoch FROM refilled_at - p_key.refilled_at), 0) / v_pace,
         v_limit.burst));
-    UPDATE limit_keys SET tokens = v_tokens, refilled_at = v_now WHERE key = p_key;
-    RETURN least(v_limit.slots - v_key.used, floor(v_tokens)::integer);
+    IF free > 0 OR free IS NULL THEN
+        next_at := refilled_at + interval '1 us'
+            + (1 - tokens + floor(tokens)) * v_pace * interval '1 s';
+    END IF;
+    free := least(free, floor(tokens)::integer);
 END $$;
 CREATE FUNCTION inturn.free_children(p_children bigint[], p_status inturn.job_status) RETURNS void
     LANGUAGE plpgsql
@@ -2069,15 +2034,6 @@ BEGIN
     )
     SELECT array_agg(DISTINCT queue::text) INTO v_queues FROM judged WHERE status = 'todo';
     PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;
-END $$;
-CREATE FUNCTION inturn.free_slots(p_keys text[]) RETURNS text[]
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    UPDATE limit_keys SET used = used - freed.count
-    FROM (SELECT key, count(*) FROM unnest(p_keys) AS key GROUP BY key) AS freed
-    WHERE limit_keys.key = ANY (ARRAY[freed.key]);
-    RETURN wake_limited(ARRAY(SELECT DISTINCT key FROM unnest(p_keys) AS key ORDER BY key));
 END $$;
 CREATE FUNCTION inturn.front_shares(p_queues text[], p_limit integer, p_lanes boolean, p_priorities integer[] DEFAULT NULL::integer[], p_after bigint[] DEFAULT NULL::bigint[]) RETURNS integer[]
     LANGUAGE plpgsql
@@ -2459,6 +2415,13 @@ BEGIN
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
 END $$;
+CREATE FUNCTION inturn.keys_of(p_pattern text) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT array_agg(key) FROM limit_keys
+    WHERE key = p_pattern
+        OR (right(p_pattern, 1) = '*' AND starts_with(key, left(p_pattern, -1)))
+$$;
 CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean, grouped boolean)
     LANGUAGE sql STABLE
     AS $$
@@ -2623,11 +2586,26 @@ BEGIN
            CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
     FROM workers;
 END $$;
-CREATE FUNCTION inturn.limit_front(p_queues text[], p_keys text[], p_window integer, p_seen bigint[]) RETURNS void
+CREATE FUNCTION inturn.leave_looks(p_keys text[]) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    WITH front AS MATERIALIZED (
+    INSERT INTO limit_looks (key, left_at)
+    SELECT key, clock() FROM unnest(p_keys) AS key
+    WHERE (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1);
+    IF FOUND THEN
+        PERFORM notify_workers(NULL);
+    END IF;
+    RETURN true;
+END $$;
+CREATE FUNCTION inturn.limit_front(p_queues text[], p_keys text[], p_seen bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_share integer := greatest(2000 / cardinality(p_queues), 20);
+    v_ids   bigint[];
+BEGIN
+    v_ids := ARRAY(
         SELECT job.id
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
@@ -2635,8 +2613,7 @@ BEGIN
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
               AND jobs.group_key IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
-            LIMIT p_window
-            FOR UPDATE SKIP LOCKED
+            LIMIT v_share
         ) AS job
         WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
         UNION ALL
@@ -2651,12 +2628,14 @@ BEGIN
               AND (jobs.lock IS NULL)::integer = 1
               AND jobs.queue = seen.queue AND jobs.priority = seen.priority
             ORDER BY jobs.id
-            LIMIT p_window
-            FOR UPDATE SKIP LOCKED
+            LIMIT v_share
         ) AS job
-        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
-    )
-    UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (ARRAY(SELECT front.id FROM front));
+        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false));
+    v_ids := ARRAY(
+        SELECT id FROM jobs
+        WHERE id = ANY (v_ids) AND status = 'todo' AND limit_key IN (SELECT unnest(p_keys))
+        FOR UPDATE SKIP LOCKED);
+    UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_ids);
 END $$;
 CREATE FUNCTION inturn.limited_queues(p_key text) RETURNS SETOF text
     LANGUAGE plpgsql STABLE
@@ -2674,7 +2653,7 @@ BEGIN
     )
     SELECT found.queue::text FROM found WHERE found.queue IS NOT NULL;
 END $$;
-CREATE FUNCTION inturn.limits_key(p_key text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION inturn.limits_key(p_key text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn limit', current_schema(), p_key), 0)
@@ -2821,19 +2800,18 @@ CREATE FUNCTION inturn.list_limits(p_limit integer) RETURNS TABLE(pattern text, 
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     WITH known AS MATERIALIZED (
-        SELECT (find_limit(key)).pattern, used FROM (
+        SELECT (find_limit(key)).pattern, used, 0 AS waiting FROM (
             SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
-    ), waiting AS MATERIALIZED (
-        SELECT (find_limit(key)).pattern, jobs_count FROM (
-            SELECT limit_key::text AS key, count(*) AS jobs_count FROM (
+        UNION ALL
+        SELECT (find_limit(key)).pattern, 0, count FROM (
+            SELECT limit_key::text AS key, count(*) FROM (
                 SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
             ) AS job GROUP BY limit_key) AS keys
     )
     SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
-           coalesce((SELECT sum(used) FROM known WHERE known.pattern = limits.pattern), 0)::bigint,
-           coalesce((SELECT sum(jobs_count) FROM waiting
-               WHERE waiting.pattern = limits.pattern), 0)::bigint
-    FROM limits ORDER BY limits.pattern LIMIT p_limit
+           coalesce(sum(known.used), 0)::bigint, coalesce(sum(known.waiting), 0)::bigint
+    FROM limits LEFT JOIN known ON known.pattern = limits.pattern
+    GROUP BY limits.pattern ORDER BY limits.pattern LIMIT p_limit
 $$;
 CREATE TABLE inturn.schedules (
     task text NOT NULL COLLATE pg_catalog."C",
@@ -2900,36 +2878,20 @@ DECLARE
     v_jobs record;
     v_held text[];
 BEGIN
-    SELECT array_agg(jobs.id) AS ids, array_agg(jobs.limit_key) AS keys INTO v_jobs
+    SELECT array_agg(jobs.id) AS ids, array_agg(jobs.limit_key) AS keys,
+        array_agg(DISTINCT jobs.limit_key) AS wanted
+    INTO v_jobs
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
         SELECT j.id, j.limit_key::text FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs
     WHERE jobs.limit_key IS NOT NULL;
-    PERFORM await_keys(v_jobs.keys);
-    v_held := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_jobs.keys) ORDER BY key
-        FOR UPDATE SKIP LOCKED);
+    PERFORM await_keys(v_jobs.wanted);
+    v_held := try_lock_keys(v_jobs.wanted);
     RETURN ARRAY(
         SELECT job.id FROM unnest(v_jobs.ids, v_jobs.keys) AS job(id, key)
-        WHERE job.key NOT IN (SELECT unnest(v_held))
-            AND EXISTS (SELECT FROM limit_keys WHERE limit_keys.key = job.key));
-END $$;
-CREATE FUNCTION inturn.lock_keys_of(p_pattern text) RETURNS text[]
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_keys text[];
-BEGIN
-    PERFORM require_read_committed();
-    PERFORM pg_advisory_xact_lock(limits_key());
-    v_keys := ARRAY(
-        SELECT key FROM limit_keys
-        WHERE key = p_pattern
-            OR (right(p_pattern, 1) = '*' AND starts_with(key, left(p_pattern, -1)))
-        ORDER BY key FOR UPDATE);
-    PERFORM fold_key(key) FROM unnest(v_keys) AS key;
-    RETURN v_keys;
+        WHERE job.key NOT IN (SELECT unnest(v_held)));
 END $$;
 CREATE TABLE inturn.lanes (
     lock text NOT NULL COLLATE pg_catalog."C",
@@ -3019,6 +2981,16 @@ BEGIN
     PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
     RETURN FOUND OR await_worker(p_worker);
 END $$;
+CREATE FUNCTION inturn.locking_processes(p_xmin xid, p_xmax xid, p_table oid) RETURNS TABLE(pid integer, since timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT DISTINCT locks.pid, (
+        SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid)
+    FROM locking_transactions(p_xmax) AS locker(xid)
+    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
+    WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid()
+      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+$$;
 CREATE FUNCTION inturn.locking_transactions(p_xmax xid) RETURNS SETOF xid
     LANGUAGE plpgsql STABLE
     AS $$
@@ -3201,7 +3173,7 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
                AND group_key IS NULL AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) THEN interval '0'
+    ) OR (SELECT true FROM limit_looks LIMIT 1) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
@@ -3292,16 +3264,6 @@ BEGIN
     UPDATE jobs SET status = 'pending', has_parents = true, batch_id = v_batch WHERE id = v_job;
     RETURN v_batch;
 END $$;
-CREATE FUNCTION inturn.pass_on(p_keys text[]) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_keys text[];
-BEGIN
-    v_keys := ARRAY(
-        SELECT key FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key FOR UPDATE);
-    PERFORM notify_workers(wake_limited(v_keys));
-END $$;
 CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3325,21 +3287,6 @@ BEGIN
     -- sleeping workers must learn when it ends
     PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
     RETURN true;
-END $$;
-CREATE FUNCTION inturn.plan_look(p_keys text[]) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    UPDATE limit_keys
-    SET look_at = CASE
-        WHEN tokens < (known.rule).burst AND coalesce(used < (known.rule).slots, true) AND (
-            SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1)
-        THEN refilled_at + interval '1 us'
-            + (1 - tokens + floor(tokens)) / (known.rule).rate * (known.rule).period END
-    FROM (
-        SELECT k, find_limit(k) FROM unnest(p_keys) AS k
-    ) AS known(k, rule)
-    WHERE key = ANY (ARRAY[k]) AND tokens IS NOT NULL;
 END $$;
 CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3526,7 +3473,7 @@ BEGIN
         PERFORM retake_queueing_locks(v_back.yielding);
     END IF;
     IF v_back.keys IS NOT NULL THEN
-        PERFORM notify_workers(free_slots(v_back.keys));
+        PERFORM notify_workers(wake_limited(v_back.keys, true));
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));
@@ -3663,37 +3610,61 @@ CREATE FUNCTION inturn.reconcile_keys(p_limit integer) RETURNS void
 DECLARE
     v_key  text;
     v_used bigint;
+    v_idle text[];
 BEGIN
     FOR v_key IN
-        SELECT k.key FROM limit_keys AS k
-        LEFT JOIN (
+        SELECT coalesce(known.key, running.key) FROM limit_keys AS known
+        FULL JOIN (
             SELECT limit_key::text AS key, count(*) FROM jobs
             WHERE status = 'doing' AND limit_key IS NOT NULL GROUP BY limit_key
-        ) AS running ON running.key = k.key
-        WHERE k.used <> coalesce(running.count, 0)
-        ORDER BY k.key LIMIT p_limit
+        ) AS running ON running.key = known.key
+        WHERE coalesce(known.used, 0) <> coalesce(running.count, 0)
+        ORDER BY 1 LIMIT p_limit
     LOOP
         IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN
             v_used := (SELECT count(*) FROM jobs WHERE status = 'doing' AND limit_key = v_key);
             UPDATE limit_keys SET used = v_used WHERE key = v_key AND used <> v_used;
             IF FOUND THEN
-                PERFORM audit('reconcile', v_key, 1, 'inturn', 'the limit''s count of jobs');
+                PERFORM audit('reconcile-limit', v_key, 1, 'inturn', 'the count of its jobs');
                 PERFORM notify_workers(wake_limited(ARRAY[v_key]));
             END IF;
         END IF;
     END LOOP;
     FOR v_key IN
-        SELECT key FROM limit_keys
-        WHERE coalesce(look_at <= clock() - interval '1 minute', true) AND (used = 0 OR (
-            SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1))
-        ORDER BY key LIMIT p_limit FOR UPDATE SKIP LOCKED
+        WITH RECURSIVE waiting(key) AS (
+            (SELECT limit_key::text FROM jobs WHERE status = 'limited'
+             ORDER BY limit_key LIMIT 1)
+            UNION ALL
+            SELECT (SELECT jobs.limit_key::text FROM jobs
+                    WHERE status = 'limited' AND jobs.limit_key > waiting.key
+                    ORDER BY jobs.limit_key LIMIT 1)
+            FROM waiting WHERE waiting.key IS NOT NULL
+        )
+        SELECT first.key
+        FROM (SELECT key FROM waiting WHERE key IS NOT NULL LIMIT 10000) AS first
+        LEFT JOIN LATERAL (
+            SELECT k.look_at, fold_key(k) AS room FROM limit_keys AS k WHERE k.key = first.key
+        ) AS known ON true
+        -- An end wakes the jobs if only an end helps them.
+        WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
+            AND coalesce(known.look_at, 'infinity')
+                > coalesce((known.room).next_at, clock()) + interval '1 min'
+            AND (SELECT true FROM limit_looks AS asked WHERE asked.key = first.key LIMIT 1) IS NULL
+        LIMIT p_limit
     LOOP
-        PERFORM notify_workers(wake_limited(ARRAY[v_key]));
-        DELETE FROM limit_keys
-        WHERE key = v_key AND used = 0 AND look_at IS NULL
-            AND coalesce(tokens >= (find_limit(v_key)).burst, true)
-            AND NOT EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = v_key);
+        PERFORM notify_workers(wake_limited(try_lock_keys(ARRAY[v_key])));
     END LOOP;
+    v_idle := ARRAY(
+        SELECT key FROM limit_keys
+        WHERE used = 0 AND look_at IS NULL
+            AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
+            AND coalesce(
+                tokens IS NULL OR (fold_key(limit_keys)).tokens >= (find_limit(key)).burst, true)
+        LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    -- A new statement: from here on, no claim makes a job of these keys `limited`.
+    DELETE FROM limit_keys
+    WHERE key = ANY (v_idle)
+        AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL;
 END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
@@ -3791,14 +3762,13 @@ CREATE FUNCTION inturn.remove_limit(p_pattern text, p_by text DEFAULT NULL::text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-DECLARE
-    v_keys text[] := lock_keys_of(p_pattern);
 BEGIN
+    PERFORM require_read_committed();
     DELETE FROM limits WHERE pattern = p_pattern;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM notify_workers(wake_limited(v_keys));
+    PERFORM leave_looks(keys_of(p_pattern));
     PERFORM audit('remove-limit', p_pattern, 0, p_by, NULL);
     RETURN true;
 END $$;
@@ -3852,15 +3822,23 @@ DECLARE
     v_status job_status;
     v_lock   text;
     v_key    text;
+    v_late   boolean;
 BEGIN
-    SELECT status, lock, limit_key INTO v_status, v_lock, v_key
+    SELECT status, lock, limit_key, coalesce(expires_at <= clock() AND NOT was_attempted, false)
+    INTO v_status, v_lock, v_key, v_late
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF v_key IS DISTINCT FROM p_options.limit_key THEN
+    IF v_key IS DISTINCT FROM p_options.limit_key AND v_late THEN
+        UPDATE jobs
+        SET limit_key = p_options.limit_key,
+            status = CASE WHEN v_status = 'limited' THEN 'todo' ELSE v_status END
+        WHERE id = p_id;
+        PERFORM leave_looks(ARRAY[v_key]);
+    ELSIF v_key IS DISTINCT FROM p_options.limit_key THEN
         RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
             coalesce(quote_literal(v_key), 'NULL')
             USING ERRCODE = 'invalid_parameter_value';
@@ -4065,19 +4043,38 @@ BEGIN
             PERFORM reopen_lane(v_lane.lock);
         END IF;
     END LOOP;
-    PERFORM resume_keys(p_limit);
+    PERFORM resume_keys(p_limit / 10);
 END $$;
 CREATE FUNCTION inturn.resume_keys(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_key text;
+    v_key  text;
+    v_left integer := p_limit;
 BEGIN
     FOR v_key IN
         SELECT key FROM limit_keys WHERE look_at <= clock() ORDER BY look_at LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM notify_workers(wake_limited(ARRAY[v_key]));
+    END LOOP;
+    FOR v_key IN
+        WITH RECURSIVE asked(key) AS (
+            (SELECT key FROM limit_looks ORDER BY key LIMIT 1)
+            UNION ALL
+            SELECT (SELECT looks.key FROM limit_looks AS looks WHERE looks.key > asked.key
+                    ORDER BY looks.key LIMIT 1)
+            FROM asked WHERE asked.key IS NOT NULL
+        )
+        SELECT key FROM asked WHERE key IS NOT NULL LIMIT 1000
+    LOOP
+        IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN
+            -- What the rows tell is committed, so the statements after this one see it.
+            DELETE FROM limit_looks WHERE key = v_key;
+            PERFORM notify_workers(wake_limited(ARRAY[v_key])) WHERE FOUND;
+            v_left := v_left - 1;
+            EXIT WHEN v_left = 0;
+        END IF;
     END LOOP;
 END $$;
 CREATE FUNCTION inturn.resume_lane(p_lock text, p_by text DEFAULT NULL::text) RETURNS boolean
@@ -4196,7 +4193,7 @@ BEGIN
         PERFORM retake_queueing_locks(v_again.yielding);
     END IF;
     IF v_again.keys IS NOT NULL THEN
-        PERFORM notify_workers(free_slots(v_again.keys));
+        PERFORM notify_workers(wake_limited(v_again.keys, true));
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));
@@ -4400,19 +4397,18 @@ DECLARE
         WHEN p_burst < 1
             THEN 'burst: give a whole number of at least 1'
         END;
-    v_keys text[];
 BEGIN
     IF v_problem IS NOT NULL THEN
         RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    v_keys := lock_keys_of(p_pattern);
+    PERFORM require_read_committed();
     INSERT INTO limits (pattern, slots, rate, period, burst)
     VALUES (p_pattern, p_slots, p_rate, p_period,
         CASE WHEN p_rate IS NOT NULL THEN coalesce(p_burst, 1) END)
     ON CONFLICT (pattern) DO UPDATE
     SET slots = excluded.slots, rate = excluded.rate, period = excluded.period,
         burst = excluded.burst;
-    PERFORM notify_workers(wake_limited(v_keys));
+    PERFORM leave_looks(keys_of(p_pattern));
     PERFORM audit('set-limit', p_pattern, 0, p_by, concat_ws(', ', p_slots || ' at once',
         p_rate || ' in ' || p_period || ', burst ' || coalesce(p_burst, 1)));
 END $$;
@@ -4551,7 +4547,6 @@ CREATE FUNCTION inturn.skip_head(p_lock text, p_by text DEFAULT NULL::text) RETU
 DECLARE
     v_lane lanes := lock_lane(p_lock);
     v_id   bigint;
-    v_key  text;
 BEGIN
     IF v_lane.worker_id IS NOT NULL THEN
         RAISE EXCEPTION 'the head of lane % is running', p_lock
@@ -4561,11 +4556,7 @@ BEGIN
         PERFORM clear_stop(p_lock);
     ELSE
         v_id := coalesce(v_lane.job_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
-        SELECT limit_key INTO v_key
-        FROM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
-        IF v_key IS NOT NULL THEN
-            PERFORM pass_on(ARRAY[v_key]);
-        END IF;
+        PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
         UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
         PERFORM reopen_lane(p_lock);
     END IF;
@@ -4646,62 +4637,81 @@ CREATE FUNCTION inturn.take_slots(p_ids bigint[], p_slots integer, OUT ids bigin
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_keys  text[];
-    v_free  integer[];
     v_mine  bigint[];
-    v_taken text[];
+    v_asked text[];   -- the keys of these jobs
+    v_keys  text[];   -- those that are ours
+    v_busy  text[];   -- those that somebody else has locked
+    v_stuck text[];   -- those that have been locked for some time
     v_late  bigint[];
 BEGIN
-    v_keys := try_lock_keys(ARRAY(
-        SELECT DISTINCT limit_key::text FROM jobs
-        WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')));
     v_mine := ARRAY(
         SELECT id FROM jobs
-        WHERE id = ANY (p_ids) AND coalesce(limit_key IN (SELECT unnest(v_keys)), false)
-            AND status IN ('todo', 'blocked')
+        WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')
             AND (expires_at IS NULL OR was_attempted OR expires_at > clock())
-        ORDER BY id FOR UPDATE SKIP LOCKED);
-    v_free := ARRAY(
-        SELECT coalesce(fold_key(key), cardinality(p_ids))
-        FROM unnest(v_keys) WITH ORDINALITY AS locked(key, place) ORDER BY place);
-    WITH job AS (
-        SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority,
-            jobs.id IN (SELECT unnest(v_mine)) AS is_mine, locked.free,
+        ORDER BY priority DESC, id
+        LIMIT CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 0 END
+        FOR UPDATE SKIP LOCKED);
+    v_asked := ARRAY(SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine));
+    v_keys := try_lock_keys(v_asked);
+    IF cardinality(v_keys) < cardinality(v_asked) THEN
+        v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_keys));
+        v_stuck := ARRAY(SELECT busy FROM unnest(v_busy) AS busy WHERE (
+            SELECT true FROM limit_looks WHERE key = busy AND left_at < clock() - interval '0.1 s'
+            LIMIT 1));
+        INSERT INTO limit_looks (key, left_at)
+        SELECT busy, clock() FROM unnest(v_busy) AS busy
+        WHERE busy IN (SELECT unnest(v_stuck))
+            OR (SELECT true FROM limit_looks WHERE key = busy LIMIT 1) IS NULL;
+    END IF;
+    WITH own AS MATERIALIZED (
+        SELECT key, room.*
+        FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
+        WHERE key = ANY (v_keys)
+    ), job AS (
+        SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,
+            own.next_at, own.key IS NULL AS is_busy,
+            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_mine))
+                 WHEN jobs.limit_key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             row_number() OVER (
-                PARTITION BY jobs.limit_key, jobs.id IN (SELECT unnest(v_mine))
-                ORDER BY jobs.priority DESC, jobs.id) AS place
-        FROM jobs LEFT JOIN unnest(v_keys, v_free) AS locked(key, free)
-            ON locked.key = jobs.limit_key
-        WHERE jobs.id = ANY (p_ids)
+                PARTITION BY jobs.limit_key ORDER BY jobs.priority DESC, jobs.id) AS place
+        FROM jobs LEFT JOIN own ON own.key = jobs.limit_key
+        WHERE jobs.id = ANY (v_mine)
     ), judged AS (
-        SELECT job.id, job.key, job.is_mine, job.free,
-            job.key IS NULL OR job.is_mine AND place <= free AS fits,
-            row_number() OVER (
-                PARTITION BY job.key IS NULL OR job.is_mine AND place <= free
-                ORDER BY priority DESC, job.id) AS place
-        FROM job
+        SELECT *, place <= free AS fits FROM job
+        UNION ALL
+        SELECT id, NULL, priority, NULL, NULL, NULL, false, NULL, NULL, true
+        FROM jobs WHERE id = ANY (p_ids) AND limit_key IS NULL
     ), started AS (
-        SELECT *, fits AND (key IS NULL OR place <= p_slots) AS starts FROM judged
-    ), counted AS (
+        SELECT *, fits AND (key IS NULL OR p_slots >= row_number() OVER (
+            PARTITION BY fits ORDER BY priority DESC, id)) AS starts
+        FROM judged
+    ), counted AS MATERIALIZED (
         -- A slot that is left would wake nobody.
-        SELECT *, is_mine AND NOT fits
+        SELECT *, NOT fits
             AND count(*) FILTER (WHERE starts) OVER (PARTITION BY key) >= free AS must_wait
         FROM started
+    ), taken AS (
+        UPDATE limit_keys
+        SET used = limit_keys.used + part.starts, tokens = part.tokens - part.starts,
+            refilled_at = part.refilled_at,
+            look_at = least(limit_keys.look_at, part.look_at)
+        FROM (
+            SELECT key, max(tokens) AS tokens, max(refilled_at) AS refilled_at,
+                CASE WHEN bool_or(must_wait)
+                     THEN least(max(next_at), clock() + interval '5 s') END AS look_at,
+                count(*) FILTER (WHERE starts) AS starts
+            FROM counted WHERE key IS NOT NULL AND NOT is_busy GROUP BY key
+        ) AS part
+        WHERE limit_keys.key = ANY (ARRAY[part.key]) AND (
+            part.starts > 0 OR part.look_at < coalesce(limit_keys.look_at, 'infinity'))
     )
     SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
-        array_agg(key) FILTER (WHERE starts AND key IS NOT NULL),
         array_agg(id) FILTER (WHERE must_wait),
         coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
-    INTO ids, v_taken, v_late, full_keys FROM counted;
-    IF v_taken IS NOT NULL THEN
-        UPDATE limit_keys SET used = used + taken.count, tokens = tokens - taken.count
-        FROM (SELECT key, count(*) FROM unnest(v_taken) AS key GROUP BY key) AS taken
-        WHERE limit_keys.key = ANY (ARRAY[taken.key]);
-    END IF;
+    INTO ids, v_late, full_keys FROM counted;
     IF v_late IS NOT NULL THEN
         UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_late);
     END IF;
-    PERFORM plan_look(v_keys);
 END $$;
 CREATE FUNCTION inturn.tell_batch(p_id bigint, p_batch bigint, p_status inturn.job_status) RETURNS boolean
     LANGUAGE plpgsql
@@ -4752,8 +4762,7 @@ BEGIN
     INSERT INTO limit_keys (key)
     SELECT wanted.key FROM unnest(p_keys) AS wanted(key)
     WHERE CASE WHEN (SELECT k.key FROM limit_keys AS k WHERE k.key = wanted.key) IS NULL
-               THEN pg_try_advisory_xact_lock_shared(limits_key())
-                    AND pg_try_advisory_xact_lock(limits_key(wanted.key)) END
+               THEN pg_try_advisory_xact_lock(limits_key(wanted.key)) END
     ON CONFLICT DO NOTHING;
     RETURN ARRAY(SELECT key FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key
         FOR UPDATE SKIP LOCKED);
@@ -4838,26 +4847,34 @@ CREATE FUNCTION inturn.upkeep_is_due() RETURNS boolean
         OR to_regclass('finished_jobs_' || to_char(clock()::date, 'YYYYMMDD')) IS NULL
         OR to_regclass('finished_jobs_' || to_char(clock()::date + 1, 'YYYYMMDD')) IS NULL
 $$;
-CREATE FUNCTION inturn.wake_limited(p_keys text[]) RETURNS text[]
+CREATE FUNCTION inturn.wake_limited(p_keys text[], p_frees boolean DEFAULT false) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_result text[] := '{}';
-    v_key    text;
+    v_named  record;
+    v_key    limit_keys;
+    v_room   record;
     v_free   integer;
-    v_woken  text[];
-    v_left   text[];
+    v_woken  integer;
+    v_queues text[];
+    v_look   timestamptz;
 BEGIN
-    FOREACH v_key IN ARRAY p_keys LOOP
-        v_left := '{}';
-        v_free := least(coalesce(fold_key(v_key), 1000), 1000);
-        UPDATE limit_keys SET look_at = NULL WHERE key = v_key AND look_at IS NOT NULL;
-        IF v_free > 0 THEN
+    FOR v_named IN SELECT key, count(*) FROM unnest(p_keys) AS key GROUP BY key ORDER BY key LOOP
+        SELECT * INTO v_key FROM limit_keys WHERE key = v_named.key;
+        IF p_frees THEN
+            v_key.used := greatest(v_key.used - v_named.count, 0);
+        END IF;
+        v_room := fold_key(v_key);
+        v_free := least(coalesce(v_room.free, 1000), 1000);
+        v_queues := ARRAY(SELECT limited_queues(v_key.key));
+        v_look := CASE WHEN v_queues <> '{}' THEN v_room.next_at END;
+        IF v_free > 0 AND v_queues <> '{}' THEN
             WITH best AS MATERIALIZED (
-                SELECT job.id FROM limited_queues(v_key) AS q(queue)
+                SELECT job.id FROM unnest(v_queues) AS q(queue)
                 CROSS JOIN LATERAL (
                     SELECT jobs.id FROM jobs
-                    WHERE jobs.status = 'limited' AND jobs.limit_key = v_key
+                    WHERE jobs.status = 'limited' AND jobs.limit_key = v_key.key
                         AND jobs.queue = q.queue
                     ORDER BY
                         (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC,
@@ -4865,22 +4882,23 @@ BEGIN
                     LIMIT v_free
                     FOR UPDATE SKIP LOCKED
                 ) AS job
-            ), woken AS (
-                UPDATE jobs SET status = 'todo'
-                WHERE jobs.id = ANY (ARRAY(SELECT best.id FROM best))
-                RETURNING jobs.queue::text
             )
-            SELECT array_agg(queue) INTO v_woken FROM woken;
-            v_left := ARRAY(
-                SELECT queue FROM limited_queues(v_key) AS q(queue)
-                WHERE v_free = 1000
-                    OR (SELECT count(*) FROM unnest(v_woken) AS w WHERE w = q.queue) < v_free);
-            v_result := v_result || v_woken;
+            UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (ARRAY(SELECT best.id FROM best));
+            GET DIAGNOSTICS v_woken = ROW_COUNT;
+            v_look := CASE WHEN (SELECT true FROM jobs
+                    WHERE status = 'limited' AND limit_key = v_key.key LIMIT 1)
+                THEN least(v_look, clock() + CASE WHEN v_woken >= 1000 THEN interval '0.1 s'
+                    WHEN v_woken = 0 THEN interval '1 s' ELSE interval '5 s' END) END;
         END IF;
-        PERFORM plan_look(ARRAY[v_key]);
-        IF v_left <> '{}' THEN
-            UPDATE limit_keys SET look_at = clock() + interval '0.1 s' WHERE key = v_key;
+        IF v_free > 0 OR v_look < coalesce(v_key.look_at, 'infinity') THEN
+            v_result := v_result || v_queues;
         END IF;
+        -- A look that is planned already is kept, so that the row's index entry stays.
+        UPDATE limit_keys
+        SET used = v_key.used, tokens = v_room.tokens, refilled_at = v_room.refilled_at,
+            look_at = CASE WHEN v_key.look_at BETWEEN clock() AND v_look
+                           THEN v_key.look_at ELSE v_look END
+        WHERE key = v_key.key;
     END LOOP;
     RETURN v_result;
 END $$;
@@ -5369,15 +5387,12 @@ COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: 
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
 COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
-CREATE TABLE inturn.limit_keys (
+CREATE TABLE inturn.limit_looks (
     key text NOT NULL COLLATE pg_catalog."C",
-    used integer DEFAULT 0 NOT NULL,
-    tokens double precision,
-    refilled_at timestamp with time zone,
-    look_at timestamp with time zone,
-    CONSTRAINT limit_keys_used CHECK ((used >= 0))
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    left_at timestamp with time zone NOT NULL
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE VIEW inturn.open_transactions AS
  SELECT pid,
     COALESCE(application_name, ''::text) AS application,
@@ -6003,6 +6018,8 @@ ALTER TABLE ONLY inturn.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lock);
 ALTER TABLE ONLY inturn.limit_keys
     ADD CONSTRAINT limit_keys_pkey PRIMARY KEY (key);
+ALTER TABLE ONLY inturn.limit_looks
+    ADD CONSTRAINT limit_looks_pkey PRIMARY KEY (key, id);
 ALTER TABLE ONLY inturn.limits
     ADD CONSTRAINT limits_pkey PRIMARY KEY (pattern);
 ALTER TABLE ONLY inturn.progress

@@ -1,7 +1,7 @@
 -- Functions and views were dropped before this runs; what is left are the tables and types.
 DROP TABLE applied_code, granted_roles, fences_seen, progress, finished_jobs, schedules, workers,
-    lane_audit, lanes, groups, limits, limit_keys, jobs, edges, ends, batches, batch_gates,
-    batch_events;
+    lane_audit, lanes, groups, limits, limit_keys, limit_looks, jobs, edges, ends, batches,
+    batch_gates, batch_events;
 DROP SEQUENCE fences;
 DROP DOMAIN queue_name, task_name, lock_name, queueing_lock_name, job_args, job_timeout, due_time,
     expiry_time, limit_name, group_name;

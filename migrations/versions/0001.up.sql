@@ -303,8 +303,9 @@ CREATE TABLE batch_events (
 
 CREATE INDEX batch_events_due ON batch_events (due_at);
 
--- How many jobs of a key may run, and how often one may start. Operators write this table. A
--- pattern that ends with `*` is for every key that begins so, each by itself.
+-- How many jobs of a key may run, and how often one may start. Only set_limit and remove_limit
+-- write this table: they wake the jobs that a change lets start. A pattern that ends with `*` is
+-- for every key that begins so, each by itself.
 CREATE TABLE limits (
     pattern text     COLLATE "C" PRIMARY KEY,
     slots   integer,               -- how many may run at once; NULL: any number
@@ -339,6 +340,20 @@ CREATE TABLE limit_keys (
 );
 
 CREATE INDEX limit_keys_look ON limit_keys (look_at) WHERE look_at IS NOT NULL;
+
+-- Keys that the next claims must look at (see leave_looks). People, and claims that do not get a
+-- key, only add a row, so they wait for nobody. The rows of a key are deleted under its lock.
+CREATE TABLE limit_looks (
+    key     text COLLATE "C",
+    id      uuid DEFAULT gen_random_uuid(),
+    left_at timestamptz NOT NULL,
+    PRIMARY KEY (key, id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
 
 -- How many jobs of a group start in each of its turns. Operators write this table. A pattern that
 -- ends with `*` is for every group that begins so, each by itself. A group without a row has 1.

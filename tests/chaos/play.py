@@ -234,7 +234,7 @@ class Play:
         self.clients.dismiss(self.clients.workers())
         self._rows("final", FINAL)
         for lock, reason in self.query(
-            "SELECT lock, reason FROM lane_audit WHERE operation = 'reconcile'"
+            "SELECT lock, reason FROM lane_audit WHERE starts_with(operation, 'reconcile')"
         ):
             self.history.write(
                 "problem",

@@ -147,6 +147,9 @@ def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
     promise([status(worker, job) for job in (best, behind)] == ["limited"] * 2, "both wait")
     worker.finish(running)
     promise(status(worker, best) == "todo", "the first one is woken")
+    producer.run(
+        "UPDATE limit_keys SET look_at = NULL"
+    )  # nobody looks again only since time goes by
     worker.hasten(LATER)
     return producer, worker, best, behind
 
@@ -154,9 +157,9 @@ def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
 @story(
     Mutation(
         "a job that expires passes nothing on",
-        "expire_jobs.sql",
-        "PERFORM notify_workers(wake_limited(v_keys)) WHERE v_keys <> '{}';",
-        "",
+        "archive_jobs.sql",
+        "THEN leave_looks(ARRAY[gone.limit_key::text])",
+        "THEN true",
     )
 )
 def test_a_job_that_was_woken_for_a_slot_and_expires_wakes_the_next_one(stage: Stage) -> None:
@@ -167,17 +170,18 @@ def test_a_job_that_was_woken_for_a_slot_and_expires_wakes_the_next_one(stage: S
 
 @story(
     Mutation(
-        "a job expires while somebody has its key",
-        "expire_jobs.sql",
-        "OR limit_key NOT IN (SELECT unnest(v_all))",
-        "OR true",
+        "what was left is deleted though the key is locked",
+        "resume_keys.sql",
+        "IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN",
+        "IF true THEN",
     )
 )
-def test_a_job_expires_only_when_it_can_pass_its_slot_on(stage: Stage) -> None:
-    producer, worker, _, behind = wait_for_slot(stage)
+def test_a_job_that_expires_while_its_key_is_locked_passes_its_slot_on_later(stage: Stage) -> None:
+    producer, worker, best, behind = wait_for_slot(stage)
     producer.begin()
     producer.run("SELECT FROM limit_keys FOR UPDATE")
     promise(worker.claim() == [], "somebody has the key")
+    promise(status(worker, best) == "cancelled", "which is in nobody's way")
     producer.rollback()
     promise(ids(worker.claim()) == [behind], "and leaves it")
 

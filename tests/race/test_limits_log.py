@@ -111,8 +111,8 @@ def test_no_log_of_dying_workers_shows_more_starts_than_the_limit_allows(stage: 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("SET used = used + taken.count, tokens", "SET used = used, tokens"),
-        ("tokens = tokens - taken.count", "tokens = tokens"),
+        ("SET used = limit_keys.used + part.starts", "SET used = limit_keys.used"),
+        ("tokens = part.tokens - part.starts", "tokens = part.tokens"),
     ],
     ids=["no slot is taken", "no token is taken"],
 )

@@ -223,6 +223,14 @@ limit_keys = Table(
 _look = text("look_at IS NOT NULL")
 Index("limit_keys_look", limit_keys.c.look_at, postgresql_where=_look)
 
+limit_looks = Table(
+    "limit_looks",
+    metadata,
+    Column("key", key, primary_key=True),
+    Column("id", Uuid, primary_key=True, server_default=text("gen_random_uuid()")),
+    Column("left_at", moment, nullable=False),
+)
+
 groups = Table(
     "groups",
     metadata,

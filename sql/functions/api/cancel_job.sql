@@ -4,7 +4,7 @@
 -- Returns the job's status after the call: `cancelled`, `doing`, the status it finished with, or
 -- NULL if there is no such job.
 --
--- Lock order: the lane, then the job, then the key of its limit, then the history.
+-- Lock order: the lane, then the job, then the history.
 CREATE OR REPLACE FUNCTION cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS job_status
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -14,7 +14,6 @@ DECLARE
     v_ids    bigint[];
     v_lock   text;
     v_status job_status;
-    v_key    text;
 BEGIN
     -- Read the history only after archive_jobs has locked it for writing: prepare_history waits
     -- for readers and keeps writers out.
@@ -28,11 +27,8 @@ BEGIN
         EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
         PERFORM reopen_lane(v_lock) WHERE v_lock IS NOT NULL;
     END LOOP;
-    SELECT status, limit_key INTO v_status, v_key
+    SELECT status INTO v_status
     FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
-    IF v_key IS NOT NULL THEN
-        PERFORM pass_on(ARRAY[v_key]);
-    END IF;
     IF v_lock IS NOT NULL THEN
         UPDATE lanes SET job_id = NULL
         WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;

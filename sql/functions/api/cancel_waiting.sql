@@ -8,19 +8,14 @@ DECLARE
     v_lane  lanes := lock_lane(p_lock);
     v_ids   bigint[];
     v_count bigint;
-    v_keys  text[];
 BEGIN
     v_ids := v_lane.job_id || ARRAY(
         SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
             AND id IS DISTINCT FROM v_lane.job_id
     );
-    SELECT count(*), array_agg(DISTINCT limit_key) FILTER (WHERE limit_key IS NOT NULL)
-    INTO v_count, v_keys
+    SELECT count(*) INTO v_count
     FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]),
         NULL);
-    IF v_keys IS NOT NULL THEN
-        PERFORM pass_on(v_keys);
-    END IF;
     UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
     PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);

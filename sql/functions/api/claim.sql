@@ -77,7 +77,8 @@ BEGIN
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
-            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1)) AS looks
+            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
+            (SELECT true FROM limit_looks LIMIT 1)) AS looks
     INTO v_due;
     IF v_due.jobs THEN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
@@ -91,7 +92,7 @@ BEGIN
     IF coalesce(v_due.batches, v_due.ends, v_due.jobs, v_due.expiries) THEN
         PERFORM settle_batches(2000);
     END IF;
-    IF v_due.looks THEN
+    IF coalesce(v_due.looks, v_due.ends, v_due.expiries) THEN   -- these may leave some, too
         PERFORM resume_due(100);
     END IF;
     -- All that was due may have made jobs with a group ready.
@@ -181,8 +182,7 @@ BEGIN
             FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
             v_marked := v_slots.full_keys <> '{}';
             IF v_marked AND v_slots.ids = '{}' THEN
-                PERFORM limit_front(
-                    v_queues, v_slots.full_keys, (4 ^ round)::integer * p_limit, v_ids);
+                PERFORM limit_front(v_queues, v_slots.full_keys, v_ids);
             END IF;
             -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
             SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),

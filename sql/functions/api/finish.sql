@@ -53,7 +53,7 @@ BEGIN
 
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
     IF v_done.keys IS NOT NULL THEN
-        PERFORM notify_workers(free_slots(v_done.keys));
+        PERFORM notify_workers(wake_limited(v_done.keys, true));
     END IF;
     IF v_done.lanes IS NULL THEN
         RETURN;

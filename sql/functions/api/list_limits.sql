@@ -9,17 +9,16 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH known AS MATERIALIZED (
-        SELECT (find_limit(key)).pattern, used FROM (
+        SELECT (find_limit(key)).pattern, used, 0 AS waiting FROM (
             SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
-    ), waiting AS MATERIALIZED (
-        SELECT (find_limit(key)).pattern, jobs_count FROM (
-            SELECT limit_key::text AS key, count(*) AS jobs_count FROM (
+        UNION ALL
+        SELECT (find_limit(key)).pattern, 0, count FROM (
+            SELECT limit_key::text AS key, count(*) FROM (
                 SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
             ) AS job GROUP BY limit_key) AS keys
     )
     SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
-           coalesce((SELECT sum(used) FROM known WHERE known.pattern = limits.pattern), 0)::bigint,
-           coalesce((SELECT sum(jobs_count) FROM waiting
-               WHERE waiting.pattern = limits.pattern), 0)::bigint
-    FROM limits ORDER BY limits.pattern LIMIT p_limit
+           coalesce(sum(known.used), 0)::bigint, coalesce(sum(known.waiting), 0)::bigint
+    FROM limits LEFT JOIN known ON known.pattern = limits.pattern
+    GROUP BY limits.pattern ORDER BY limits.pattern LIMIT p_limit
 $$;

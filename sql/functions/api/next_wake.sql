@@ -28,7 +28,7 @@ AS $$
                AND group_key IS NULL AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) THEN interval '0'
+    ) OR (SELECT true FROM limit_looks LIMIT 1) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)

@@ -54,7 +54,7 @@ BEGIN
         PERFORM retake_queueing_locks(v_back.yielding);
     END IF;
     IF v_back.keys IS NOT NULL THEN
-        PERFORM notify_workers(free_slots(v_back.keys));
+        PERFORM notify_workers(wake_limited(v_back.keys, true));
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));

@@ -96,7 +96,7 @@ BEGIN
         PERFORM retake_queueing_locks(v_again.yielding);
     END IF;
     IF v_again.keys IS NOT NULL THEN
-        PERFORM notify_workers(free_slots(v_again.keys));
+        PERFORM notify_workers(wake_limited(v_again.keys, true));
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));

@@ -3,8 +3,8 @@
 -- is for every key that begins so, each by itself. It replaces an earlier limit of the same
 -- pattern, and is in force when it commits. A lower limit ends no job that runs.
 --
--- It waits for claims and ends of jobs with such keys, and keeps them waiting until commit. Lock
--- order: one advisory lock, then the keys.
+-- It locks no key, so an open transaction keeps no job waiting. A claim that is under way while it
+-- commits may follow the earlier limit.
 CREATE OR REPLACE FUNCTION set_limit(
     p_pattern text,
     p_slots   integer  DEFAULT NULL,
@@ -35,19 +35,18 @@ DECLARE
         WHEN p_burst < 1
             THEN 'burst: give a whole number of at least 1'
         END;
-    v_keys text[];
 BEGIN
     IF v_problem IS NOT NULL THEN
         RAISE EXCEPTION '%', v_problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    v_keys := lock_keys_of(p_pattern);
+    PERFORM require_read_committed();
     INSERT INTO limits (pattern, slots, rate, period, burst)
     VALUES (p_pattern, p_slots, p_rate, p_period,
         CASE WHEN p_rate IS NOT NULL THEN coalesce(p_burst, 1) END)
     ON CONFLICT (pattern) DO UPDATE
     SET slots = excluded.slots, rate = excluded.rate, period = excluded.period,
         burst = excluded.burst;
-    PERFORM notify_workers(wake_limited(v_keys));
+    PERFORM leave_looks(keys_of(p_pattern));
     PERFORM audit('set-limit', p_pattern, 0, p_by, concat_ws(', ', p_slots || ' at once',
         p_rate || ' in ' || p_period || ', burst ' || coalesce(p_burst, 1)));
 END $$;

@@ -8,7 +8,6 @@ AS $$
 DECLARE
     v_lane lanes := lock_lane(p_lock);
     v_id   bigint;
-    v_key  text;
 BEGIN
     IF v_lane.worker_id IS NOT NULL THEN
         RAISE EXCEPTION 'the head of lane % is running', p_lock
@@ -18,11 +17,7 @@ BEGIN
         PERFORM clear_stop(p_lock);
     ELSE
         v_id := coalesce(v_lane.job_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
-        SELECT limit_key INTO v_key
-        FROM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
-        IF v_key IS NOT NULL THEN
-            PERFORM pass_on(ARRAY[v_key]);
-        END IF;
+        PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
         UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
         PERFORM reopen_lane(p_lock);
     END IF;

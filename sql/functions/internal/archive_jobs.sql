@@ -6,6 +6,9 @@
 -- once for each of ours. The ANY leaves the index of ids as the one way to find a job (see the
 -- README of this folder). The ids are sorted, so a rescuer of the same jobs locks them in the same
 -- order.
+--
+-- A job that was a token may have been woken for a slot of its limit. Then the next one of the key
+-- must be woken (leave_looks).
 CREATE OR REPLACE FUNCTION archive_jobs(
     p_ids      bigint[],
     p_claims   uuid[],
@@ -51,5 +54,7 @@ BEGIN
         AND CASE WHEN gone.has_children OR gone.has_parents
                  THEN tell_relatives(gone.id, gone.outcome, gone.has_children) ELSE true END
         AND CASE WHEN gone.batch_id IS NOT NULL
-                 THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END;
+                 THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END
+        AND CASE WHEN gone.limit_key IS NOT NULL AND gone.status = 'todo'
+                 THEN leave_looks(ARRAY[gone.limit_key::text]) ELSE true END;
 END $$;

@@ -17,6 +17,7 @@ DECLARE
     v_behind bigint[];
     v_result bigint;
     v_rest   bigint;
+    v_keys   text[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(
         concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
@@ -50,17 +51,17 @@ BEGIN
     END IF;
 
     -- An open transaction may have the rest locked. We would wait for it, and the lane's holder
-    -- for us.
+    -- for us. A job with a limit may have been woken for a slot, which the next one must get.
     WITH rest AS MATERIALIZED (
         SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
             AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
-            AND jobs.limit_key IS NULL
         FOR UPDATE OF jobs SKIP LOCKED
+    ), blocked AS (
+        UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest))
+        RETURNING jobs.limit_key::text
     )
-    UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest));
-    GET DIAGNOSTICS v_rest = ROW_COUNT;
-    IF v_result + v_rest < cardinality(v_behind) THEN
-        v_rest := v_rest + block_limited(v_behind, v_lanes);
-    END IF;
+    SELECT count(*), array_agg(DISTINCT limit_key) FILTER (WHERE limit_key IS NOT NULL)
+    INTO v_rest, v_keys FROM blocked;
+    PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
     RETURN v_result + v_rest;
 END $$;

@@ -2,31 +2,22 @@
 -- their error says why. A job that comes back from an attempt does not expire.
 --
 -- It waits for nobody. A job in a lane ends under the lock of the lane's row, like a cancelled one.
--- If somebody has that row, the key of its limit or the job, the job is left for the next call.
--- start_jobs refuses it meanwhile. Bounded: at most p_limit jobs in at most p_lanes lanes, since
--- each lane can keep an advisory lock until the end, and the server's lock table is finite.
+-- If somebody has that row or the job, the job is left for the next call. start_jobs refuses it
+-- meanwhile. Bounded: at most p_limit jobs in at most p_lanes lanes, since each lane can keep an
+-- advisory lock until the end, and the server's lock table is finite.
 --
--- Such a job may have been woken for a slot of its limit. So the next one of the key is woken. A
--- key without a row has nobody who waits for it.
---
--- Lock order: the lanes, then the keys, then the jobs. No call waits for another, so none
--- deadlocks.
+-- Lock order: the lanes, then the jobs. No call waits for another, so none deadlocks.
 CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz := clock();
     v_seen record;
     v_held text[];
-    v_all  text[];    -- the keys of limits of these jobs that have a row
-    v_keys text[];    -- those of them that are ours
     v_gone record;
-    v_ended text[];   -- their keys
 BEGIN
-    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks,
-        array_agg(DISTINCT late.limit_key) FILTER (WHERE late.limit_key IS NOT NULL) AS keys
-    INTO v_seen
+    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks INTO v_seen
     FROM (
-        SELECT id, lock, limit_key FROM jobs
+        SELECT id, lock FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
@@ -48,10 +39,6 @@ BEGIN
     )
     SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
 
-    v_all := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_seen.keys));
-    v_keys := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_all) ORDER BY key
-        FOR UPDATE SKIP LOCKED);
-
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
     FROM (
@@ -60,19 +47,11 @@ BEGIN
         FROM jobs
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
             AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
-            AND (limit_key IS NULL OR limit_key IN (SELECT unnest(v_keys))
-                OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
     ) AS late;
     IF v_gone.ids IS NOT NULL THEN
-        -- No filter in this call: a plan may begin with our keys, and end no job if there are none.
-        v_ended := ARRAY(
-            SELECT ended.limit_key
-            FROM archive_jobs(v_gone.ids, NULL,
-                array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]),
-                v_gone.errors) AS ended);
-        v_keys := ARRAY(SELECT unnest(v_keys) INTERSECT SELECT unnest(v_ended));
-        PERFORM notify_workers(wake_limited(v_keys)) WHERE v_keys <> '{}';
+        PERFORM archive_jobs(v_gone.ids, NULL,
+            array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors);
     END IF;
     PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
 END $$;

@@ -1,5 +1,6 @@
--- Returns the reason if a job's limit does not let it start: all slots are taken, or a token has to
--- come first. A job that was woken, and finds a slot, has no reason here.
+-- Returns the reasons if a job's limit does not let it start: all slots are taken, a token has to
+-- come first, or an open transaction has the key locked. A job that was woken, and finds a slot,
+-- has no reason here.
 CREATE OR REPLACE FUNCTION explain_limit(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
@@ -7,12 +8,20 @@ LANGUAGE sql STABLE AS $$
         CASE WHEN own.used >= rule.slots
              THEN own.used || ' jobs of limit ' || p_job.limit_key || ' run, and '
                  || rule.slots || ' may'
-             WHEN own.look_at > clock()
+             WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
-                 || rule.period || '; the next at ' || own.look_at
+                 || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
         NULL
-    FROM limit_keys AS own, find_limit(p_job.limit_key) AS rule
+    FROM find_limit(p_job.limit_key) AS rule
+    LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
+    LEFT JOIN LATERAL fold_key(own) AS room ON true
+    WHERE p_job.status = 'limited' OR room.free <= 0
+    UNION ALL
+    SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid
+            || ' of the server' || coalesce(', since ' || since, ''),
+        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    FROM limit_keys AS own
+    CROSS JOIN LATERAL locking_processes(own.xmin, own.xmax, own.tableoid) AS locker
     WHERE own.key = p_job.limit_key
-        AND (p_job.status = 'limited' OR own.used >= rule.slots)
 $$;

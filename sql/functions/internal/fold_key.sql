@@ -1,33 +1,35 @@
--- Returns how many jobs of a key may start now, or NULL for any number. Negative: so many run too
--- many, since somebody has lowered the limit. It adds the tokens that have come since the last
--- call. The caller has locked the key, and a new statement reads the limit: set_limit locks the
--- keys too, and has committed.
-CREATE OR REPLACE FUNCTION fold_key(p_key text) RETURNS integer
-LANGUAGE plpgsql AS $$
+-- Returns what a key allows now. It writes nothing.
+--   free     how many of its jobs may start, or NULL for any number. Negative: so many run too
+--            many, since somebody has lowered the limit.
+--   tokens   those of its rate, as of refilled_at, with the ones that have come by now
+--   next_at  when the next token comes, or NULL if none would help
+-- Whoever acts on it has locked the key, and calls it in a later statement.
+CREATE OR REPLACE FUNCTION fold_key(p_key limit_keys, OUT free integer,
+    OUT tokens double precision, OUT refilled_at timestamptz, OUT next_at timestamptz)
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    v_limit  limits := find_limit(p_key);
-    v_now    timestamptz := clock();
-    v_key    limit_keys;
-    v_tokens double precision;
+    v_limit limits := find_limit(p_key.key);
+    v_now   timestamptz := clock();
+    v_pace  double precision;   -- the seconds between two tokens
 BEGIN
-    SELECT * INTO v_key FROM limit_keys WHERE key = p_key;
+    free := v_limit.slots - p_key.used;
     IF v_limit.rate IS NULL THEN
-        IF v_key.tokens IS NOT NULL THEN
-            UPDATE limit_keys SET tokens = NULL, refilled_at = NULL, look_at = NULL
-            WHERE key = p_key;
-        END IF;
-        RETURN v_limit.slots - v_key.used;
+        RETURN;
     END IF;
-    -- Another statement may have begun later and come here first. A clock that was set back is
-    -- something else.
-    IF v_key.refilled_at BETWEEN v_now AND v_now + interval '1 minute' THEN
-        v_now := v_key.refilled_at;
+    -- This statement may have begun, and waited, before others came here first. If the clock was
+    -- set back, the last time lies even behind the server's present.
+    refilled_at := v_now;
+    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '1 min'
+    THEN
+        refilled_at := p_key.refilled_at;
     END IF;
-    v_tokens := least(v_limit.burst, coalesce(
-        v_key.tokens + v_limit.rate
-            * greatest(extract(epoch FROM v_now - v_key.refilled_at), 0)::double precision
-            / extract(epoch FROM v_limit.period)::double precision,
+    v_pace := extract(epoch FROM v_limit.period)::double precision / v_limit.rate;
+    tokens := least(v_limit.burst, coalesce(
+        p_key.tokens + greatest(extract(epoch FROM refilled_at - p_key.refilled_at), 0) / v_pace,
         v_limit.burst));
-    UPDATE limit_keys SET tokens = v_tokens, refilled_at = v_now WHERE key = p_key;
-    RETURN least(v_limit.slots - v_key.used, floor(v_tokens)::integer);
+    IF free > 0 OR free IS NULL THEN
+        next_at := refilled_at + interval '1 us'
+            + (1 - tokens + floor(tokens)) * v_pace * interval '1 s';
+    END IF;
+    free := least(free, floor(tokens)::integer);
 END $$;

@@ -1,11 +1,14 @@
--- Sets more free jobs `limited`, among the first p_window of each queue, whose keys have no slot or
--- token left, and among the first of each group that has one of the jobs p_seen. So a few claims
--- get past a burst of such jobs. The caller has locked the keys.
-CREATE OR REPLACE FUNCTION limit_front(p_queues text[], p_keys text[], p_window integer,
-    p_seen bigint[]) RETURNS void
+-- Sets more free jobs `limited`, among the first 2,000 in front and among the first of each group
+-- that has one of the jobs p_seen, whose keys have no slot or token left, or are locked (see
+-- take_slots). So a few claims get past a burst of such jobs. It locks no other jobs.
+CREATE OR REPLACE FUNCTION limit_front(p_queues text[], p_keys text[], p_seen bigint[])
+    RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_share integer := greatest(2000 / cardinality(p_queues), 20);
+    v_ids   bigint[];
 BEGIN
-    WITH front AS MATERIALIZED (
+    v_ids := ARRAY(
         SELECT job.id
         FROM unnest(p_queues) AS q(queue)
         CROSS JOIN LATERAL (
@@ -13,8 +16,7 @@ BEGIN
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
               AND jobs.group_key IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
-            LIMIT p_window
-            FOR UPDATE SKIP LOCKED
+            LIMIT v_share
         ) AS job
         WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
         UNION ALL
@@ -29,10 +31,12 @@ BEGIN
               AND (jobs.lock IS NULL)::integer = 1
               AND jobs.queue = seen.queue AND jobs.priority = seen.priority
             ORDER BY jobs.id
-            LIMIT p_window
-            FOR UPDATE SKIP LOCKED
+            LIMIT v_share
         ) AS job
-        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
-    )
-    UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (ARRAY(SELECT front.id FROM front));
+        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false));
+    v_ids := ARRAY(
+        SELECT id FROM jobs
+        WHERE id = ANY (v_ids) AND status = 'todo' AND limit_key IN (SELECT unnest(p_keys))
+        FOR UPDATE SKIP LOCKED);
+    UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_ids);
 END $$;

@@ -9,7 +9,9 @@ DECLARE
     v_jobs record;
     v_held text[];
 BEGIN
-    SELECT array_agg(jobs.id) AS ids, array_agg(jobs.limit_key) AS keys INTO v_jobs
+    SELECT array_agg(jobs.id) AS ids, array_agg(jobs.limit_key) AS keys,
+        array_agg(DISTINCT jobs.limit_key) AS wanted
+    INTO v_jobs
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
         SELECT j.id, j.limit_key::text FROM jobs AS j
@@ -17,11 +19,9 @@ BEGIN
     ) AS jobs
     WHERE jobs.limit_key IS NOT NULL;
 
-    PERFORM await_keys(v_jobs.keys);
-    v_held := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_jobs.keys) ORDER BY key
-        FOR UPDATE SKIP LOCKED);
+    PERFORM await_keys(v_jobs.wanted);
+    v_held := try_lock_keys(v_jobs.wanted);
     RETURN ARRAY(
         SELECT job.id FROM unnest(v_jobs.ids, v_jobs.keys) AS job(id, key)
-        WHERE job.key NOT IN (SELECT unnest(v_held))
-            AND EXISTS (SELECT FROM limit_keys WHERE limit_keys.key = job.key));
+        WHERE job.key NOT IN (SELECT unnest(v_held)));
 END $$;

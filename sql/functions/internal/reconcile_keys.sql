@@ -1,40 +1,70 @@
--- Looks after the keys of limits: a count that does not fit the jobs that run, and jobs that wait
--- though they could start, are repaired and recorded. Rows that nothing needs are deleted. It waits
--- for nobody. Bounded.
+-- Looks after the keys of limits. A count that does not fit the jobs that run is repaired and
+-- recorded. Jobs are woken that could start and that nobody would look at: their key has no row, or
+-- the clock was set back. Rows that nothing needs are deleted. It locks no key that is in order,
+-- and waits for nobody.
+--
+-- It reads all keys and the jobs that run, and looks at the first 10,000 keys that jobs wait for.
+-- It changes at most p_limit keys of each kind.
 CREATE OR REPLACE FUNCTION reconcile_keys(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_key  text;
     v_used bigint;
+    v_idle text[];
 BEGIN
     FOR v_key IN
-        SELECT k.key FROM limit_keys AS k
-        LEFT JOIN (
+        SELECT coalesce(known.key, running.key) FROM limit_keys AS known
+        FULL JOIN (
             SELECT limit_key::text AS key, count(*) FROM jobs
             WHERE status = 'doing' AND limit_key IS NOT NULL GROUP BY limit_key
-        ) AS running ON running.key = k.key
-        WHERE k.used <> coalesce(running.count, 0)
-        ORDER BY k.key LIMIT p_limit
+        ) AS running ON running.key = known.key
+        WHERE coalesce(known.used, 0) <> coalesce(running.count, 0)
+        ORDER BY 1 LIMIT p_limit
     LOOP
         IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN
             v_used := (SELECT count(*) FROM jobs WHERE status = 'doing' AND limit_key = v_key);
             UPDATE limit_keys SET used = v_used WHERE key = v_key AND used <> v_used;
             IF FOUND THEN
-                PERFORM audit('reconcile', v_key, 1, 'inturn', 'the limit''s count of jobs');
+                PERFORM audit('reconcile-limit', v_key, 1, 'inturn', 'the count of its jobs');
                 PERFORM notify_workers(wake_limited(ARRAY[v_key]));
             END IF;
         END IF;
     END LOOP;
+
     FOR v_key IN
-        SELECT key FROM limit_keys
-        WHERE coalesce(look_at <= clock() - interval '1 minute', true) AND (used = 0 OR (
-            SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1))
-        ORDER BY key LIMIT p_limit FOR UPDATE SKIP LOCKED
+        WITH RECURSIVE waiting(key) AS (
+            (SELECT limit_key::text FROM jobs WHERE status = 'limited'
+             ORDER BY limit_key LIMIT 1)
+            UNION ALL
+            SELECT (SELECT jobs.limit_key::text FROM jobs
+                    WHERE status = 'limited' AND jobs.limit_key > waiting.key
+                    ORDER BY jobs.limit_key LIMIT 1)
+            FROM waiting WHERE waiting.key IS NOT NULL
+        )
+        SELECT first.key
+        FROM (SELECT key FROM waiting WHERE key IS NOT NULL LIMIT 10000) AS first
+        LEFT JOIN LATERAL (
+            SELECT k.look_at, fold_key(k) AS room FROM limit_keys AS k WHERE k.key = first.key
+        ) AS known ON true
+        -- An end wakes the jobs if only an end helps them.
+        WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
+            AND coalesce(known.look_at, 'infinity')
+                > coalesce((known.room).next_at, clock()) + interval '1 min'
+            AND (SELECT true FROM limit_looks AS asked WHERE asked.key = first.key LIMIT 1) IS NULL
+        LIMIT p_limit
     LOOP
-        PERFORM notify_workers(wake_limited(ARRAY[v_key]));
-        DELETE FROM limit_keys
-        WHERE key = v_key AND used = 0 AND look_at IS NULL
-            AND coalesce(tokens >= (find_limit(v_key)).burst, true)
-            AND NOT EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = v_key);
+        PERFORM notify_workers(wake_limited(try_lock_keys(ARRAY[v_key])));
     END LOOP;
+
+    v_idle := ARRAY(
+        SELECT key FROM limit_keys
+        WHERE used = 0 AND look_at IS NULL
+            AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
+            AND coalesce(
+                tokens IS NULL OR (fold_key(limit_keys)).tokens >= (find_limit(key)).burst, true)
+        LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    -- A new statement: from here on, no claim makes a job of these keys `limited`.
+    DELETE FROM limit_keys
+    WHERE key = ANY (v_idle)
+        AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL;
 END $$;

@@ -1,7 +1,7 @@
 -- Gives the job that waits under a queueing lock the work of a new one: its task, arguments,
 -- timeout and expiry. If the job is scheduled and no lane waits for it, it also takes over time,
--- queue, priority, group and policies. Its id, lock and place stay. Returns false if it
--- no longer waits.
+-- queue, priority, group and policies. If it has expired, it also takes over the limit. Its id,
+-- lock and place stay. Returns false if it no longer waits.
 --
 -- The job stays locked until the caller commits. A worker that is to start it waits for that.
 CREATE OR REPLACE FUNCTION replace_waiting(
@@ -12,15 +12,23 @@ DECLARE
     v_status job_status;
     v_lock   text;
     v_key    text;
+    v_late   boolean;
 BEGIN
-    SELECT status, lock, limit_key INTO v_status, v_lock, v_key
+    SELECT status, lock, limit_key, coalesce(expires_at <= clock() AND NOT was_attempted, false)
+    INTO v_status, v_lock, v_key, v_late
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF v_key IS DISTINCT FROM p_options.limit_key THEN
+    IF v_key IS DISTINCT FROM p_options.limit_key AND v_late THEN
+        UPDATE jobs
+        SET limit_key = p_options.limit_key,
+            status = CASE WHEN v_status = 'limited' THEN 'todo' ELSE v_status END
+        WHERE id = p_id;
+        PERFORM leave_looks(ARRAY[v_key]);
+    ELSIF v_key IS DISTINCT FROM p_options.limit_key THEN
         RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
             coalesce(quote_literal(v_key), 'NULL')
             USING ERRCODE = 'invalid_parameter_value';

@@ -1,5 +1,5 @@
 -- Ends the pauses whose time is over, and looks again at lanes whose next job was locked, and at
--- keys for which a token has come. Bounded. It waits for nobody.
+-- keys whose jobs may start now. Bounded. It waits for nobody.
 CREATE OR REPLACE FUNCTION resume_due(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,5 +15,5 @@ BEGIN
             PERFORM reopen_lane(v_lane.lock);
         END IF;
     END LOOP;
-    PERFORM resume_keys(p_limit);
+    PERFORM resume_keys(p_limit / 10);
 END $$;

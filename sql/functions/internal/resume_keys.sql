@@ -1,14 +1,34 @@
--- Looks again at keys of limits for which a token has come, or whose next job was locked. Bounded.
--- It waits for nobody.
+-- Looks again at keys of limits: those for which a token has come or jobs still wait, and those
+-- that somebody has left a row for (leave_looks). Bounded: p_limit of each kind. It waits for
+-- nobody. A key that is locked is passed over and does not keep others behind it.
 CREATE OR REPLACE FUNCTION resume_keys(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_key text;
+    v_key  text;
+    v_left integer := p_limit;
 BEGIN
     FOR v_key IN
         SELECT key FROM limit_keys WHERE look_at <= clock() ORDER BY look_at LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM notify_workers(wake_limited(ARRAY[v_key]));
+    END LOOP;
+    FOR v_key IN
+        WITH RECURSIVE asked(key) AS (
+            (SELECT key FROM limit_looks ORDER BY key LIMIT 1)
+            UNION ALL
+            SELECT (SELECT looks.key FROM limit_looks AS looks WHERE looks.key > asked.key
+                    ORDER BY looks.key LIMIT 1)
+            FROM asked WHERE asked.key IS NOT NULL
+        )
+        SELECT key FROM asked WHERE key IS NOT NULL LIMIT 1000
+    LOOP
+        IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN
+            -- What the rows tell is committed, so the statements after this one see it.
+            DELETE FROM limit_looks WHERE key = v_key;
+            PERFORM notify_workers(wake_limited(ARRAY[v_key])) WHERE FOUND;
+            v_left := v_left - 1;
+            EXIT WHEN v_left = 0;
+        END IF;
     END LOOP;
 END $$;

@@ -1,74 +1,101 @@
 -- Decides which of these jobs may start, and takes a slot and a token of its limit for each one
 -- that has a limit. The caller holds the lanes of the jobs, or their rows.
 --   ids  the jobs to start, those without a limit among them
---   full_keys  the keys that have no slot or token left. Their jobs become `limited`.
--- Other jobs stay as they are, and are met again: another session has their key locked, or they
--- could not begin at once (at most p_slots can). It never waits.
+--   full_keys  the keys that have no slot or token left, or stay locked. Their jobs become
+--              `limited`.
+-- Other jobs stay as they are, and are met again, because they could not begin at once (at most
+-- p_slots can). It never waits, and it looks at no more keys than it may need, since each can keep
+-- an advisory lock until the end.
 --
 -- A job that has expired gets no slot, since start_jobs would refuse it.
 --
--- A job becomes `limited` only under the lock of its key. The end of a job takes the same lock
--- before it looks for the next job of the key. So either it sees this job, or we see its slot.
+-- The end of a job locks its key before it looks for the next job. So if a job becomes `limited`
+-- under the lock of its key, either the end sees this job, or we see its slot. If somebody has the
+-- key locked, we leave a row, and a later claim looks at the key once more (resume_keys). Such a
+-- job is met again, since most locks are over in a moment. If there is a row from some time ago,
+-- the job becomes `limited`, so that it is in no other job's way.
+--
+-- A claim looks again some seconds after a job has become `limited`. Somebody may be raising the
+-- limit, who does not see this job and whom we do not see.
 CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, OUT ids bigint[],
     OUT full_keys text[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_keys  text[];
-    v_free  integer[];
     v_mine  bigint[];
-    v_taken text[];
+    v_asked text[];   -- the keys of these jobs
+    v_keys  text[];   -- those that are ours
+    v_busy  text[];   -- those that somebody else has locked
+    v_stuck text[];   -- those that have been locked for some time
     v_late  bigint[];
 BEGIN
-    v_keys := try_lock_keys(ARRAY(
-        SELECT DISTINCT limit_key::text FROM jobs
-        WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')));
     v_mine := ARRAY(
         SELECT id FROM jobs
-        WHERE id = ANY (p_ids) AND coalesce(limit_key IN (SELECT unnest(v_keys)), false)
-            AND status IN ('todo', 'blocked')
+        WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')
             AND (expires_at IS NULL OR was_attempted OR expires_at > clock())
-        ORDER BY id FOR UPDATE SKIP LOCKED);
-    v_free := ARRAY(
-        SELECT coalesce(fold_key(key), cardinality(p_ids))
-        FROM unnest(v_keys) WITH ORDINALITY AS locked(key, place) ORDER BY place);
+        ORDER BY priority DESC, id
+        LIMIT CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 0 END
+        FOR UPDATE SKIP LOCKED);
+    v_asked := ARRAY(SELECT DISTINCT limit_key::text FROM jobs WHERE id = ANY (v_mine));
+    v_keys := try_lock_keys(v_asked);
+    IF cardinality(v_keys) < cardinality(v_asked) THEN
+        v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_keys));
+        v_stuck := ARRAY(SELECT busy FROM unnest(v_busy) AS busy WHERE (
+            SELECT true FROM limit_looks WHERE key = busy AND left_at < clock() - interval '0.1 s'
+            LIMIT 1));
+        INSERT INTO limit_looks (key, left_at)
+        SELECT busy, clock() FROM unnest(v_busy) AS busy
+        WHERE busy IN (SELECT unnest(v_stuck))
+            OR (SELECT true FROM limit_looks WHERE key = busy LIMIT 1) IS NULL;
+    END IF;
 
-    WITH job AS (
-        SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority,
-            jobs.id IN (SELECT unnest(v_mine)) AS is_mine, locked.free,
+    WITH own AS MATERIALIZED (
+        SELECT key, room.*
+        FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
+        WHERE key = ANY (v_keys)
+    ), job AS (
+        SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,
+            own.next_at, own.key IS NULL AS is_busy,
+            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_mine))
+                 WHEN jobs.limit_key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             row_number() OVER (
-                PARTITION BY jobs.limit_key, jobs.id IN (SELECT unnest(v_mine))
-                ORDER BY jobs.priority DESC, jobs.id) AS place
-        FROM jobs LEFT JOIN unnest(v_keys, v_free) AS locked(key, free)
-            ON locked.key = jobs.limit_key
-        WHERE jobs.id = ANY (p_ids)
+                PARTITION BY jobs.limit_key ORDER BY jobs.priority DESC, jobs.id) AS place
+        FROM jobs LEFT JOIN own ON own.key = jobs.limit_key
+        WHERE jobs.id = ANY (v_mine)
     ), judged AS (
-        SELECT job.id, job.key, job.is_mine, job.free,
-            job.key IS NULL OR job.is_mine AND place <= free AS fits,
-            row_number() OVER (
-                PARTITION BY job.key IS NULL OR job.is_mine AND place <= free
-                ORDER BY priority DESC, job.id) AS place
-        FROM job
+        SELECT *, place <= free AS fits FROM job
+        UNION ALL
+        SELECT id, NULL, priority, NULL, NULL, NULL, false, NULL, NULL, true
+        FROM jobs WHERE id = ANY (p_ids) AND limit_key IS NULL
     ), started AS (
-        SELECT *, fits AND (key IS NULL OR place <= p_slots) AS starts FROM judged
-    ), counted AS (
+        SELECT *, fits AND (key IS NULL OR p_slots >= row_number() OVER (
+            PARTITION BY fits ORDER BY priority DESC, id)) AS starts
+        FROM judged
+    ), counted AS MATERIALIZED (
         -- A slot that is left would wake nobody.
-        SELECT *, is_mine AND NOT fits
+        SELECT *, NOT fits
             AND count(*) FILTER (WHERE starts) OVER (PARTITION BY key) >= free AS must_wait
         FROM started
+    ), taken AS (
+        UPDATE limit_keys
+        SET used = limit_keys.used + part.starts, tokens = part.tokens - part.starts,
+            refilled_at = part.refilled_at,
+            look_at = least(limit_keys.look_at, part.look_at)
+        FROM (
+            SELECT key, max(tokens) AS tokens, max(refilled_at) AS refilled_at,
+                CASE WHEN bool_or(must_wait)
+                     THEN least(max(next_at), clock() + interval '5 s') END AS look_at,
+                count(*) FILTER (WHERE starts) AS starts
+            FROM counted WHERE key IS NOT NULL AND NOT is_busy GROUP BY key
+        ) AS part
+        WHERE limit_keys.key = ANY (ARRAY[part.key]) AND (
+            part.starts > 0 OR part.look_at < coalesce(limit_keys.look_at, 'infinity'))
     )
     SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
-        array_agg(key) FILTER (WHERE starts AND key IS NOT NULL),
         array_agg(id) FILTER (WHERE must_wait),
         coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
-    INTO ids, v_taken, v_late, full_keys FROM counted;
+    INTO ids, v_late, full_keys FROM counted;
 
-    IF v_taken IS NOT NULL THEN
-        UPDATE limit_keys SET used = used + taken.count, tokens = tokens - taken.count
-        FROM (SELECT key, count(*) FROM unnest(v_taken) AS key GROUP BY key) AS taken
-        WHERE limit_keys.key = ANY (ARRAY[taken.key]);
-    END IF;
     IF v_late IS NOT NULL THEN
         UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_late);
     END IF;
-    PERFORM plan_look(v_keys);
 END $$;

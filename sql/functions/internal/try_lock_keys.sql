@@ -1,8 +1,5 @@
 -- Locks keys of limits until commit, without waiting. Returns those that are ours now. A key that
--- has no row gets one.
---
--- set_limit waits until no claim adds a key, and keeps claims from adding one: it must change all
--- keys that fit. The second advisory lock keeps an INSERT from waiting for another claim's (see
+-- has no row gets one. The advisory lock keeps an INSERT from waiting for another claim's (see
 -- acquire_lanes).
 CREATE OR REPLACE FUNCTION try_lock_keys(p_keys text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -10,8 +7,7 @@ BEGIN
     INSERT INTO limit_keys (key)
     SELECT wanted.key FROM unnest(p_keys) AS wanted(key)
     WHERE CASE WHEN (SELECT k.key FROM limit_keys AS k WHERE k.key = wanted.key) IS NULL
-               THEN pg_try_advisory_xact_lock_shared(limits_key())
-                    AND pg_try_advisory_xact_lock(limits_key(wanted.key)) END
+               THEN pg_try_advisory_xact_lock(limits_key(wanted.key)) END
     ON CONFLICT DO NOTHING;
     RETURN ARRAY(SELECT key FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key
         FOR UPDATE SKIP LOCKED);

@@ -168,22 +168,22 @@ def may_use(turn: Turn, job: int, lane: int) -> bool:
 def take_slot(turn: Turn) -> Iterator[Step]:
     """Locks the key's row without waiting, then takes a slot and a token, or marks the job."""
     head, scope = turn.session.head, turn.scope
+    turn = turn.but(more=turn.state.more)
     unlocked = scope.breaks("counter read without the row lock")
     unlocked |= scope.breaks("token read without the row lock")
     if turn.key_is_locked() and not turn.session.key and not unlocked:
-        if scope.breaks("limited without the row lock") and not room(scope, turn.state.key):
-            yield limit(turn).step("sees no slot", next="block", head=NOBODY, key=0)
-        else:
-            yield turn.step("does not get the key", next="block", head=NOBODY)
+        asks = not scope.breaks("limited without the row lock")
+        yield turn.step("does not get the key", next="block", head=NOBODY)
+        yield limit(turn).step("knows that it stays locked", next="block", head=NOBODY, asks=asks)
         return
     key = fold(scope, turn.key())
-    if room(scope, key) or key.kept_for == head:
+    if room(turn, key) or key.kept_for == head:
         used = key.used + (key.kept_for != head)
         kept_for = NOBODY if key.kept_for == head else key.kept_for
         taken = key._replace(used=used, tokens=key.tokens - (scope.burst > 0), kept_for=kept_for)
         yield turn.write_key(taken).but(key=not unlocked).step("takes a slot", next="start")
         return
-    after = limit(turn.write_key(key))
+    after = limit(turn.write_key(plan_later(turn, key)))
     if scope.breaks("the lane is kept while limited"):
         for lane, _ in turn.session.won:
             after = after.write_row(lane, Lane(1, reserved=head))
@@ -200,17 +200,31 @@ def fold(scope: Scope, key: Key) -> Key:
     return key._replace(tokens=min(scope.burst, key.tokens + key.due), due=0)
 
 
-def room(scope: Scope, key: Key) -> bool:
-    return key.used < scope.slots + key.more and (not scope.burst or key.tokens > 0)
+def room(turn: Turn, key: Key) -> bool:
+    slots, burst = turn.scope.slots + turn.state.more, turn.scope.burst
+    return key.used < slots and (not burst or key.tokens > 0)
+
+
+def plan_later(turn: Turn, key: Key) -> Key:
+    """A claim that raises no limit itself may not see one that is being raised."""
+    scope = turn.scope
+    looks = scope.faults.changes and not scope.breaks("no claim looks again")
+    return key._replace(later=1) if looks else key
+
+
+def leave_look(turn: Turn) -> Turn:
+    """leave_looks.sql: a row for the next claim, if jobs wait. Nobody waits for the key."""
+    waits = any(status in (LIMITED, KEPT) for status in turn.jobs())
+    return turn.but(asks=1) if waits else turn
 
 
 def wake_limited(turn: Turn) -> Turn:
     """Make tokens of the best limited jobs of each queue, as many as there are slots."""
     scope, key, jobs = turn.scope, fold(turn.scope, turn.key()), turn.jobs()
     turn = turn.write_key(key._replace(look=0))
-    if not room(scope, key):
+    if not room(turn, key):
         return turn
-    free = scope.slots + key.more - key.used
+    free = scope.slots + turn.state.more - key.used
     free = min(free, key.tokens) if scope.burst else free
     queues = sorted({kind.queue for kind in scope.kinds})
     limited = [job for job, status in enumerate(jobs) if status in (LIMITED, KEPT)]
@@ -296,13 +310,9 @@ def block(turn: Turn) -> Iterator[Step]:
     if lane == NOBODY:
         yield then(after, "block_behind.sql has no reason")
         return
-    if scope.kinds[job].limited and status == TODO:
-        if turn.key_is_locked() and not turn.session.key:
-            yield then(after, "block_behind.sql does not get the key")
-            return
-        after = after.write(job, BLOCKED)
-        if not scope.breaks("a wake-up is not passed on"):
-            after = wake_limited(after)
+    passes_on = not scope.breaks("a wake-up is not passed on")
+    if scope.kinds[job].limited and status == TODO and passes_on:
+        after = leave_look(after)
     after = after.write(job, BLOCKED).but(spared=job)
     if turn.session.lost != NOBODY and not scope.breaks("blocked in a locked lane"):
         after = after.but(lanes=after.with_lock(lane))

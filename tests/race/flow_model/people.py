@@ -6,6 +6,7 @@ from tests.race.flow_model.claim import (
     Waits,
     fold,
     free,
+    leave_look,
     room,
     wake_limited,
     wake_readers,
@@ -100,10 +101,19 @@ def look_again(scope: Scope, state: State) -> Iterator[Step]:
             after = reopen(turn.write_row(lane, row._replace(look=0)), lane)
             yield Step(f"a claim: resume_due.sql {lane_name(lane)}", apply(after))
     key = fold(scope, state.key)
-    waits = any(status in (LIMITED, KEPT) for status in state.jobs) and room(scope, key)
+    waits = any(status in (LIMITED, KEPT) for status in state.jobs) and room(turn, key)
     due = (state.key.look or state.key.due) and not scope.breaks("nobody looks at the key again")
-    if due and waits and not turn.key_is_locked():
+    if turn.key_is_locked():
+        return
+    if due and waits:
         yield Step("a claim: resume_due.sql of the key", apply(wake_limited(turn)))
+    if state.asked:
+        looked = apply(wake_limited(turn))._replace(asked=0)
+        yield Step("a claim: resume_keys.sql, since somebody has asked", looked)
+    if state.key.later:
+        woken = wake_limited(turn)
+        looked = apply(woken.write_key(woken.key()._replace(later=0)))
+        yield Step("a claim: resume_keys.sql, later", looked._replace(raced=0))
 
 
 def pass_time(scope: Scope, state: State) -> Iterator[Step]:
@@ -172,16 +182,18 @@ def bring_back(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def change_limit(scope: Scope, state: State) -> Iterator[Step]:
-    """One slot more, or that one less. The row of the key is locked."""
-    turn = Turn(scope, state, Session("person", ""), state.sessions)
-    if not state.faults.changes or turn.key_is_locked():
+    """One slot more, or that one less. Nobody waits for the key, which claims may have locked."""
+    if not state.faults.changes:
         return
     faults = state.faults._replace(changes=state.faults.changes - 1)
-    after = turn.write_key(state.key._replace(more=1 - state.key.more))
+    changed = state._replace(
+        faults=faults, more=1 - state.more, raced=int(any(one.key for one in state.sessions))
+    )
+    turn = Turn(scope, changed, Session("person", ""), state.sessions)
     if not scope.breaks("more slots wake nobody"):
-        after = wake_limited(after)
-    name = f"person: {scope.slots + 1 - state.key.more} slots"
-    yield Step(name, apply(after)._replace(faults=faults), helps=False)
+        turn = leave_look(turn)
+    name = f"person: {scope.slots + changed.more} slots"
+    yield Step(name, apply(turn), helps=False)
 
 
 def reopen(turn: Turn, lane: int) -> Turn:
@@ -204,9 +216,9 @@ def begin_cancels(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def cancel(turn: Turn) -> Iterator[Step]:
-    """cancel_job.sql: the lanes of the job in order, the job, the key. A person may wait.
+    """cancel_job.sql: the lanes of the job in order, and the job. A person may wait.
 
-    The key comes last: a person who waits for a user's job must not keep claims from the key.
+    It never has the key: a person's transaction may stay open.
     """
     job, scope = turn.session.job, turn.scope
     order = scope.lanes_of(job)
@@ -221,12 +233,6 @@ def cancel(turn: Turn) -> Iterator[Step]:
         yield Step(f"{turn.session.does}: it does not wait any more", turn.over())
     elif turn.is_touched(job):
         return  # waits for the row
-    elif scope.kinds[job].limited and not turn.session.key and turn.session.head == job:
-        if turn.key_is_locked():
-            raise Waits(next(other for other in turn.others if other.key))
-        yield turn.step("locks the key", key=1)
-    elif scope.kinds[job].limited and not turn.session.key:
-        yield turn.step("locks the job", head=job)
     else:
         yield archive(turn)
 
@@ -246,7 +252,7 @@ def archive(turn: Turn) -> Step:
             break
     mute = scope.breaks("a cancelled token passes nothing on")
     if scope.kinds[job].limited and status in (TODO, AGAIN) and not mute:
-        after = wake_limited(after)
+        after = leave_look(after)
     return after.step("DELETE", next="commit")
 
 

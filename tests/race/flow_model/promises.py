@@ -48,6 +48,8 @@ def apply(turn: Turn) -> State:
         state = state._replace(lanes=put(state.lanes, lane, row))
     if turn.session.keys:
         state = state._replace(key=turn.session.keys[0])
+    if turn.session.asks:
+        state = state._replace(asked=1)
     for job, status in turn.session.jobs:
         state = state._replace(jobs=put(state.jobs, job, status))
         if (status in (ENDED, TODO, SCHEDULED) and turn.state.jobs[job] > 0) or status == ENDED:
@@ -83,7 +85,7 @@ def breaks_a_limit(turn: Turn, job: int) -> str:
     if not scope.kinds[job].limited:
         return ""
     doing = sum(jobs[other] > 0 and kind.limited for other, kind in enumerate(scope.kinds))
-    if doing > scope.slots + turn.key().more:
+    if doing > scope.slots + max(turn.state.more, turn.session.more):
         return TOO_MANY
     return TOO_OFTEN if scope.burst and turn.state.bucket < 1 else ""
 
@@ -107,7 +109,8 @@ def sleeps(scope: Scope, state: State) -> str:
     for job, status in enumerate(state.jobs):
         if status == BLOCKED and is_ready(scope, state, job):
             return SLEEPS
-        limited = status in (LIMITED, KEPT) and is_ready(scope, state, job)
+        asked = state.asked or (state.raced and state.key.later)
+        limited = status in (LIMITED, KEPT) and not asked and is_ready(scope, state, job)
         if limited and not has_token(scope, state, scope.kinds[job].queue):
             return SLEEPS
     return ""
@@ -123,7 +126,7 @@ def has_token(scope: Scope, state: State, queue: int) -> bool:
 def is_ready(scope: Scope, state: State, job: int) -> bool:
     kind, key = scope.kinds[job], state.key
     if kind.limited and (
-        key.look or key.used >= scope.slots + key.more or (scope.burst and not key.tokens)
+        key.look or key.used >= scope.slots + state.more or (scope.burst and not key.tokens)
     ):
         return False
     return all(is_open(scope, state, job, lane) for lane in kind.lanes)

@@ -77,7 +77,7 @@ MUTANTS = {
     "a counter not restored by rescue": "a rescue leaves the counter as it was",
     "a counter not restored by retry": "a retry keeps its slot while it waits",
     "a refused finish frees a slot": "the slot goes back though the job is somebody else's by now",
-    "limited without the row lock": "a claim marks a job limited without the key's row lock",
+    "limited without the row lock": "a claim that does not get the key leaves no row for the next",
     "the slot goes to the woken job": "finish keeps the slot for the job that it wakes",
     "the lane is kept while limited": "a job that lacks a slot keeps its lanes",
     "a wake-up is not passed on": "a woken job that loses its lane is just blocked",
@@ -85,6 +85,7 @@ MUTANTS = {
     "one queue is woken": "a free slot wakes the best job of the key, whatever its queue",
     "nobody looks at the key again": "no token of a rate wakes the limited jobs",
     "more slots wake nobody": "a higher limit leaves the limited jobs as they are",
+    "no claim looks again": "a job that becomes limited while the limit is raised is forgotten",
     "a freed slot wakes nobody": "finish frees the slot and leaves the limited jobs as they are",
 }
 
@@ -114,7 +115,7 @@ class Key(NamedTuple):
     tokens: int = 0  # of the rate
     due: int = 0  # tokens that time has brought, and nobody has put into the row
     look: int = 0  # a limited job could not be woken: claims look again
-    more: int = 0  # slots that a person has added
+    later: int = 0  # a claim has made a job limited: claims look again some seconds later
     kept_for: int = NOBODY  # of a mutant: a slot that is counted, for a job that waits
 
 
@@ -133,6 +134,8 @@ class Session(NamedTuple):
     lanes: tuple[int, ...] = ()  # locked
     key: int = 0  # locked
     freed: int = 0  # gave a slot of the key back
+    asks: int = 0  # leaves a row, so that the next claim looks at the key
+    more: int = 0  # the slots that were added when it took one
     spared: int = NOBODY  # blocked for good reason: not to be woken by ourselves
     jobs: tuple[tuple[int, int], ...] = ()  # written
     rows: tuple[tuple[int, Lane], ...] = ()
@@ -163,6 +166,9 @@ class State(NamedTuple):
     begun: tuple[int, ...] = ()  # started, and keeps its lanes until it ends
     bucket: int = 0  # the tokens of the rate that there really are
     locked: int = NOBODY  # the job that a user's open transaction has locked
+    more: int = 0  # slots of the key that a person has added
+    asked: int = 0  # there is a row: the next claim looks at the key
+    raced: int = 0  # somebody had the key when slots were added, so a later look may be needed
     broken: str = ""
 
 

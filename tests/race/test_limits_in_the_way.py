@@ -1,0 +1,483 @@
+"""Limits and those who are in the way: open transactions, jobs that cannot start, wrong rows."""
+
+from tests.race.harness import Mutation, Session, Stage, Worker, ids, promise, story
+
+TOKEN = 61  # seconds in which a token comes, at one a minute
+
+
+def lock_key(stage: Stage, key: str) -> Session:
+    """A session that has a key locked for as long as it likes."""
+    user = stage.session()
+    user.begin()
+    user.run("SELECT FROM limit_keys WHERE key = %s FOR UPDATE", key)
+    return user
+
+
+def use_key(person: Session, worker: Worker, key: str) -> None:
+    """Make the row of a key."""
+    person.defer(None, limit=key)
+    worker.finish(*worker.claim())
+
+
+LEFT_ALONE = Mutation(
+    "jobs of a locked key stay in front",
+    "take_slots.sql",
+    "WHEN jobs.limit_key IN (SELECT unnest(v_stuck)) THEN 0 END",
+    "END",
+)
+NOT_ASKED = Mutation(
+    "a claim that does not get a key leaves no row with its job",
+    "take_slots.sql",
+    "WHERE busy IN (SELECT unnest(v_stuck)) OR",
+    "WHERE",
+)
+
+
+@story(
+    Mutation("a key that stays locked is not noticed", "take_slots.sql",
+        "IF cardinality(v_keys) < cardinality(v_asked) THEN", "IF false THEN"),
+    LEFT_ALONE,
+)  # fmt: skip
+def test_jobs_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 5)
+    use_key(person, worker, "stripe")
+    jobs = person.defer(None, *[0] * 12, limit="stripe")
+    [other] = person.defer(None)
+    user = lock_key(stage, "stripe")
+    promise(worker.claim(2) == [], "the lock may be over in a moment")
+    worker.hasten("1 second")
+    started = [*worker.claim(2), *worker.claim(2)]
+    promise(ids(started) == [other], "the other job starts")
+    user.rollback()
+    promise(ids(worker.claim()) == jobs[:5], "and these as soon as the key is free")
+
+
+@story(LEFT_ALONE)
+def test_lanes_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 5)
+    use_key(person, worker, "stripe")
+    for lane in range(20):
+        person.defer(f"lane {lane}", limit="stripe")
+    [other] = person.defer("other")
+    user = lock_key(stage, "stripe")
+    worker.claim(2)
+    worker.hasten("1 second")
+    started = [job for _ in range(4) for job in worker.claim(2)]
+    promise(ids(started) == [other], "the other job starts")
+    user.rollback()
+    stage.drain()
+
+
+@story(
+    Mutation(
+        "a key that is locked ends the look at keys",
+        "resume_keys.sql",
+        "v_left := v_left - 1; EXIT WHEN v_left = 0; END IF;",
+        "END IF; v_left := v_left - 1; EXIT WHEN v_left = 0;",
+    )
+)
+def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("k*", 1)
+    for key in range(12):
+        use_key(person, worker, f"k{key:02}")
+    for key in range(12):
+        person.defer(None, limit=f"k{key:02}")
+    user = lock_key(stage, "k00")
+    user.run("SELECT FROM limit_keys WHERE key <> 'k11' FOR UPDATE")
+    blocker = lock_key(stage, "k11")
+    worker.claim(20)
+    worker.hasten("1 second")
+    worker.claim(20)
+    promise(set(stage.statuses().values()) == {"limited"}, "all keys are locked")
+    blocker.rollback()
+    promise(len(worker.claim()) == 1, "the one whose key is free starts")
+
+
+@story(NOT_ASKED)
+def test_a_job_that_waits_for_a_locked_key_is_woken_though_a_claim_looks_meanwhile(
+    stage: Stage,
+) -> None:
+    person, worker, other = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 1)
+    use_key(person, worker, "stripe")
+    [job] = person.defer(None, limit="stripe")
+    user = lock_key(stage, "stripe")
+    worker.claim()
+    worker.hasten("1 second")
+    worker.begin()
+    worker.claim()
+    user.rollback()
+    other.claim()  # the key is free, and it cannot see the job yet
+    worker.commit()
+    promise(ids(other.claim()) == [job], "nobody would wake it any more")
+
+
+@story(
+    Mutation(
+        "a cancel locks the key",
+        "archive_jobs.sql",
+        "THEN leave_looks(ARRAY[gone.limit_key::text])",
+        "THEN try_lock_keys(ARRAY[gone.limit_key::text]) IS NOT NULL",
+    )
+)
+def test_an_open_cancel_holds_up_no_start_and_no_end(stage: Stage) -> None:
+    person, user, worker = stage.session(), stage.session(), stage.worker()
+    person.set_limit("stripe", 2)
+    first, _, token, *_ = person.defer(None, 2, 1, 0, 0, limit="stripe")
+    [running, _] = worker.claim()
+    worker.put_back(running)
+    [running] = worker.claim(1)
+    promise(running.id == first, "it has its slot again")
+    worker.finish(running)
+    user.begin()
+    promise(user.cancel(token) == "cancelled", "it was woken")
+    [next_job] = person.defer(None, 9, limit="stripe")
+    running = worker.claim_one()
+    promise(running.id == next_job, "another one starts meanwhile")
+    promise(worker.finish(running).busy == [], "and ends")
+    user.commit()
+    stage.drain()
+
+
+@story(
+    Mutation(
+        "a limit is changed under the locks of its keys",
+        "set_limit.sql",
+        "PERFORM leave_looks(keys_of(p_pattern));",
+        "PERFORM try_lock_keys(keys_of(p_pattern));",
+    )
+)
+def test_a_limit_that_is_being_changed_holds_up_no_start_and_no_end(stage: Stage) -> None:
+    person, user, worker = stage.session(), stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, second, third = person.defer(None, 0, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    user.begin()
+    user.set_limit("stripe", 2)
+    promise(worker.finish(running).busy == [], "it ends")
+    promise(ids(worker.claim()) == [second], "the next one starts, under the old limit")
+    user.commit()
+    promise(ids(worker.claim()) == [third], "and another one under the new limit")
+
+
+@story(
+    Mutation(
+        "jobs wait though a slot is left",
+        "take_slots.sql",
+        "OVER (PARTITION BY key) >= free AS",
+        "OVER (PARTITION BY key) >= 0 AS",
+    )
+)
+def test_a_job_does_not_wait_for_a_slot_that_its_claim_leaves(stage: Stage) -> None:
+    person, busy, worker = stage.session(), stage.worker(), stage.worker("x")
+    person.set_limit("stripe", 1)
+    [first] = person.defer(None, 9, limit="other")
+    person.defer(None, limit="stripe")
+    [elsewhere] = person.defer(None, limit="stripe", queue="x")
+    promise(ids(busy.claim(10, slots=1)) == [first], "it could begin one")
+    promise(ids(worker.claim()) == [elsewhere], "the slot is for anybody")
+
+
+@story(
+    Mutation(
+        "a token that nobody takes keeps the slot",
+        "wake_limited.sql",
+        "WHEN v_woken = 0 THEN interval '1 s' ELSE interval '5 s' END",
+        "WHEN v_woken = 0 THEN interval '1 s' END",
+    )
+)
+def test_a_slot_does_not_wait_for_a_job_that_cannot_start(stage: Stage) -> None:
+    person, user, worker = stage.session(), stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    person.defer(None, 9, limit="stripe")
+    person.defer("a", 5, limit="stripe")
+    [last] = person.defer(None, limit="stripe")
+    [running] = worker.claim()
+    user.begin()
+    user.pause("a")
+    worker.finish(running)
+    promise(worker.claim() == [], "the job in the lane was woken")
+    worker.hasten("6 seconds")
+    promise(ids(worker.claim()) == [last], "and another one goes instead")
+
+
+@story(
+    Mutation(
+        "a claim forgets a look that was planned",
+        "take_slots.sql",
+        "look_at = least(limit_keys.look_at, part.look_at)",
+        "look_at = NULL",
+    )
+)
+def test_a_claim_does_not_forget_a_locked_job_of_another_queue(stage: Stage) -> None:
+    person, user = stage.session(), stage.session()
+    worker, other = stage.worker("b"), stage.worker("a")
+    person.set_limit("stripe", None, rate=1)
+    _, job = person.defer(None, 0, 0, limit="stripe", queue="b")
+    worker.finish(*worker.claim())
+    user.begin()
+    user.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", job)
+    worker.hasten(f"{TOKEN} seconds")
+    other.hasten(f"{TOKEN} seconds")
+    worker.claim()
+    person.defer(None, 0, 0, limit="stripe", queue="a")
+    promise(len(other.claim()) == 1, "the token goes to the other queue")
+    user.commit()
+    worker.hasten(f"{2 * TOKEN + 5} seconds")
+    promise(ids(worker.claim()) == [job], "nobody would look at it any more")
+
+
+@story(
+    Mutation(
+        "only jobs that are woken are notified of",
+        "wake_limited.sql",
+        "IF v_free > 0 OR v_look < coalesce(v_key.look_at, 'infinity') THEN",
+        "IF v_free > 0 THEN",
+    )
+)
+def test_an_end_that_plans_a_look_notifies_workers(stage: Stage) -> None:
+    person, worker, idle = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 1, rate=1)
+    person.defer(None, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    idle.hasten("6 seconds")
+    idle.claim()
+    promise(idle.next_wake() is None, "only an end can help")
+    with stage.notifications() as notified:
+        worker.finish(running)
+    promise(notified == ["default"], "now a token can")
+
+
+@story(
+    Mutation(
+        "a statement that waited counts time twice",
+        "fold_key.sql",
+        "greatest(v_now, clock_timestamp()) + interval '1 min'",
+        "v_now + interval '1 min'",
+    )
+)
+def test_a_statement_that_has_waited_takes_no_token_twice(stage: Stage) -> None:
+    person, worker, late = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", None, rate=60, burst=30)
+    person.defer(None, *[0] * 40, limit="stripe")
+    late.hasten("-1 hour")
+    promise(len(worker.claim(30)) == 30, "the burst is spent")
+    late.claim(100)
+    worker.claim(100)
+    promise(len(stage.doing()) == 30, f"{len(stage.doing())} started at once")
+
+
+@story(
+    Mutation(
+        "nobody notices that the clock was set back",
+        "reconcile_keys.sql",
+        "> coalesce((known.room).next_at, clock()) + interval '1 min'",
+        "> coalesce(known.look_at, clock() + interval '1 min')",
+    )
+)
+def test_jobs_do_not_sleep_for_long_if_the_clock_is_set_back(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=1)
+    worker.hasten("5 hours")
+    _, second = person.defer(None, 0, 0, limit="stripe")
+    worker.finish(*worker.claim())
+    worker.hasten("0")
+    promise(worker.claim() == [], "it waits for a token")
+    person.reconcile()
+    worker.hasten(f"{TOKEN} seconds")
+    promise(ids(worker.claim()) == [second], "which comes within a minute")
+
+
+@story(
+    Mutation(
+        "a key without a row is forgotten",
+        "reconcile_keys.sql",
+        "coalesce(known.look_at, 'infinity')",
+        "known.look_at",
+    )
+)
+def test_reconcile_wakes_jobs_whose_key_has_lost_its_row(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, second = person.defer(None, 0, 0, limit="stripe")
+    running = worker.claim_one()
+    worker.claim()
+    stage.control.execute("ALTER TABLE jobs DISABLE TRIGGER ALL")
+    stage.control.execute("DELETE FROM jobs WHERE id = %s", [running.id])
+    stage.control.execute("DELETE FROM limit_keys")
+    promise(worker.claim() == [], "nobody knows of it")
+    person.reconcile()
+    promise(ids(worker.claim()) == [second], "it starts")
+
+
+@story(
+    Mutation(
+        "only the first keys are looked at", "reconcile_keys.sql", "LIMIT 10000) AS first",
+        "LIMIT 1000) AS first",
+    )
+)  # fmt: skip
+def test_many_keys_that_are_in_order_keep_reconcile_from_no_other(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("c*", None, rate=1)
+    person.set_limit("z", 1)
+    stage.control.execute(
+        "INSERT INTO limit_keys (key, tokens, refilled_at, look_at) "
+        "SELECT 'c' || i, 0, clock(), clock() + interval '1 min' FROM generate_series(1, 1100) AS i"
+    )
+    stage.control.execute(
+        "INSERT INTO jobs (created_at, status, task, limit_key) "
+        "SELECT now(), 'limited', 't', key FROM limit_keys"
+    )
+    [job] = person.defer(None, limit="z")
+    stage.control.execute("UPDATE jobs SET status = 'limited' WHERE id = %s", [job])
+    promise(worker.claim() == [], "nobody would wake it")
+    person.reconcile()
+    promise(ids(worker.claim()) == [job], "it starts")
+
+
+@story(
+    Mutation(
+        "reconcile looks at keys that are in order",
+        "reconcile_keys.sql",
+        "WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL) AND",
+        "WHERE",
+    )
+)
+def test_reconcile_locks_no_key_that_is_in_order(stage: Stage) -> None:
+    person, worker, chores = stage.session(), stage.worker(), stage.session()
+    person.set_limit("stripe", 1)
+    person.defer(None, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    worker.hasten("6 seconds")
+    worker.claim()
+    chores.begin()
+    chores.reconcile()
+    promise(worker.finish(running).busy == [], "it ends while reconcile is under way")
+    chores.commit()
+
+
+@story(
+    Mutation(
+        "keys that were used a moment ago are looked at for ever",
+        "reconcile_keys.sql",
+        "coalesce( tokens IS NULL OR (fold_key(limit_keys)).tokens >= (find_limit(key)).burst,"
+        " true)",
+        "true",
+    )
+)
+def test_a_key_keeps_its_row_until_its_tokens_are_back(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=1)
+    use_key(person, worker, "stripe")
+    person.reconcile()
+    person.defer(None, limit="stripe")
+    promise(worker.claim() == [], "its token is spent")
+
+
+@story(
+    Mutation(
+        "a count below zero",
+        "wake_limited.sql",
+        "greatest(v_key.used - v_named.count, 0)",
+        "v_key.used - v_named.count",
+    )
+)
+def test_a_count_that_is_too_low_keeps_no_job_from_ending(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    [job] = person.defer(None, limit="stripe")
+    [other] = person.defer(None)
+    running = worker.claim()
+    stage.control.execute("UPDATE limit_keys SET used = 0")
+    stage.control.execute("ALTER TABLE limit_keys DROP CONSTRAINT limit_keys_used")
+    promise(worker.finish(*running).accepted == [job, other], "both end")
+    promise(person.run("SELECT used FROM limit_keys") == [(0,)], "nobody runs")
+
+
+@story(
+    Mutation(
+        "explain knows the tokens of the last start",
+        "explain_limit.sql",
+        "WHERE p_job.status = 'limited' OR room.free <= 0",
+        "WHERE p_job.status = 'limited'",
+    ),
+    Mutation(
+        "explain does not see who has the key",
+        "explain_limit.sql",
+        "WHERE own.key = p_job.limit_key",
+        "WHERE false",
+    ),
+)
+def test_explain_says_that_a_limit_lets_a_job_wait_before_a_claim_has_met_it(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=1)
+    use_key(person, worker, "stripe")
+    [job] = person.defer(None, limit="stripe")
+    promise(person.reasons(job) == ["limited"], "its token is spent")
+    person.hasten(f"{TOKEN} seconds")
+    promise("limited" not in person.reasons(job), "its token has come")
+    lock_key(stage, "stripe")
+    promise("limited" in person.reasons(job), "somebody has the key")
+
+
+@story(
+    Mutation(
+        "the details are unknown", "explain_limit.sql", "WHEN room.free <= 0", "WHEN own.used < 9"
+    )
+)
+def test_explain_always_says_why_a_job_with_a_limit_waits(stage: Stage) -> None:
+    person, user, worker = stage.session(), stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    _, job = person.defer(None, 0, 0, limit="stripe")
+    [running] = worker.claim()
+    user.begin()
+    user.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", job)
+    worker.finish(running)
+    details = person.run("SELECT detail FROM explain(%s)", job)
+    promise(all(detail for (detail,) in details), f"it says nothing: {details}")
+
+
+@story(
+    Mutation("a day has 23 hours", "fold_key.sql", "v_pace * interval '1 s'",
+        "(v_limit.period / v_limit.rate)"),
+)  # fmt: skip
+def test_a_period_is_a_time_and_not_a_date(stage: Stage) -> None:
+    worker = stage.worker()
+    worker.run("SET timezone = 'Europe/Berlin'")
+    worker.run("SELECT set_config('inturn.clock', '2026-10-24 12:00+02', false)")
+    worker.run("SELECT set_limit('stripe', NULL, 1, interval '1 day')")
+    worker.defer(None, 0, 0, limit="stripe")
+    worker.finish(*worker.claim())
+    [(late,)] = worker.run(
+        "SELECT (fold_key(k)).next_at > timestamptz '2026-10-25 11:00:01+01' FROM limit_keys AS k"
+    )
+    promise(not late, "the night has an hour more, and the token comes after 24 hours")
+
+
+@story(
+    Mutation(
+        "an expired job keeps its limit",
+        "replace_waiting.sql",
+        "IF v_key IS DISTINCT FROM p_options.limit_key AND v_late THEN",
+        "IF false THEN",
+    )
+)
+def test_a_job_that_has_expired_keeps_no_new_one_with_another_limit_away(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.run(
+        "SELECT defer('t', queueing_lock => 'q', limit_key => 'old', "
+        "expires_at => clock() + interval '1 hour')"
+    )
+    producer.hasten("2 hours")
+    try:
+        [(job,)] = producer.run(
+            "SELECT defer('t', queueing_lock => 'q', limit_key => 'new', on_conflict => 'skip')"
+        )
+    except Exception as error:
+        promise(False, f"it is refused: {error}")
+        raise
+    worker.hasten("2 hours")
+    promise(ids(worker.claim()) == [job], "it starts")
+    promise(worker.run("SELECT key FROM limit_keys") == [("new",)], "with its own limit")
