@@ -55,7 +55,7 @@ def used(stage: Stage, key: str) -> int:
     return int(count)
 
 
-FREES = "PERFORM notify_workers(free_slots(v_{}.keys));"
+FREES = "PERFORM notify_workers(wake_limited(v_{}.keys, true));"
 
 
 # ---------------------------------------------------------------- limits
@@ -88,15 +88,15 @@ def test_whatever_ends_an_attempt_gives_its_slot_back_once(stage: Stage) -> None
 @story(
     Mutation(
         "an attempt that ends gives its token back",
-        "free_slots.sql",
-        "SET used = used - freed.count",
-        "SET used = used - freed.count, tokens = tokens + 1",
+        "wake_limited.sql",
+        "tokens = v_room.tokens,",
+        "tokens = v_room.tokens + 1,",
     ),
     Mutation(
         "a start takes no token",
         "take_slots.sql",
-        "tokens = tokens - taken.count",
-        "tokens = tokens",
+        "tokens = part.tokens - part.starts,",
+        "tokens = part.tokens,",
     ),
 )
 def test_whatever_ends_an_attempt_gives_no_token_back(stage: Stage) -> None:
@@ -116,18 +116,12 @@ def test_whatever_ends_an_attempt_gives_no_token_back(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "a cancelled job passes nothing on", "cancel_job.sql", "PERFORM pass_on(ARRAY[v_key]);",
-        "NULL;",
+        "a job that goes passes nothing on",
+        "archive_jobs.sql",
+        "THEN leave_looks(ARRAY[gone.limit_key::text])",
+        "THEN true",
     ),
-    Mutation(
-        "a skipped job passes nothing on", "skip_head.sql", "PERFORM pass_on(ARRAY[v_key]);",
-        "NULL;",
-    ),
-    Mutation(
-        "cancelled jobs of a lane pass nothing on", "cancel_waiting.sql",
-        "PERFORM pass_on(v_keys);", "NULL;",
-    ),
-)  # fmt: skip
+)
 def test_a_job_that_ends_before_it_took_its_slot_leaves_it_to_the_next(stage: Stage) -> None:
     producer = stage.session()
     for is_woken in (False, True):
@@ -165,8 +159,8 @@ def test_a_job_that_ends_before_it_took_its_token_leaves_it_to_the_next(stage: S
 @story(
     Mutation(
         "a blocked job passes nothing on",
-        "block_limited.sql",
-        "PERFORM notify_workers(wake_limited(v_keys)) WHERE v_result > 0;",
+        "block_behind.sql",
+        "PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;",
         "",
     ),
 )
