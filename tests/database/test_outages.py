@@ -171,7 +171,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
 def test_an_app_that_cannot_be_opened_says_why_at_once_and_is_not_open(
     dsn: str, changed: dict[str, str], reason: str
 ) -> None:
-    app = producer(make_conninfo(dsn, **changed))
+    app, before = producer(make_conninfo(dsn, **changed)), set(threading.enumerate())
     with within(TIMEOUT), pytest.raises(DatabaseUnavailable, match=reason):
         app.open()
     with pytest.raises(AppNotOpen):
@@ -186,9 +186,8 @@ def test_an_app_that_cannot_be_opened_says_why_at_once_and_is_not_open(
             app.configure_task("t").defer()
 
     anyio.run(in_async_code)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("pool-")], (
-        "it knocks on"
-    )
+    new = set(threading.enumerate()) - before
+    assert not [thread for thread in new if thread.name.startswith("pool-")], "it knocks on"
 
 
 def test_an_app_without_an_address_is_not_open(monkeypatch: pytest.MonkeyPatch) -> None:

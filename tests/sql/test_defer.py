@@ -134,6 +134,8 @@ BAD: list[tuple[str, str, str]] = [
     ("'t', on_parent => 'wait', after => '{}'", 'enum .*parent_policy: "wait"', ""),
     ("'t', limit_key => ''", "limit_key: give 1 to 1,024 bytes without", "jobs_limit_key"),
     ("'t', limit_key => 'a*'", "limit_key: give 1 to 1,024 bytes without", "jobs_limit_key"),
+    ("'t', group_key => ''", "group_key: give 1 to 1,024 bytes without", "jobs_group_key"),
+    ("'t', group_key => 'a*'", "group_key: give 1 to 1,024 bytes without", "jobs_group_key"),
     ("'t', timeout => '0'", "timeout: give how long", "jobs_timeout"),
     ("'t', queueing_lock => 'k', on_conflict => NULL", "on_conflict: give raise, skip", ""),
     ("'t', timeout => '366 days'", "timeout: give how long", "jobs_timeout"),

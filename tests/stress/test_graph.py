@@ -151,7 +151,8 @@ class Graph:
     def end(self) -> None:
         for worker in self.workers:
             worker.send_signal(signal.SIGTERM)
-        assert {worker.wait(LIMIT) for worker in self.workers} == {0}
+        # One that has only just started dies of the signal.
+        assert {worker.wait(LIMIT) for worker in self.workers} <= {0, -signal.SIGTERM}
         for job, fence, status in self.query("SELECT id, fence, status::text FROM finished_jobs"):
             write(self.log, "final", job=job, fence=fence, status=status)
 
