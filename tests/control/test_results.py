@@ -61,7 +61,6 @@ async def test_the_return_value_of_a_task_is_the_result_of_its_job(app: App, que
                 await app.job_manager.result_async(int(job), timeout=0) for job in jobs
             ] == values
             assert [await job.result_async(timeout=0) for job in jobs] == values
-        app.open()  # close_async closes the other pool too
 
 
 async def test_none_is_not_stored(app: App, query: Query) -> None:
@@ -269,7 +268,6 @@ async def test_a_wait_ends_when_its_time_is_up_and_the_job_goes_on(app: App, que
     async with app.open_async():
         with pytest.raises(TimeoutError):
             await app.job_manager.result_async(id, timeout=0.05)
-    app.open()
     await app.run_worker_async()
     assert app.job_manager.result(id) == 7
 
