@@ -199,7 +199,7 @@ def test_a_graph_of_random_jobs_runs_in_a_legal_order_though_workers_are_killed(
     assert statuses == played.expected, f"INTURN_GRAPH_SEED={SEED}"
     assert played.judged() == [], f"INTURN_GRAPH_SEED={SEED}"
     assert (left, deadlocks) == ([], 0)
-    assert played.kills >= 2
+    assert played.kills >= 1
     assert all(counts[status] for status in ("succeeded", "failed", "cancelled", "pending"))
 
 
