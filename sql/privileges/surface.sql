@@ -83,24 +83,24 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs',               '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, '
-        'limit_key'),
+        'limit_key, locks, shared'),
     ('table', 'live_jobs',              '{operator}', NULL),
     ('table', 'live_jobs',              '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
         'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, '
-        'limit_key'),
+        'limit_key, locks, shared'),
     ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
         'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
-        'limit_key'),
+        'limit_key, locks, shared, keeps_lanes'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
-        'expires_at, limit_key'),
+        'expires_at, limit_key, locks, shared'),
     ('table', 'edges',                  '{operator,monitor}', NULL),
     ('table', 'lane_status',            '{operator}', NULL),
     ('table', 'lane_status',            '{monitor}',
@@ -108,6 +108,7 @@ SELECT * FROM (VALUES
         'waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, '
         'failed_job_id, failed_task'),
     ('table', 'lanes',                  '{operator,monitor}', NULL),
+    ('table', 'waits',                  '{operator,monitor}', NULL),
     ('table', 'limits',                 '{operator,monitor}', NULL),
     ('table', 'limit_keys',             '{operator,monitor}', NULL),
     ('table', 'lane_audit',             '{operator,monitor}', NULL),

@@ -3,12 +3,13 @@
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
-       NULL::jsonb AS result, stored_as, expires_at, limit_key
+       NULL::jsonb AS result, stored_as, expires_at, limit_key, locks,
+       shared
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status,
-       expires_at, limit_key
+       expires_at, limit_key, locks, shared
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
@@ -43,3 +44,6 @@ COMMENT ON COLUMN all_jobs.stored_as IS
     'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
 COMMENT ON COLUMN all_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';
+COMMENT ON COLUMN all_jobs.locks IS
+    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';

@@ -21,7 +21,7 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS counted FROM (
         SELECT FROM jobs
         WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked', 'limited')
-            AND jobs.lock IS NOT NULL
+            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         LIMIT 1001) AS jobs
 ) AS behind
 CROSS JOIN LATERAL (
@@ -37,7 +37,7 @@ LEFT JOIN LATERAL (
         ELSE coalesce(lanes.job_id, (
             SELECT head.id FROM jobs AS head
             WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked', 'limited')
-                AND head.lock IS NOT NULL
+                AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
             ORDER BY head.priority DESC, head.id
             LIMIT 1)) END
     LIMIT 1  -- so that no plan reads all jobs to join them

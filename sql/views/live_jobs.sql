@@ -25,7 +25,7 @@ SELECT jobs.id,
                -- search_path.
                (SELECT head.id <> jobs.id FROM jobs AS head
                 WHERE head.lock = jobs.lock AND head.status IN ('todo', 'blocked', 'limited')
-                    AND head.lock IS NOT NULL
+                    AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
                 ORDER BY head.priority DESC, head.id LIMIT 1)
            ) THEN 'blocked'
            ELSE jobs.status
@@ -36,7 +36,7 @@ SELECT jobs.id,
        jobs.attempts, jobs.args::jsonb, jobs.errors, jobs.created_at,
        jobs.scheduled_at::timestamptz, jobs.started_at, jobs.worker_id, jobs.fence,
        jobs.queueing_lock::text, jobs.timeout::interval, jobs.abort,
-       jobs.expires_at::timestamptz, jobs.limit_key::text
+       jobs.expires_at::timestamptz, jobs.limit_key::text, jobs.locks, jobs.shared
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
@@ -72,3 +72,6 @@ COMMENT ON COLUMN live_jobs.limit_key IS
 COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';
 COMMENT ON COLUMN live_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';
+COMMENT ON COLUMN live_jobs.locks IS
+    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN live_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';

@@ -109,8 +109,8 @@ def test_a_finish_hands_no_expired_job_over(stage: Stage) -> None:
     Mutation(
         "it does not matter who has the lane",
         "expire_jobs.sql",
-        "AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))",
-        "",
+        "lock IN (SELECT unnest(v_held))",
+        "true",
     ),
 )
 def test_a_job_does_not_expire_while_a_finish_hands_it_over(stage: Stage) -> None:
@@ -144,7 +144,7 @@ def test_a_claim_does_not_wait_for_an_expired_job_that_somebody_has_locked(stage
 @story(
     Mutation(
         "it waits for the lane",
-        "expire_jobs.sql",
+        "try_lock_lanes.sql",
         "FOR UPDATE SKIP LOCKED ), created",
         "), created",
     ),

@@ -79,11 +79,14 @@ jobs = Table(
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("errors", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     Column("limit_key", key),
+    Column("locks", ARRAY(key)),
+    Column("shared", ARRAY(key)),
+    Column("keeps_lanes", Boolean),
 )
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL")
 _heads = text("status = 'todo' AND lock IS NOT NULL")
-_lane = text("status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL")
+_lane = text("status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL")
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
@@ -97,6 +100,16 @@ _expiring = text("expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attem
 Index("jobs_expiring", jobs.c.expires_at, postgresql_where=_expiring)
 _queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock")
 Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queueing)
+Index("jobs_keeping", jobs.c.id, postgresql_where=text("keeps_lanes"))
+
+waits = Table(
+    "waits",
+    metadata,
+    Column("lock", key, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("id", BigInteger, nullable=False),
+)
+Index("waits_lane", waits.c.lock, desc("priority"), waits.c.id, unique=True)
 
 lanes = Table(
     "lanes",
@@ -112,6 +125,7 @@ lanes = Table(
     Column("failed_job_id", BigInteger),
     Column("stopped_by", Text),
     Column("stop_reason", Text),
+    Column("readers", Integer),
     Column(
         "state", lane_state, Computed("CASE … END", persisted=True)
     ),  # see the migration for the expression
@@ -229,6 +243,8 @@ finished_jobs = Table(
     Column("timeout", Interval),
     Column("expires_at", moment),
     Column("limit_key", key),
+    Column("locks", ARRAY(key)),
+    Column("shared", ARRAY(key)),
 )
 Index("finished_jobs_id", finished_jobs.c.id)
 _failed = text("status = 'failed'")

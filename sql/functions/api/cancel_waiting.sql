@@ -1,5 +1,6 @@
 -- cancel_waiting: cancels every job that waits in a lane. The running job goes on. Scheduled jobs
--- stay too: they are not in the lane yet. Returns the number of cancelled jobs.
+-- stay too: they are not in the lane yet. Returns the number of cancelled jobs. Jobs that have
+-- another lane, which somebody is working on, are left. The audit says how many.
 CREATE OR REPLACE FUNCTION cancel_waiting(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -9,20 +10,27 @@ DECLARE
     v_ids   bigint[];
     v_count bigint;
     v_keys  text[];
+    v_more  record;
 BEGIN
-    v_ids := v_lane.job_id || ARRAY(
+    v_ids := ARRAY(
+        SELECT id FROM jobs WHERE id = v_lane.job_id AND locks IS NULL
+        UNION ALL
         SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+            AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NULL
             AND id IS DISTINCT FROM v_lane.job_id
     );
     SELECT count(*), array_agg(DISTINCT limit_key) FILTER (WHERE limit_key IS NOT NULL)
     INTO v_count, v_keys
     FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]),
         NULL);
-    IF v_keys IS NOT NULL THEN
+    SELECT * INTO v_more FROM cancel_in_lanes(p_lock);
+    v_keys := v_keys || v_more.keys;
+    IF v_keys <> '{}' THEN
         PERFORM pass_on(v_keys);
     END IF;
-    UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
+    UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id = ANY (v_ids);
     PERFORM reopen_lane(p_lock);
-    PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
-    RETURN v_count;
+    PERFORM audit('cancel-waiting', p_lock, v_count + v_more.cancelled, p_by,
+        CASE WHEN v_more.rest > 0 THEN v_more.rest || ' jobs with other lanes are left' END);
+    RETURN v_count + v_more.cancelled;
 END $$;

@@ -22,12 +22,16 @@ CREATE OR REPLACE FUNCTION defer(
     expires_at    timestamptz DEFAULT NULL,
     limit_key     text        DEFAULT NULL,
     after         bigint[]    DEFAULT NULL,
-    on_parent     text        DEFAULT 'cancel'
+    on_parent     text        DEFAULT 'cancel',
+    locks         text[]      DEFAULT NULL,   -- several locks, instead of `lock`
+    shared        text[]      DEFAULT NULL    -- those of its locks that it shares
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
+    v_locks   text[] := CASE WHEN locks IS NOT NULL OR shared <> '{}'
+                             THEN lanes_of(lock, locks) END;
     v_problem text := CASE
         WHEN (octet_length(task) BETWEEN 1 AND 512) IS NOT TRUE
             THEN 'task: give its name, 1 to 512 bytes'
@@ -35,6 +39,12 @@ DECLARE
             THEN 'args: give a JSON object of arguments by name, like {"letter": "a"}'
         WHEN octet_length(lock) NOT BETWEEN 1 AND 1024
             THEN 'lock: give 1 to 1,024 bytes, or NULL for a job without a lane'
+        WHEN lock IS NOT NULL AND locks IS NOT NULL
+            THEN 'locks: give lock or locks'
+        WHEN locks = '{}'
+            THEN 'locks: give 1 to 8 locks, or NULL for a job without a lane'
+        WHEN shared <> '{}' AND (shared <@ v_locks) IS NOT TRUE
+            THEN 'shared: give locks that are among the locks of the job'
         WHEN octet_length(queueing_lock) NOT BETWEEN 1 AND 1024
             THEN 'queueing_lock: give 1 to 1,024 bytes, or NULL'
         WHEN (queue ~ '^[A-Za-z0-9_.:-]{1,63}$') IS NOT TRUE
@@ -75,7 +85,12 @@ BEGIN
         p_limit_keys => CASE WHEN limit_key IS NOT NULL THEN ARRAY[limit_key] END,
         p_after => CASE WHEN after <> '{}' THEN after END,
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
-        p_on_parent => ARRAY[on_parent::parent_policy]
+        p_on_parent => ARRAY[on_parent::parent_policy],
+        p_lanes => v_locks,
+        p_lanes_of => array_fill(1, ARRAY[coalesce(cardinality(v_locks), 0)]),
+        p_lanes_shared => ARRAY(
+            SELECT coalesce(each.name = ANY (shared), false)
+            FROM unnest(v_locks) WITH ORDINALITY AS each(name, place) ORDER BY each.place)
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,

@@ -34,7 +34,7 @@ AS $$
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
             SELECT * FROM jobs
             WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited')
-                AND jobs.lock IS NOT NULL
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )

@@ -21,31 +21,17 @@ DECLARE
     v_keys text[];    -- those of them that are ours
     v_gone record;
 BEGIN
-    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks,
+    SELECT array_agg(DISTINCT late.id) AS ids,
+        array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL) AS locks,
         array_agg(DISTINCT late.limit_key) FILTER (WHERE late.limit_key IS NOT NULL) AS keys
     INTO v_seen
     FROM (
-        SELECT id, lock, limit_key FROM jobs
+        SELECT id, lanes_of(lock, locks) AS locks, limit_key FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
-    ) AS late;
-
-    WITH wanted AS MATERIALIZED (
-        SELECT DISTINCT lock FROM unnest(v_seen.locks) AS lock WHERE lock IS NOT NULL LIMIT p_lanes
-    ), held AS MATERIALIZED (
-        SELECT lanes.lock FROM lanes WHERE lanes.lock = ANY (ARRAY(SELECT wanted.lock FROM wanted))
-        FOR UPDATE SKIP LOCKED
-    ), created AS (
-        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is just taking.
-        INSERT INTO lanes (lock, since)
-        SELECT wanted.lock, v_now FROM wanted
-        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
-                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
-        ON CONFLICT DO NOTHING
-        RETURNING lanes.lock
-    )
-    SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
+    ) AS late LEFT JOIN LATERAL unnest(late.locks) AS lane ON true;
+    v_held := try_lock_lanes(v_seen.locks[:p_lanes]);
 
     v_all := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_seen.keys));
     v_keys := ARRAY(SELECT key FROM limit_keys WHERE key = ANY (v_all) ORDER BY key
@@ -58,7 +44,9 @@ BEGIN
             expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC') AS error
         FROM jobs
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
-            AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
+            AND NOT was_attempted
+            AND (lock IS NULL OR CASE WHEN locks IS NULL THEN lock IN (SELECT unnest(v_held))
+                                      ELSE locks <@ v_held END)
             AND (limit_key IS NULL OR limit_key IN (SELECT unnest(v_keys))
                 OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED

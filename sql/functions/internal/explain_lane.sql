@@ -46,7 +46,7 @@ BEGIN
             -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
             (SELECT head.priority, head.id FROM jobs AS head
              WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked', 'limited')
-                AND head.lock IS NOT NULL
+                AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
                 AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
              ORDER BY head.priority DESC, head.id LIMIT 1)
             UNION ALL

@@ -10,6 +10,7 @@
 --   would give each lane up after every single job. At most a quarter of the lanes give way in one
 --   call, those that were held longest: a worker with many lanes in hand never comes round to all
 --   of them within a slice, and to claim a lane anew costs more than to hand it over.
+-- * It has no other lanes, and shares none: only a claim tries to win the others.
 -- * It has not expired, and it has no limit. A slot that falls free goes to the best job that waits
 --   for it, and only a claim takes one.
 -- * No open transaction has the job locked. A locked job is neither handed over nor given way
@@ -43,7 +44,7 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, held.since,
+            best.start_before, best.limited, best.several, held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -55,7 +56,7 @@ BEGIN
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (head.start_before IS NULL OR head.start_before > clock())
-      AND NOT head.limited
+      AND NOT head.limited AND NOT head.several
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR (head.priority, first.id) > (first.priority, head.id)
            OR (head.priority = first.priority

@@ -16,10 +16,10 @@ LANGUAGE sql STABLE AS $$
         )
         ELSE EXISTS (
             SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
-                AND lock IS NOT NULL
+                AND lock IS NOT NULL AND keeps_lanes IS NULL
         ) AND NOT EXISTS (
             SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
-                AND lock IS NOT NULL AND status = 'todo'
+                AND lock IS NOT NULL AND keeps_lanes IS NULL AND status = 'todo'
         )
         -- The key of a limited head wakes it.
         AND (SELECT jobs.status FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id))

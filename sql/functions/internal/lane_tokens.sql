@@ -2,21 +2,32 @@
 -- whether the lane can be acquired for this token: nobody holds it, or it waits for the retry
 -- that we see. Among several tokens of a lane, only the best can be open. Lanes in p_lost were
 -- lost to another claim just now: we cannot see its hold before it commits.
+--
+-- A token that has `several` lanes, or shares one, is open if none of its lanes is held against it.
+-- Several of one lane may be open, since they may share it.
 CREATE OR REPLACE FUNCTION lane_tokens(p_queues text[], p_windows integer[], p_lost text[])
-RETURNS TABLE (id bigint, lock text, priority integer, open boolean, touched boolean)
+RETURNS TABLE (id bigint, lock text, priority integer, open boolean, touched boolean,
+    several boolean)
 LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
+        CASE WHEN t.locks IS NOT NULL
+        THEN t.lock NOT IN (SELECT unnest(p_lost))
+            AND closed_lane(t.id, t.locks, t.shared) IS NULL
+        ELSE
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
             AND t.lock NOT IN (SELECT unnest(p_lost))
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
             -- A token that an open transaction has locked must not take another one's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax)
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END
+        END,
+        is_touched(t.xmin, t.xmax), t.locks IS NOT NULL
     FROM unnest(p_queues, p_windows) AS q(queue, size)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax FROM jobs
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.locks,
+            jobs.shared
+        FROM jobs
         WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.queue = q.queue
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT q.size
