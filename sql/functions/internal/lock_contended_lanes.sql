@@ -10,8 +10,8 @@ DECLARE
     v_held text[];
     v_got  bigint[];
 BEGIN
-    SELECT array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL) AS locks,
-           array_agg(DISTINCT jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
+    SELECT array_agg(lane) FILTER (WHERE lane IS NOT NULL) AS locks,
+           array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
