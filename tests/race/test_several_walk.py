@@ -256,48 +256,22 @@ MUTANTS = {
     "one lane forgotten at finish": (
         "leave_lanes.sql", "unnest(job.locks) AS lane WHERE", "unnest(job.locks[:1]) AS lane WHERE"
     ),
-    "one lane forgotten at cancel": (
-        "reopen_lanes.sql", "FROM unnest(p_job.locks) AS lane", "FROM unnest(p_job.locks[:1]) AS lane"
-    ),
     "retry keeps only one of two lanes": (
         "keep_or_leave.sql", "CROSS JOIN LATERAL unnest(job.locks) AS lane",
         "CROSS JOIN LATERAL unnest(job.locks[:1]) AS lane"
     ),
-    "brought back into some of its lanes": (
-        "bring_back.sql", "< cardinality(p_job.locks)", "< 1"
-    ),
-    "blocked for a lane that nobody holds": (
-        "block_in_lanes.sql", "AND lanes.lock <> ALL (p_new)", ""
-    ),
     "finish does not look at several-lane heads": (
         "release_lanes.sql", "FROM lane_heads(p_locks) WHERE", "FROM lane_heads(p_locks) WHERE NOT several AND"
-    ),
-    "a start in a paused lane": (
-        "lets_start.sql", "p_lane.stopped IS NULL AND", ""
     ),
     "a job stays in line": (
         "take_lanes.sql", "PERFORM leave_line(p_job.id, jobs.priority, p_job.locks)", "PERFORM 1"
     ),
     "a due job joins one lane": ("promote.sql", "PERFORM join_lanes(v_joining);", "NULL;"),
-    "a writer joins readers": (
-        "lets_start.sql", "p_lane.readers IS NOT NULL AND coalesce(p_lane.lock = ANY (p_shared), false)",
-        "p_lane.readers IS NOT NULL"
-    ),
     "the first reader to end frees the lane": (
         "leave_lanes.sql", "nullif(readers - given.count, 0)", "NULL"
     ),
-    "a reader wakes nobody": (
-        "start_in_lanes.sql", "PERFORM notify_workers(wake_readers(v_seen.shared)) WHERE v_seen.shared IS NOT NULL;", ""
-    ),
-    "a reader is blocked behind readers": (
-        "block_in_lanes.sql", "ELSE NOT lets_start(held, jobs.id, jobs.shared) END", "ELSE true END"
-    ),
     "a failed reader gives its share up": (
         "keep_or_leave.sql", "IF p_leaving IS NULL THEN", "PERFORM leave_lanes(p_keeping); IF p_leaving IS NULL THEN"
-    ),
-    "a cancelled reader keeps its share": ("reopen_lanes.sql", "IF p_kept THEN", "IF false THEN"),
-    "a reader that is brought back wakes nobody": (
-        "reopen_lane.sql", "PERFORM notify_workers(wake_readers(ARRAY[p_lock]));", ""
     ),
 }  # fmt: skip
 
