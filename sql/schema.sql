@@ -369,8 +369,8 @@ BEGIN
     WITH behind AS MATERIALIZED (
         SELECT jobs.id FROM jobs
         WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
-            AND (jobs.limit_key IS NULL OR jobs.limit_key = ANY (v_keys)
-                OR jobs.limit_key <> ALL (v_all))
+            AND (jobs.limit_key IS NULL OR jobs.limit_key IN (SELECT unnest(v_keys))
+                OR jobs.limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
     ), asleep AS (
         UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT behind.id FROM behind))
@@ -454,7 +454,9 @@ BEGIN
     LOOP
         SELECT * INTO v_gone FROM archive_jobs(
             ARRAY[(v_job.lanes).id], NULL, ARRAY['cancelled'::job_status], NULL)
-        WHERE (v_job.lanes).locks <@ v_held;
+        WHERE NOT EXISTS (
+            SELECT FROM unnest((v_job.lanes).locks) AS lane
+            WHERE lane NOT IN (SELECT unnest(v_held)));
         IF FOUND THEN
             cancelled := cancelled + 1;
             keys := keys || v_gone.limit_key;
@@ -537,7 +539,7 @@ BEGIN
     IF v_keys <> '{}' THEN
         PERFORM pass_on(v_keys);
     END IF;
-    UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id = ANY (v_ids);
+    UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id IN (SELECT unnest(v_ids));
     PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count + v_more.cancelled, p_by,
         CASE WHEN v_more.rest > 0 THEN v_more.rest || ' jobs with other lanes are left' END);
@@ -1134,7 +1136,8 @@ DECLARE
             THEN 'locks: give lock or locks'
         WHEN locks = '{}'
             THEN 'locks: give 1 to 8 locks, or NULL for a job without a lane'
-        WHEN shared <> '{}' AND (shared <@ v_locks) IS NOT TRUE
+        WHEN EXISTS (SELECT FROM unnest(shared) AS each
+                     WHERE (each IN (SELECT unnest(v_locks))) IS NOT TRUE)
             THEN 'shared: give locks that are among the locks of the job'
         WHEN octet_length(queueing_lock) NOT BETWEEN 1 AND 1024
             THEN 'queueing_lock: give 1 to 1,024 bytes, or NULL'
@@ -1520,7 +1523,9 @@ BEGIN
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
             AND NOT was_attempted
             AND (lock IS NULL OR CASE WHEN locks IS NULL THEN lock IN (SELECT unnest(v_held))
-                                      ELSE locks <@ v_held END)
+                                      ELSE NOT EXISTS (
+                                          SELECT FROM unnest(locks) AS lane
+                                          WHERE lane NOT IN (SELECT unnest(v_held))) END)
             AND (limit_key IS NULL OR limit_key IN (SELECT unnest(v_keys))
                 OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
@@ -4479,7 +4484,8 @@ BEGIN
             WHERE head.asleep AND head.lock = ANY (job.shared)
             UNION ALL
             SELECT lane, jobs.id FROM jobs CROSS JOIN LATERAL unnest(jobs.shared) AS lane
-            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' AND lane = ANY (v_lanes)
+            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' 
+                AND lane IN (SELECT unnest(v_lanes))
         ) AS able
         WHERE able.id IS DISTINCT FROM p_spared
     ) AS next;

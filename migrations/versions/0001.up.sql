@@ -132,8 +132,8 @@ CREATE TABLE jobs (
     args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
     limit_key    limit_name,                   -- at most so many of a key run: see limits
-    -- All locks of a job that has several, or that shares one. `lock` is the first of them. They are
-    -- sorted, since everybody locks lanes in one order. NULL for all other jobs.
+    -- All locks of a job that has several, or that shares one. `lock` is the first of them. They
+    -- are sorted, since everybody locks lanes in one order. NULL for all other jobs.
     locks        text[]      COLLATE "C",
     shared       text[]      COLLATE "C",      -- the locks of lanes that it only reads, or NULL
     keeps_lanes  boolean,                      -- it has `locks`, and keeps its lanes for its retry
@@ -172,8 +172,8 @@ CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
     WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock;
 CREATE INDEX jobs_keeping ON jobs (id) WHERE keeps_lanes;
 
--- The lines of lanes, beside jobs_lane: a job with `locks` has a row for each of its lanes after the
--- first, exactly while it is in line.
+-- The lines of lanes, beside jobs_lane: a job with `locks` has a row for each of its lanes after
+-- the first, exactly while it is in line.
 CREATE TABLE waits (
     lock     lock_name NOT NULL,
     priority integer   NOT NULL,

@@ -17,7 +17,10 @@ NEXT_UNLOCKED = Mutation(
     "PERFORM wanted.lock",
 )  # fmt: skip
 CANCEL_TAKES_NO_LANE = Mutation(
-    "cancel does not take the lane", "cancel_job.sql", "PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;", "NULL;"
+    "cancel does not take the lane",
+    "cancel_job.sql",
+    "PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;",
+    "NULL;",
 )
 TAKEN_UNLOCKED = Mutation(
     "a lane is taken without its row's lock", "lock_lane.sql", " FOR UPDATE;", ";"
@@ -51,7 +54,9 @@ NO_TOKEN = Mutation(
         "PERFORM reopen_lanes(v_lanes, v_kept);",
         "DELETE FROM lanes WHERE lock = ANY (v_locks) AND state IS NULL;",
     ),
-    Mutation("cancel keeps the lane", "cancel_job.sql", "PERFORM reopen_lanes(v_lanes, v_kept);", "NULL;"),
+    Mutation(
+        "cancel keeps the lane", "cancel_job.sql", "PERFORM reopen_lanes(v_lanes, v_kept);", "NULL;"
+    ),
 )
 def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -193,7 +198,7 @@ def test_a_job_can_be_deleted_whatever_its_status_except_while_it_is_done(stage:
     Mutation(
         "the lane stays reserved for a cancelled job",
         "cancel_waiting.sql",
-        "UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id = ANY (v_ids);",
+        "UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id IN (SELECT unnest(v_ids));",
         "",
     ),
 )

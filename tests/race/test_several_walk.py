@@ -9,7 +9,6 @@ from random import Random
 from typing import NamedTuple
 
 import psycopg
-import psycopg
 import pytest
 
 from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise

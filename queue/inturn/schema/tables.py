@@ -86,7 +86,8 @@ jobs = Table(
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL")
 _heads = text("status = 'todo' AND lock IS NOT NULL")
-_lane = text("status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL")
+_in_line = "status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL"
+_lane = text(_in_line)
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)

@@ -28,7 +28,7 @@ BEGIN
     IF v_keys <> '{}' THEN
         PERFORM pass_on(v_keys);
     END IF;
-    UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id = ANY (v_ids);
+    UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id IN (SELECT unnest(v_ids));
     PERFORM reopen_lane(p_lock);
     PERFORM audit('cancel-waiting', p_lock, v_count + v_more.cancelled, p_by,
         CASE WHEN v_more.rest > 0 THEN v_more.rest || ' jobs with other lanes are left' END);

@@ -43,7 +43,8 @@ DECLARE
             THEN 'locks: give lock or locks'
         WHEN locks = '{}'
             THEN 'locks: give 1 to 8 locks, or NULL for a job without a lane'
-        WHEN shared <> '{}' AND (shared <@ v_locks) IS NOT TRUE
+        WHEN EXISTS (SELECT FROM unnest(shared) AS each
+                     WHERE (each IN (SELECT unnest(v_locks))) IS NOT TRUE)
             THEN 'shared: give locks that are among the locks of the job'
         WHEN octet_length(queueing_lock) NOT BETWEEN 1 AND 1024
             THEN 'queueing_lock: give 1 to 1,024 bytes, or NULL'

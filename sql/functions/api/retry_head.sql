@@ -2,8 +2,8 @@
 -- wait until it is due. In a halted lane, the failed job is tried again, first. Returns its id,
 -- or NULL if the lane waits for no job.
 --
--- A job that has several lanes goes first in all of them, if it has halted all of them. Otherwise it
--- waits in line.
+-- A job that has several lanes goes first in all of them, if it has halted all of them. Otherwise
+-- it waits in line.
 CREATE OR REPLACE FUNCTION retry_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,7 +1,7 @@
--- What block_behind does with jobs that have `locks`. Such a job sleeps only if one of its lanes is
--- sure to wake it, and that lane's row is locked: somebody holds the lane, or goes before the job.
--- The caller has won the lanes in p_won, and another job is their head. It is about to give those in
--- p_new back, so they are no reason. Returns the blocked jobs.
+-- What block_behind does with jobs that have `locks`. Such a job sleeps only if one of its lanes
+-- is sure to wake it, and that lane's row is locked: somebody holds the lane, or goes before the
+-- job. The caller has won the lanes in p_won, and another job is their head. It is about to give
+-- those in p_new back, so they are no reason. Returns the blocked jobs.
 --
 -- A job that keeps its lanes may sleep only in one that is stopped: clear_stop wakes it. For a job
 -- with a limit see block_limited.
@@ -45,8 +45,8 @@ BEGIN
     WITH behind AS MATERIALIZED (
         SELECT jobs.id FROM jobs
         WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
-            AND (jobs.limit_key IS NULL OR jobs.limit_key = ANY (v_keys)
-                OR jobs.limit_key <> ALL (v_all))
+            AND (jobs.limit_key IS NULL OR jobs.limit_key IN (SELECT unnest(v_keys))
+                OR jobs.limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED
     ), asleep AS (
         UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT behind.id FROM behind))

@@ -34,7 +34,9 @@ BEGIN
     LOOP
         SELECT * INTO v_gone FROM archive_jobs(
             ARRAY[(v_job.lanes).id], NULL, ARRAY['cancelled'::job_status], NULL)
-        WHERE (v_job.lanes).locks <@ v_held;
+        WHERE NOT EXISTS (
+            SELECT FROM unnest((v_job.lanes).locks) AS lane
+            WHERE lane NOT IN (SELECT unnest(v_held)));
         IF FOUND THEN
             cancelled := cancelled + 1;
             keys := keys || v_gone.limit_key;

@@ -46,7 +46,9 @@ BEGIN
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
             AND NOT was_attempted
             AND (lock IS NULL OR CASE WHEN locks IS NULL THEN lock IN (SELECT unnest(v_held))
-                                      ELSE locks <@ v_held END)
+                                      ELSE NOT EXISTS (
+                                          SELECT FROM unnest(locks) AS lane
+                                          WHERE lane NOT IN (SELECT unnest(v_held))) END)
             AND (limit_key IS NULL OR limit_key IN (SELECT unnest(v_keys))
                 OR limit_key NOT IN (SELECT unnest(v_all)))
         FOR UPDATE SKIP LOCKED

@@ -1,5 +1,5 @@
--- Returns whether nothing but a claim is in the way of a job that has `locks`: it is the head of all
--- of its lanes, and none of them is held against it.
+-- Returns whether a job that has `locks` only lacks a claim to start: it is the head of all of its
+-- lanes, and none of them is held against it.
 CREATE OR REPLACE FUNCTION may_start_next(p_job jobs) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT closed_lane(p_job.id, p_job.locks, p_job.shared) IS NULL AND NOT EXISTS (

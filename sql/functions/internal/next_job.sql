@@ -1,5 +1,5 @@
--- Returns the job that a lane waits for, with its lanes: the one that has halted it, the one that it
--- is reserved for, or its head. NULL if nothing waits.
+-- Returns the job that a lane waits for, with its lanes: the one that has halted it, the one that
+-- it is reserved for, or its head. NULL if nothing waits.
 CREATE OR REPLACE FUNCTION next_job(p_lock text) RETURNS job_lanes
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Leaves a lane in order after a change from outside. The job that goes next becomes a token, also
--- beside readers if it is one. A lane row that nothing needs is given back. If an open transaction has the next job locked, the
--- lane is looked at again later.
+-- beside readers if it is one. A lane row that nothing needs is given back. If an open transaction
+-- has the next job locked, the lane is looked at again later.
 CREATE OR REPLACE FUNCTION reopen_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

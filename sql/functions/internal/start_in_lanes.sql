@@ -1,6 +1,7 @@
 -- Starts a job that has `locks`, if it can win all of its lanes and is the head of each. Otherwise
--- it gives back what it has won, and blocks the job if something is sure to wake it. It never waits.
--- It reserves no lane for a job that waits for another one: two such jobs could wait for each other.
+-- it gives back what it has won, and blocks the job if something is sure to wake it. It never
+-- waits. It reserves no lane for a job that waits for another one: two such jobs could wait for
+-- each other.
 --
 -- A job that keeps its lanes for its retry is in no line, and starts without a look at the heads.
 CREATE OR REPLACE FUNCTION start_in_lanes(

@@ -29,7 +29,8 @@ BEGIN
             WHERE head.asleep AND head.lock = ANY (job.shared)
             UNION ALL
             SELECT lane, jobs.id FROM jobs CROSS JOIN LATERAL unnest(jobs.shared) AS lane
-            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' AND lane = ANY (v_lanes)
+            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' 
+                AND lane IN (SELECT unnest(v_lanes))
         ) AS able
         WHERE able.id IS DISTINCT FROM p_spared
     ) AS next;
