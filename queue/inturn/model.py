@@ -3,7 +3,7 @@
 This module imports only the standard library.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -109,6 +109,7 @@ class Job(NamedTuple):
     task_kwargs: Mapping[str, Any] = MappingProxyType({})
     timeout: timedelta | None = None
     start_before: float | None = None  # it expires then, by the monotonic clock of its worker
+    locks: Sequence[str] | None = None  # all of them, if it has several or shares one
 
     @property
     def call_string(self) -> str:
@@ -171,6 +172,8 @@ class StoredJob:
     timeout: timedelta | None
     expires_at: datetime | None
     limit: str | None
+    locks: list[str] | None  # all of them, if it has several or shares one
+    shared: list[str] | None  # those of lanes that it shares
     errors: list[dict[str, Any]]
     result: Any
 

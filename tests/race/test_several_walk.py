@@ -6,7 +6,7 @@ find nothing, and a new worker must get every job that is left.
 
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -110,7 +110,7 @@ class Walk:
         pick = self.random.choice
         locks = self.random.sample(LANES, pick([1, 1, 2, 2, 3]))
         shared = [lock for lock in locks if self.random.random() < 0.4]
-        options = {
+        options: dict[str, Any] = {
             "queue": pick(["default", "default", "x"]),
             "on_retry": pick(["hold", "release"]),
             "on_failure": pick(["continue", "continue", "halt"]),

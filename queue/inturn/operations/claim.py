@@ -14,7 +14,8 @@ from inturn.operations import Operation, Rows, Statement
 # this one: `attempts - 1`.
 _JOB: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
-    "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END "
+    "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END, "
+    "locks "
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = _JOB + "FROM {schema}.claim(%s, %s::text[], %s, %s, %s)" + _IN_ORDER
@@ -99,7 +100,9 @@ def to_jobs(rows: Rows, asked_at: float) -> list[Job]:
         return []
     kwargs = decode_all([row[9] for row in rows])
     return [
-        Job._make((*row[:9], each, row[10], row[11] and asked_at + row[11].total_seconds()))
+        Job._make(
+            (*row[:9], each, row[10], row[11] and asked_at + row[11].total_seconds(), row[12])
+        )
         for row, each in zip(rows, kwargs, strict=True)
     ]
 

@@ -17,7 +17,8 @@ FINISH = """
 SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
        (next).queue, (next).lock, (next).priority, (next).attempts - 1, (next).scheduled_at,
        (next).args::text, (next).timeout,
-       CASE WHEN NOT (next).was_attempted THEN (next).expires_at - (next).started_at END
+       CASE WHEN NOT (next).was_attempted THEN (next).expires_at - (next).started_at END,
+       (next).locks
 FROM {schema}.finish(
     %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
     %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])

@@ -33,12 +33,14 @@ _LISTED: LiteralString = (
     "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid)"
 )
 LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, errors::text, result::text "
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, locks, shared, errors::text, "
+    "result::text "
     "FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 STALLED: LiteralString = (
-    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, errors::text, NULL "
+    _JOB + "NULL::timestamptz, fence, timeout, expires_at, limit_key, locks, shared, errors::text, "
+    "NULL "
     "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s)"
 )
 # Without arguments, errors and result, which may be large. A job that succeeded has no error,

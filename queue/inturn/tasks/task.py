@@ -14,6 +14,7 @@ from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.schedules.misfires import CatchUp, MisfirePolicy
 from inturn.tasks.deferred import DeferredJob, R_co
+from inturn.tasks.lanes import first_lock
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.resources import Resource, declare_resources
 from inturn.tasks.retry import Retry, find_strategy
@@ -196,9 +197,8 @@ class Task(Deferrer[P, R_co]):
 
     @property
     def lock(self) -> str | None:
-        """The lock of its jobs."""
-        lock: str | None = self._options.lock
-        return lock
+        """The lock of its jobs, or the first one of several."""
+        return first_lock(self._options.lock)
 
     @property
     def queueing_lock(self) -> str | None:
@@ -236,6 +236,11 @@ class Task(Deferrer[P, R_co]):
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
+        lock: a list of up to eight is for a job that needs several lanes. With `inturn.shared`, it
+        shares a lane with others.
+
+            move.configure(lock=["account:1", "account:2"]).defer(1, 2)
+
         limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
         `app.limits`.
 

@@ -17,7 +17,7 @@ CREATE OR REPLACE FUNCTION list_jobs(
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
     scheduled_at timestamptz, started_at timestamptz, finished_at timestamptz, worker_id uuid,
     abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamptz,
-    limit_key text
+    limit_key text, locks text[], shared text[]
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -43,7 +43,8 @@ BEGIN
            found.priority, found.attempts, found.args, found.errors, found.created_at,
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
-           found.fence, found.timeout, found.result, found.expires_at, found.limit_key
+           found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
+           found.locks, found.shared
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION block_in_lanes(
 LANGUAGE plpgsql AS $$
 DECLARE
     v_wanted text[];
-    v_held   lanes[];
+    v_held   text[];
     v_behind bigint[];
     v_all    text[];
     v_keys   text[];
@@ -21,7 +21,7 @@ BEGIN
         SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(jobs.locks) AS lane
         WHERE jobs.id = ANY (p_ids));
     v_held := ARRAY(
-        SELECT lanes FROM lanes
+        SELECT lanes.lock FROM lanes
         WHERE lanes.lock = ANY (v_wanted) AND lanes.lock <> ALL (p_new)
         FOR UPDATE SKIP LOCKED);
     -- A new statement: these lanes are as we see them until we commit.
@@ -30,8 +30,8 @@ BEGIN
         WHERE jobs.id = ANY (p_ids) AND jobs.status = 'todo' AND (
             jobs.keeps_lanes IS NULL AND jobs.locks && p_won
             OR EXISTS (
-                SELECT FROM unnest(v_held) AS held
-                WHERE held.lock = ANY (jobs.locks)
+                SELECT FROM lanes AS held
+                WHERE held.lock = ANY (jobs.locks) AND held.lock IN (SELECT unnest(v_held))
                     AND CASE WHEN jobs.keeps_lanes OR held.job_id = jobs.id
                              THEN held.stopped IS NOT NULL
                              ELSE NOT lets_start(held, jobs.id, jobs.shared) END)));

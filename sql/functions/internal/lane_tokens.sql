@@ -12,7 +12,9 @@ LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
         CASE WHEN t.locks IS NOT NULL
         THEN t.lock NOT IN (SELECT unnest(p_lost))
-            AND closed_lane(t.id, t.locks, t.shared) IS NULL
+            AND (SELECT true FROM lanes
+                 WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
+                 LIMIT 1) IS NULL
         ELSE
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
             AND t.lock NOT IN (SELECT unnest(p_lost))

@@ -29,9 +29,18 @@ Examples:
 @click.argument("arguments", nargs=-1, metavar="[JSON | KEY=VALUE ...]")
 @click.option(
     "--lock",
+    "locks",
+    multiple=True,
     metavar="LOCK",
     shell_complete=complete_lock,
-    help="Jobs with the same lock run one at a time and in order.",
+    help="Jobs with the same lock run one at a time and in order. Can be repeated.",
+)
+@click.option(
+    "--shared",
+    multiple=True,
+    metavar="LOCK",
+    shell_complete=complete_lock,
+    help="A lock that it shares: beside it, jobs that share the lock too may run. Can be repeated.",
 )
 @click.option("--queueing-lock", metavar="KEY", help="At most one job waits under this key.")
 @click.option(
@@ -114,6 +123,8 @@ def command(
     schedule_in: timedelta | None,
     unknown: bool,
     ignore_already_enqueued: bool,
+    locks: tuple[str, ...],
+    shared: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Defer one job of TASK and print its id.
@@ -132,6 +143,9 @@ def command(
         options["on_conflict"] = "skip"
     given = task_arguments(arguments)
     from inturn.app import App
+    from inturn.tasks.lanes import Shared
+
+    options["lock"] = [*locks, *map(Shared, shared)] or None
 
     path = settings.app_path()
     if path is None:
