@@ -335,7 +335,7 @@ CREATE FUNCTION inturn.block_in_lanes(p_ids bigint[], p_won text[] DEFAULT '{}':
     AS $$
 DECLARE
     v_wanted text[];
-    v_held   lanes[];
+    v_held   text[];
     v_behind bigint[];
     v_all    text[];
     v_keys   text[];
@@ -345,7 +345,7 @@ BEGIN
         SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(jobs.locks) AS lane
         WHERE jobs.id = ANY (p_ids));
     v_held := ARRAY(
-        SELECT lanes FROM lanes
+        SELECT lanes.lock FROM lanes
         WHERE lanes.lock = ANY (v_wanted) AND lanes.lock <> ALL (p_new)
         FOR UPDATE SKIP LOCKED);
     -- A new statement: these lanes are as we see them until we commit.
@@ -354,8 +354,8 @@ BEGIN
         WHERE jobs.id = ANY (p_ids) AND jobs.status = 'todo' AND (
             jobs.keeps_lanes IS NULL AND jobs.locks && p_won
             OR EXISTS (
-                SELECT FROM unnest(v_held) AS held
-                WHERE held.lock = ANY (jobs.locks)
+                SELECT FROM lanes AS held
+                WHERE held.lock = ANY (jobs.locks) AND held.lock IN (SELECT unnest(v_held))
                     AND CASE WHEN jobs.keeps_lanes OR held.job_id = jobs.id
                              THEN held.stopped IS NOT NULL
                              ELSE NOT lets_start(held, jobs.id, jobs.shared) END)));
@@ -1604,7 +1604,10 @@ BEGIN
         v_found := v_found OR FOUND;
     END IF;
     IF v_job.lock IS NOT NULL AND v_job.status <> 'pending' THEN
-        FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
+        FOR reason, detail, unblock IN
+            SELECT found.* FROM unnest(lanes_of(v_job.lock, v_job.locks)) AS lane
+            CROSS JOIN LATERAL explain_lane(v_job, lane) AS found
+        LOOP
             RETURN NEXT;
             v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')
                 OR unblock IS NOT NULL;
@@ -1635,6 +1638,57 @@ CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, deta
       AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid
           AND own.relation = jobs.tableoid)
 $$;
+CREATE TABLE inturn.lanes (
+    lock text NOT NULL COLLATE pg_catalog."C",
+    worker_id uuid,
+    job_id bigint,
+    since timestamp with time zone NOT NULL,
+    stopped inturn.lane_state,
+    stopped_at timestamp with time zone,
+    stopped_until timestamp with time zone,
+    look_at timestamp with time zone,
+    failed_job_id bigint,
+    stopped_by text,
+    stop_reason text,
+    readers integer,
+    state inturn.lane_state GENERATED ALWAYS AS (
+CASE
+    WHEN ((worker_id IS NOT NULL) OR (readers IS NOT NULL)) THEN 'held'::inturn.lane_state
+    WHEN (stopped IS NOT NULL) THEN stopped
+    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
+    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
+    ELSE NULL::inturn.lane_state
+END) STORED,
+    CONSTRAINT lanes_held_or_reserved CHECK ((num_nonnulls(worker_id, job_id, readers) <= 1)),
+    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
+    CONSTRAINT lanes_readers CHECK ((readers > 0)),
+    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
+    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE FUNCTION inturn.explain_held(p_lane inturn.lanes, p_where text) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN QUERY SELECT 'lane held',
+        'by job ' || id || ' (' || task || ')' || CASE job.status
+            WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
+            ELSE ' since ' || claimed_at END || p_where,
+        NULL
+    FROM claimed_jobs AS job
+    WHERE (p_lane.worker_id IS NULL OR worker_id = p_lane.worker_id)
+        AND (lock = p_lane.lock OR p_lane.lock = ANY (locks))
+    LIMIT 10;
+    IF p_lane.worker_id IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM explain_holder(p_lane.worker_id);
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT 'lane retrying',
+        'job ' || id || ' (' || task || ') keeps its share until it is tried again'
+            || coalesce(', at ' || scheduled_at, '') || p_where,
+        'queue jobs retry ' || id
+    FROM jobs WHERE keeps_lanes AND p_lane.lock = ANY (shared) ORDER BY id LIMIT 10;
+END $$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -1653,76 +1707,71 @@ CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, 
             || ' on ' || hostname
     FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
 $$;
-CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
+CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs, p_lock text) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
+    v_other text;               -- a lane that this job waits for
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
-    SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.stopped IS NOT NULL
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
-                || coalesce(': ' || v_lane.stop_reason, ''),
+                || v_where || coalesce(': ' || v_lane.stop_reason, ''),
             CASE WHEN v_lane.stopped = 'halted'
                       AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
                  THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
-                || shell_argument(p_job.lock);
+                || shell_argument(p_lock);
         v_stops := true;
     END IF;
-    IF v_lane.worker_id IS NOT NULL THEN
-        RETURN QUERY SELECT 'lane held',
-            'by job ' || id || ' (' || task || ')' || CASE job.status
-                WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
-                ELSE ' since ' || claimed_at END,
-            NULL
-        FROM claimed_jobs AS job WHERE worker_id = v_lane.worker_id AND lock = v_lane.lock;
-        RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
+    IF p_job.keeps_lanes AND v_lane.readers IS NOT NULL THEN
+        RETURN;
+    ELSIF v_lane.worker_id IS NOT NULL
+        OR (v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (p_job.shared), true)) THEN
+        RETURN QUERY SELECT * FROM explain_held(v_lane, v_where);
         RETURN;
     END IF;
-    IF v_lane.look_at > clock() THEN
+    IF v_lane.look_at > clock() AND v_lane.readers IS NULL THEN
         RETURN QUERY SELECT 'lane delayed',
-            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
+            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at
+                || v_where,
             NULL;
         v_stops := true;
     END IF;
-    -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
-    SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
-        SELECT id FROM (
-            -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
-            (SELECT head.priority, head.id FROM jobs AS head
-             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked', 'limited')
-                AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
-                AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
-             ORDER BY head.priority DESC, head.id LIMIT 1)
-            UNION ALL
-            SELECT due.priority, due.id FROM jobs AS due
-            WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
-                AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
-        ) AS startable ORDER BY priority DESC, id LIMIT 1
-    ));
+    -- The job may start in this lane. Next goes the one that the lane waits for, or its head.
+    SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, first_in_lane(p_lock));
     v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();
     IF v_first.id <> p_job.id THEN
+        IF v_first.locks IS NOT NULL AND NOT v_later THEN
+            v_other := coalesce(closed_lane(v_first.id, v_first.locks, v_first.shared), (
+                SELECT head.lock FROM lane_heads(v_first.locks) AS head
+                WHERE head.id <> v_first.id LIMIT 1));
+        END IF;
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
-                        ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+                        WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
+                        ELSE ' and waits for a worker of queue ' || v_first.queue END
+                || v_where,
+            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
+                 WHEN v_other IS NOT NULL THEN 'queue jobs explain ' || v_first.id END;
         IF v_first.limit_key IS NOT NULL THEN
             RETURN QUERY SELECT * FROM explain_limit(v_first);
             v_stops := v_stops OR FOUND;
         END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
-            v_first.queue, v_first.task, v_stops OR v_later)
+            v_first.queue, v_first.task, v_stops OR v_later OR v_other IS NOT NULL)
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
@@ -1891,6 +1940,27 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
+CREATE FUNCTION inturn.first_in_lane(p_lock text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT id FROM (
+        (SELECT head.priority, head.id FROM jobs AS head
+         WHERE head.lock = p_lock AND head.status IN ('todo', 'blocked', 'limited')
+            AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
+            AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+         ORDER BY head.priority DESC, head.id LIMIT 1)
+        UNION ALL
+        (SELECT waits.priority, waits.id FROM waits JOIN jobs AS head ON head.id = waits.id
+         WHERE waits.lock = p_lock
+            AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+         ORDER BY waits.priority DESC, waits.id LIMIT 1)
+        UNION ALL
+        SELECT due.priority, due.id FROM jobs AS due
+        WHERE due.status = 'scheduled' AND due.scheduled_at <= clock()
+            AND (due.lock = p_lock OR p_lock = ANY (due.locks)) AND due.keeps_lanes IS NULL
+            AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
+    ) AS startable ORDER BY priority DESC, id LIMIT 1
+$$;
 CREATE FUNCTION inturn.fold_key(p_key text) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -2343,7 +2413,7 @@ CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
-CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[])
+CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[], readers integer, waits_for text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -2353,11 +2423,12 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
         SELECT priority, id FROM lane_heads(ARRAY[p_lock])
         UNION ALL
         SELECT priority, id FROM jobs
-        WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
+        WHERE status = 'scheduled' AND scheduled_at <= clock()
+            AND (jobs.lock = p_lock OR p_lock = ANY (jobs.locks)) AND keeps_lanes IS NULL
     ), head AS MATERIALIZED (
         SELECT job.* FROM live_jobs AS job
         JOIN lane ON job.stored_as = 'doing' AND job.worker_id = lane.worker_id
-                 AND job.lock = lane.lock
+                 AND (job.lock = lane.lock OR lane.lock = ANY (job.locks))
         UNION ALL
         SELECT job.* FROM live_jobs AS job
         WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
@@ -2368,6 +2439,8 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
             SELECT * FROM jobs
             WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT jobs.* FROM waits JOIN jobs ON jobs.id = waits.id WHERE waits.lock = p_lock
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
@@ -2380,7 +2453,11 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
            failed.errors -> -1 ->> 'error',
            (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
            ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
-           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2)
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers,
+           CASE WHEN head.stored_as = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
+               closed_lane(head.id, head.locks, head.shared), (
+               SELECT other.lock FROM lane_heads(head.locks) AS other
+               WHERE other.id <> head.id LIMIT 1)) END
     FROM (SELECT p_lock AS lock) AS asked
     LEFT JOIN lane ON true
     LEFT JOIN head ON true
@@ -2422,7 +2499,9 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
     SELECT t.id, t.lock, t.priority,
         CASE WHEN t.locks IS NOT NULL
         THEN t.lock NOT IN (SELECT unnest(p_lost))
-            AND closed_lane(t.id, t.locks, t.shared) IS NULL
+            AND (SELECT true FROM lanes
+                 WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
+                 LIMIT 1) IS NULL
         ELSE
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
             AND t.lock NOT IN (SELECT unnest(p_lost))
@@ -2490,34 +2569,6 @@ BEGIN
     WHERE waits.lock = ANY (p_locks[2:]) AND waits.priority = p_priority AND waits.id = p_id;
     RETURN true;
 END $$;
-CREATE TABLE inturn.lanes (
-    lock text NOT NULL COLLATE pg_catalog."C",
-    worker_id uuid,
-    job_id bigint,
-    since timestamp with time zone NOT NULL,
-    stopped inturn.lane_state,
-    stopped_at timestamp with time zone,
-    stopped_until timestamp with time zone,
-    look_at timestamp with time zone,
-    failed_job_id bigint,
-    stopped_by text,
-    stop_reason text,
-    readers integer,
-    state inturn.lane_state GENERATED ALWAYS AS (
-CASE
-    WHEN ((worker_id IS NOT NULL) OR (readers IS NOT NULL)) THEN 'held'::inturn.lane_state
-    WHEN (stopped IS NOT NULL) THEN stopped
-    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
-    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
-    ELSE NULL::inturn.lane_state
-END) STORED,
-    CONSTRAINT lanes_held_or_reserved CHECK ((num_nonnulls(worker_id, job_id, readers) <= 1)),
-    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
-    CONSTRAINT lanes_readers CHECK ((readers > 0)),
-    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
-    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE FUNCTION inturn.lets_start(p_lane inturn.lanes, p_id bigint, p_shared text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -2579,7 +2630,7 @@ CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF in
     AS $$
     SELECT * FROM lane_audit WHERE lock = p_lock ORDER BY id DESC LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text)
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, locks text[], shared text[])
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -2604,7 +2655,8 @@ BEGIN
            found.priority, found.attempts, found.args, found.errors, found.created_at,
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
-           found.fence, found.timeout, found.result, found.expires_at, found.limit_key
+           found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
+           found.locks, found.shared
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -2621,7 +2673,7 @@ BEGIN
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
-CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text)
+CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -2630,7 +2682,7 @@ BEGIN
     RETURN QUERY
     SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
            waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
-           failed_job_id, failed_task
+           failed_job_id, failed_task, readers
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM lanes
@@ -4540,7 +4592,9 @@ CREATE VIEW inturn.claimed_jobs AS
     jobs.started_at AS claimed_at,
     (jobs.timeout)::interval AS timeout,
     jobs.worker_id,
-    workers.name AS worker
+    workers.name AS worker,
+    jobs.locks,
+    jobs.shared
    FROM (inturn.jobs
      LEFT JOIN inturn.workers ON ((workers.id = jobs.worker_id)))
   WHERE (jobs.status = 'doing'::inturn.job_status);
@@ -4556,6 +4610,8 @@ COMMENT ON COLUMN inturn.claimed_jobs.claimed_at IS 'When the worker claimed it.
 COMMENT ON COLUMN inturn.claimed_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN inturn.claimed_jobs.worker_id IS 'The worker that has it.';
 COMMENT ON COLUMN inturn.claimed_jobs.worker IS 'The name of that worker; NULL: the worker is gone.';
+COMMENT ON COLUMN inturn.claimed_jobs.locks IS 'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN inturn.claimed_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -4583,19 +4639,40 @@ CREATE TABLE inturn.finished_jobs (
     shared text[] COLLATE pg_catalog."C"
 )
 PARTITION BY RANGE (finished_at);
+CREATE TABLE inturn.waits (
+    lock inturn.lock_name NOT NULL,
+    priority integer NOT NULL,
+    id bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE VIEW inturn.live_jobs AS
  SELECT id,
         CASE
             WHEN (status = 'doing'::inturn.job_status) THEN ( SELECT claimed_jobs.status
                FROM inturn.claimed_jobs
               WHERE ((claimed_jobs.worker_id = jobs.worker_id) AND (claimed_jobs.id = jobs.id)))
+            WHEN ((status = 'todo'::inturn.job_status) AND (locks IS NOT NULL)) THEN
+            CASE
+                WHEN (EXISTS ( SELECT
+                   FROM (unnest(jobs.locks) lane(lock)
+                     LEFT JOIN inturn.lanes ON ((lanes.lock = lane.lock)))
+                  WHERE (((lanes.lock IS NOT NULL) AND (NOT (((lanes.stopped IS NULL) OR COALESCE((lanes.stopped_until <= inturn.clock()), false)) AND (COALESCE((lanes.job_id = jobs.id), false) OR ((lanes.readers IS NOT NULL) AND COALESCE((lane.lock = ANY (jobs.shared)), false)))))) OR ((jobs.keeps_lanes IS NULL) AND ((EXISTS ( SELECT
+                           FROM inturn.waits
+                          WHERE (((waits.lock)::text = lane.lock) AND (ROW(waits.priority, jobs.id) > ROW(jobs.priority, waits.id))))) OR (EXISTS ( SELECT
+                           FROM inturn.jobs head
+                          WHERE (((head.lock)::text = lane.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL) AND (ROW(head.priority, jobs.id) > ROW(jobs.priority, head.id)))))))))) THEN 'blocked'::inturn.job_status
+                ELSE 'todo'::inturn.job_status
+            END
             WHEN ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND COALESCE(( SELECT
                     CASE
-                        WHEN ((lanes.worker_id IS NOT NULL) OR (lanes.look_at IS NOT NULL) OR ((lanes.stopped IS NOT NULL) AND ((lanes.stopped_until > inturn.clock()) IS NOT FALSE))) THEN true
+                        WHEN ((lanes.worker_id IS NOT NULL) OR (lanes.readers IS NOT NULL) OR (lanes.look_at IS NOT NULL) OR ((lanes.stopped IS NOT NULL) AND ((lanes.stopped_until > inturn.clock()) IS NOT FALSE))) THEN true
                         ELSE (lanes.job_id <> jobs.id)
                     END AS "case"
                FROM inturn.lanes
-              WHERE (lanes.lock = (jobs.lock)::text)), ( SELECT (head.id <> jobs.id)
+              WHERE (lanes.lock = (jobs.lock)::text)), ( SELECT true
+               FROM inturn.waits
+              WHERE (((waits.lock)::text = (jobs.lock)::text) AND (ROW(waits.priority, jobs.id) > ROW(jobs.priority, waits.id)))
+             LIMIT 1), ( SELECT (head.id <> jobs.id)
                FROM inturn.jobs head
               WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
               ORDER BY head.priority DESC, head.id
@@ -4819,8 +4896,15 @@ ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 );
 CREATE VIEW inturn.lane_status AS
  WITH in_hand AS MATERIALIZED (
-         SELECT jsonb_object_agg((claimed_jobs.worker_id || claimed_jobs.lock), jsonb_build_array(claimed_jobs.id, claimed_jobs.status)) AS jobs
-           FROM inturn.claimed_jobs
+         SELECT jsonb_object_agg((
+                CASE
+                    WHEN lane.is_shared THEN ''::text
+                    ELSE (claimed_jobs.worker_id)::text
+                END || lane.lock), jsonb_build_array(claimed_jobs.id, claimed_jobs.status)) AS jobs
+           FROM (inturn.claimed_jobs
+             CROSS JOIN LATERAL ( SELECT name.name,
+                    COALESCE((name.name = ANY (claimed_jobs.shared)), false) AS "coalesce"
+                   FROM unnest(COALESCE(claimed_jobs.locks, ARRAY[claimed_jobs.lock])) name(name)) lane(lock, is_shared))
           WHERE (claimed_jobs.lock IS NOT NULL)
         )
  SELECT lanes.lock,
@@ -4842,18 +4926,23 @@ CREATE VIEW inturn.lane_status AS
     lanes.stopped_by,
     lanes.stop_reason,
     lanes.failed_job_id,
-    failed.task AS failed_task
+    failed.task AS failed_task,
+    lanes.readers
    FROM (((((inturn.lanes
      LEFT JOIN inturn.workers ON ((workers.id = lanes.worker_id)))
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
                    FROM inturn.jobs jobs_1
                   WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL) AND (jobs_1.keeps_lanes IS NULL))
-                 LIMIT 1001) jobs) behind)
+                UNION ALL
+                 SELECT
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text = lanes.lock)
+         LIMIT 1001) jobs) behind)
      CROSS JOIN LATERAL ( SELECT ((found.job ->> 0))::bigint AS id,
             ((found.job ->> 1))::inturn.job_status AS status
            FROM ( SELECT (( SELECT in_hand.jobs
-                           FROM in_hand) -> (lanes.worker_id || lanes.lock)) AS job) found) held)
+                           FROM in_hand) -> (COALESCE((lanes.worker_id)::text, ''::text) || lanes.lock)) AS job) found) held)
      LEFT JOIN LATERAL ( SELECT first.id,
             first.task,
             first.attempts,
@@ -4866,11 +4955,22 @@ CREATE VIEW inturn.lane_status AS
            FROM inturn.live_jobs first
           WHERE (first.id =
                 CASE
-                    WHEN (lanes.worker_id IS NOT NULL) THEN held.id
-                    ELSE COALESCE(lanes.job_id, ( SELECT head.id
-                       FROM inturn.jobs head
-                      WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
-                      ORDER BY head.priority DESC, head.id
+                    WHEN ((lanes.worker_id IS NOT NULL) OR ((lanes.readers IS NOT NULL) AND (held.id IS NOT NULL))) THEN held.id
+                    ELSE COALESCE(lanes.job_id, ( SELECT line.id
+                       FROM (( SELECT head.priority,
+                                head.id
+                               FROM inturn.jobs head
+                              WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
+                              ORDER BY head.priority DESC, head.id
+                             LIMIT 1)
+                            UNION ALL
+                            ( SELECT waits.priority,
+                                waits.id
+                               FROM inturn.waits
+                              WHERE ((waits.lock)::text = lanes.lock)
+                              ORDER BY waits.priority DESC, waits.id
+                             LIMIT 1)) line
+                      ORDER BY line.priority DESC, line.id
                      LIMIT 1))
                 END)
          LIMIT 1) job ON (true))
@@ -4902,6 +5002,7 @@ COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: 
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
 COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
+COMMENT ON COLUMN inturn.lane_status.readers IS 'How many jobs share it: they run, or keep their share for their retry; NULL: none.';
 CREATE TABLE inturn.limit_keys (
     key text NOT NULL COLLATE pg_catalog."C",
     used integer DEFAULT 0 NOT NULL,
@@ -5302,7 +5403,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, locks, shared'::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, locks, shared'::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -5427,12 +5528,6 @@ CREATE VIEW inturn.unknown_tasks AS
 COMMENT ON VIEW inturn.unknown_tasks IS 'Tasks of waiting jobs that no live worker knows.';
 COMMENT ON COLUMN inturn.unknown_tasks.queue IS 'The queue of the jobs.';
 COMMENT ON COLUMN inturn.unknown_tasks.task IS 'Their task.';
-CREATE TABLE inturn.waits (
-    lock inturn.lock_name NOT NULL,
-    priority integer NOT NULL,
-    id bigint NOT NULL
-)
-WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE VIEW inturn.worker_status AS
  SELECT workers.id,
     workers.name,

@@ -264,6 +264,7 @@ class Lane:
     stop_reason: str | None
     failed_job_id: int | None  # of a halted lane; last_error says how it failed
     failed_task: str | None
+    readers: int | None  # how many jobs share it, None if it is not shared
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from inturn.operations import Operation, Statement, decode_column
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
-    scheduled_at, started_at, finished_at, fence
+    scheduled_at, started_at, finished_at, fence, locks, shared
 FROM {schema}.all_jobs ORDER BY id
 """
 NEXT_DUE = """
@@ -55,6 +55,8 @@ class Seen:
     started_at: datetime | None
     finished_at: datetime | None
     fence: int | None
+    locks: list[str] | None = None  # all of them, if it has several or shares one
+    shared: list[str] | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -62,7 +64,7 @@ class Seen:
         return self.status in WAITING
 
     def __str__(self) -> str:
-        lane = "" if self.lock is None else f', lock "{self.lock}"'
+        lane = "".join(f', lock "{lock}"' for lock in self.locks or [self.lock] if lock is not None)
         return f"job {self.id} {self.task}({format_args(self.args)}){lane}, {self.status}"
 
 
