@@ -112,6 +112,11 @@ class Job(NamedTuple):
     locks: Sequence[str] | None = None  # all of them, if it has several or shares one
 
     @property
+    def lanes(self) -> Sequence[str]:
+        """All of its locks."""
+        return self.locks or (() if self.lock is None else (self.lock,))
+
+    @property
     def call_string(self) -> str:
         """The job written as a call, with its id, for logs and lists."""
         return call_string(self.task_name, self.id, self.task_kwargs)

@@ -55,7 +55,7 @@ def check_overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str 
     watched = [
         _Span(run.started, run.ended, run.job.id, run.job.id in readers)
         for run in runs
-        if lock in (run.job.locks or [run.job.lock])
+        if lock in run.job.lanes
     ]
     if not recorded and not watched:
         others = sorted(
@@ -98,7 +98,7 @@ def _overlapping(spans: list[_Span]) -> list[tuple[_Span, _Span]]:
 
 
 def _of(lock: str, jobs: Sequence[Seen]) -> list[Seen]:
-    return [job for job in jobs if lock in (job.locks or [job.lock])]
+    return [job for job in jobs if lock in job.lanes]
 
 
 def _is(step: Step, job: Seen) -> bool:

@@ -59,12 +59,17 @@ class Seen:
     shared: list[str] | None = None
 
     @property
+    def lanes(self) -> list[str]:
+        """All of its locks."""
+        return self.locks or ([] if self.lock is None else [self.lock])
+
+    @property
     def is_waiting(self) -> bool:
         """True if the job has yet to start, or to start again."""
         return self.status in WAITING
 
     def __str__(self) -> str:
-        lane = "".join(f', lock "{lock}"' for lock in self.locks or [self.lock] if lock is not None)
+        lane = "".join(f', lock "{lock}"' for lock in self.lanes)
         return f"job {self.id} {self.task}({format_args(self.args)}){lane}, {self.status}"
 
 

@@ -1,6 +1,7 @@
 """What is promised, checked when a start is committed and whenever nobody is at work."""
 
 from tests.race.flow_model.state import (
+    ASLEEP,
     BLOCKED,
     DISORDER,
     ENDED,
@@ -105,7 +106,7 @@ def sleeps(scope: Scope, state: State) -> str:
     if state.sessions or state.locked != NOBODY:
         return ""
     for job, status in enumerate(state.jobs):
-        if status == BLOCKED and is_ready(scope, state, job):
+        if status in (BLOCKED, ASLEEP) and is_ready(scope, state, job):
             return SLEEPS
         limited = status in (LIMITED, KEPT) and is_ready(scope, state, job)
         if limited and not has_token(scope, state, scope.kinds[job].queue):
@@ -133,7 +134,7 @@ def is_open(scope: Scope, state: State, job: int, lane: int) -> bool:
     row = state.lanes[lane]
     if row.stopped or row.look:
         return False
-    if state.jobs[job] == KEPT:
+    if state.jobs[job] in (KEPT, ASLEEP):
         return True
     turn = Turn(scope, state, Session("", ""), ())
     joins = scope.shares(job, lane) and row.readers > 0
