@@ -34,7 +34,7 @@ LANGUAGE sql STABLE AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL, true
-    FROM unnest(CASE WHEN (SELECT true FROM waits LIMIT 1) THEN p_locks END) AS lane(lock)
+    FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
         ORDER BY waits.priority DESC, waits.id LIMIT 1
@@ -44,7 +44,7 @@ LANGUAGE sql STABLE AS $$
             jobs.was_attempted, jobs.expires_at, jobs.limit_key
         FROM jobs WHERE jobs.id = first.id LIMIT 1
     ) AS head
-    WHERE (
+    WHERE (SELECT true FROM waits LIMIT 1) AND (
         SELECT true FROM (
             SELECT jobs.priority, jobs.id FROM jobs
             WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
