@@ -562,7 +562,7 @@ BEGIN
             WHERE status = ANY (p_statuses)
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR EXISTS (
                   SELECT FROM jobs
@@ -587,7 +587,7 @@ BEGIN
             WHERE (p_statuses IS NULL OR status = ANY (v_stored))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)
@@ -994,7 +994,7 @@ BEGIN
             SELECT FROM jobs
             WHERE (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
@@ -1008,7 +1008,7 @@ BEGIN
             WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;
@@ -1039,7 +1039,7 @@ BEGIN
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
           AND (p_queue IS NULL OR queue = p_queue)
           AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock)
+          AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
           AND (p_by <> 'lock' OR lock IS NOT NULL)
         ORDER BY id DESC LIMIT p_looked
     ), named AS (
@@ -2358,7 +2358,7 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL, true
-    FROM unnest(CASE WHEN (SELECT true FROM waits LIMIT 1) THEN p_locks END) AS lane(lock)
+    FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
         ORDER BY waits.priority DESC, waits.id LIMIT 1
@@ -2368,7 +2368,7 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
             jobs.was_attempted, jobs.expires_at, jobs.limit_key
         FROM jobs WHERE jobs.id = first.id LIMIT 1
     ) AS head
-    WHERE (
+    WHERE (SELECT true FROM waits LIMIT 1) AND (
         SELECT true FROM (
             SELECT jobs.priority, jobs.id FROM jobs
             WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
@@ -2474,6 +2474,8 @@ BEGIN
     -- A lane that waits for a retry may have another head.
     (SELECT job_id FROM lanes
      WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+    UNION ALL
+    SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
     UNION ALL
     (WITH RECURSIVE lane(lock) AS (
         (SELECT jobs.lock FROM jobs
@@ -2667,7 +2669,7 @@ BEGIN
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
         ORDER BY job.id DESC LIMIT p_limit
@@ -2918,7 +2920,7 @@ BEGIN
         WHERE job.id = ANY (p_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs

@@ -1,5 +1,6 @@
 """Several locks on one job, and shared ones, as users give them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -41,12 +42,16 @@ def test_a_job_has_the_locks_that_it_was_given(
     assert stored(app, move.configure(lock=lock).defer()) == expected
 
 
-async def test_they_can_be_given_in_each_way_to_defer(app: App, move: Task[..., None]) -> None:
+async def defer_async(app: App, move: Task[..., None], options: dict[str, Any]) -> int:
+    async with app.open_async():
+        return await move.configure(**options).defer_async()
+
+
+def test_they_can_be_given_in_each_way_to_defer(app: App, move: Task[..., None]) -> None:
     options: dict[str, Any] = {"lock": ["a", shared("b")]}
     both = ("a", ["a", "b"], ["b"])
     parent = move.defer()
-    async with app.open_async():
-        assert stored(app, await move.configure(**options).defer_async()) == both
+    assert stored(app, asyncio.run(defer_async(app, move, options))) == both
     ids = [
         *move.configure(**options).batch_defer({"n": 1}, {"n": 2}),
         move.configure(**options, schedule_in={"hours": 1}).defer(),

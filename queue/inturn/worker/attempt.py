@@ -12,14 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import anyio
 import anyio.to_thread
 
-from inturn.errors import (
-    BadArgument,
-    DatabaseUnavailable,
-    JobAborted,
-    JobSkipped,
-    JobTimeout,
-    Snoozed,
-)
+from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
 from inturn.model import Again, AttemptDetails, Committed, Ended, Job, Outcome, Status
 from inturn.tasks.context import HeldResource, JobContext
 from inturn.tasks.retry import count_attempts
@@ -354,8 +347,7 @@ class Attempt:
             d = strategy.get_retry_decision(exception=error, job=self.job)
             if d is None:
                 return Ended(self.job, Status.FAILED, text)
-            if d.lock is not None and self.job.locks is not None:
-                raise BadArgument("lock", "a job with several locks, or shared ones, cannot move")
+            d.check(self.job)
             return Again(
                 self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock
             )

@@ -55,7 +55,7 @@ BEGIN
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
         ORDER BY job.id DESC LIMIT p_limit

@@ -123,8 +123,6 @@ def command(
     schedule_in: timedelta | None,
     unknown: bool,
     ignore_already_enqueued: bool,
-    locks: tuple[str, ...],
-    shared: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Defer one job of TASK and print its id.
@@ -143,9 +141,6 @@ def command(
         options["on_conflict"] = "skip"
     given = task_arguments(arguments)
     from inturn.app import App
-    from inturn.tasks.lanes import Shared
-
-    options["lock"] = [*locks, *map(Shared, shared)] or None
 
     path = settings.app_path()
     if path is None:
@@ -163,9 +158,16 @@ def command(
             schedule_at=schedule_at,
             schedule_in=schedule_in,
             connection=connection,
+            lock=_join_locks(options.pop("locks"), options.pop("shared")),
             **options,
         )
         click.echo(deferrer.defer())
+
+
+def _join_locks(locks: tuple[str, ...], shared: tuple[str, ...]) -> Any:
+    from inturn.tasks.lanes import Shared
+
+    return [*locks, *map(Shared, shared)] or None
 
 
 def _check_task(name: str, app: App, path: str) -> None:
