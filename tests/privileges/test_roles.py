@@ -208,7 +208,7 @@ NOT_BY_ANYBODY = [
     "SELECT inturn.lock_lane('x')",
     "SELECT inturn.audit('pause', 'x', 0, 'somebody else', NULL)",
     "SELECT inturn.notify_workers(NULL)",
-    "SELECT inturn.replace_waiting(1, 't', '{}', ROW('q', NULL, 0, now(), 'hold', 'continue', 'k', NULL, NULL, NULL, NULL)::inturn.job_options)",
+    "SELECT inturn.replace_waiting(1, 't', '{}', ROW('q', NULL, 0, now(), 'hold', 'continue', 'k', NULL, NULL, NULL, NULL, NULL)::inturn.job_options)",
 ]
 ARGUMENTS = [
     "SELECT args FROM inturn.jobs",

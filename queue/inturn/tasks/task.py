@@ -229,14 +229,15 @@ class Task(Deferrer[P, R_co]):
         schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
         before this much later.
         task_kwargs: arguments for the task, to which `defer` adds its own.
-        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task. A list of
-        up to eight locks, such as ["a", shared("b")], is for a job with several lanes.
+        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task. You can give
+        up to eight locks: ["a", shared("b")].
         expires_at, expires_in: the job is cancelled if its first attempt has not started by this
         time, which needs a time zone, or this long after you defer it.
         after, on_parent: start the job when these jobs have ended (ids, or what `defer` returned).
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
+
         limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
         `app.limits`.
 
