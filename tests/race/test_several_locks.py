@@ -493,3 +493,59 @@ def test_a_job_that_loses_its_lane_passes_its_slot_on(stage: Stage) -> None:
     worker.finish(running)  # it wakes `both`, which cannot start
     started = ids(worker.claim())
     promise(started == [next_one], f"the slot goes to the next one, not {started}, {both}")
+
+
+@story(
+    Mutation(
+        "the heads are read before all lanes are won",
+        "start_in_lanes.sql",
+        "SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes); IF v_won.all_won THEN "
+        "-- New statements, so they read what was committed before we got the lanes. "
+        "IF v_seen.keeps_lanes IS NULL THEN v_other := ARRAY( "
+        "SELECT head.lock FROM lane_heads(v_seen.locks) AS head WHERE head.id <> p_id); END IF;",
+        "v_other := ARRAY(SELECT head.lock FROM lane_heads(v_seen.locks) AS head "
+        "WHERE head.id <> p_id); SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes); "
+        "IF v_won.all_won THEN",
+    )
+)
+def test_a_better_job_that_comes_while_the_lanes_are_won_goes_first(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    both = person.defer_several("a", "b")
+    worker.start_until("win_lanes", worker.claim)
+    [better] = person.defer("b", 9)
+    started = ids(worker.resume())
+    promise(both not in started, f"{better} was there before the lanes were won")
+
+
+@story(
+    Mutation(
+        "a job that has several lanes never counts as asleep",
+        "lane_is_stranded.sql",
+        "WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs))",
+        "WHERE head.asleep AND jobs.locks IS NULL",
+    )
+)
+def test_the_reconciler_wakes_a_job_that_nobody_would_wake(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    both = person.defer_several("a", "b")
+    stage.control.execute("UPDATE jobs SET status = 'blocked'")
+    person.reconcile()
+    promise(ids(worker.claim()) == [both], "it starts")
+
+
+@story(
+    Mutation(
+        "a head that waits for another lane counts as asleep",
+        "lane_is_stranded.sql",
+        "(jobs.locks IS NULL OR may_start_next(jobs))",
+        "true",
+    )
+)
+def test_the_reconciler_leaves_a_lane_alone_whose_head_waits_for_another_lane(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.defer("b")
+    worker.claim()
+    person.defer_several("a", "b")
+    worker.claim()
+    person.reconcile()
+    promise(stage.audited() == [], f"it is in order: {stage.audited()}")

@@ -243,3 +243,23 @@ def test_a_reader_of_a_dead_worker_has_one_share(stage: Stage) -> None:
     worker.claim()
     worker.finish(job, want=0)
     promise(ids(worker.claim()) == [writer], "nobody reads any more")
+
+
+@story(
+    Mutation(
+        "the readers are not counted",
+        "lane_is_stranded.sql",
+        "lane.readers IS DISTINCT FROM count_readers(p_lock)",
+        "false",
+    )
+)
+def test_the_reconciler_repairs_the_number_of_readers(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.defer_several("a", shared="a")
+    [running] = worker.claim()
+    [writer] = person.defer("a")
+    worker.claim()
+    stage.control.execute("UPDATE lanes SET readers = 5")
+    person.reconcile()
+    worker.finish(running, want=0)
+    promise(ids(worker.claim()) == [writer], "nobody reads any more")

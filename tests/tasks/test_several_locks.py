@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inturn import App, shared
+from inturn import App, BaseRetryStrategy, Job, JobContext, RetryDecision, shared
 from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.tasks.lanes import Lanes
 from inturn.tasks.task import Task
@@ -123,3 +123,36 @@ def test_replace_does_not_change_the_locks_of_the_job_that_waits(
         deferrer = move.configure(lock=lock, queueing_lock="q", on_conflict="replace")
         with pytest.raises(Exception, match="locks: job 1 waits with other locks"):
             deferrer.defer()
+
+
+class Moving(BaseRetryStrategy):
+    """Moves each failed job to another lane."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        return RetryDecision(lock="elsewhere")
+
+
+@pytest.mark.parametrize("lock", [["a", "b"], shared("a")])
+def test_a_retry_that_would_move_such_a_job_to_another_lane_fails_it(app: App, lock: Any) -> None:
+    @app.task(name="fail", retry=Moving())
+    def fail() -> None:
+        raise ValueError("it fails")
+
+    id = fail.configure(lock=lock).defer()
+    app.run_worker(wait=False)
+    [job] = app.job_manager.list_jobs(id=id)
+    assert job.status == "failed"
+    assert "cannot move" in job.errors[-1]["error"]
+
+
+def test_a_job_sees_all_of_its_lanes(app: App) -> None:
+    seen: list[Any] = []
+
+    @app.task(name="look", pass_context=True)
+    def look(context: JobContext) -> None:
+        seen.append((context.job.lock, list(context.job.lanes)))
+
+    for lock in (["b", "a"], "c", None):
+        look.configure(lock=lock).defer()
+    app.run_worker(wait=False)
+    assert sorted(seen, key=str) == [("a", ["a", "b"]), ("c", ["c"]), (None, [])]
