@@ -27,3 +27,6 @@ def test_a_lane_says_for_which_other_lane_it_waits(queue: Run) -> None:
     queue("lanes", "pause", "b")
     id = queue("defer", "far.away", "--lock", "a", "--lock", "b").stdout.strip()
     assert "in lane b" in queue("jobs", "explain", id).stdout
+    shown = queue("lanes", "explain", "a").stdout
+    assert "it also waits for lane b" in shown
+    assert "queue lanes show b" in shown

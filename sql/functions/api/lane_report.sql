@@ -54,9 +54,9 @@ AS $$
            (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
            ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
            ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers,
-           CASE WHEN head.stored_as = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
-               closed_lane(head.id, head.locks, head.shared), (
-               SELECT other.lock FROM lane_heads(head.locks) AS other
+           CASE WHEN head.status = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
+               closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
+               SELECT other.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS other
                WHERE other.id <> head.id LIMIT 1)) END
     FROM (SELECT p_lock AS lock) AS asked
     LEFT JOIN lane ON true
