@@ -236,9 +236,10 @@ def test_an_idle_worker_wakes_up_to_end_a_job_that_expires(stage: Stage) -> None
 @story(
     Mutation(
         "a lane waits for a head that is over",
-        "explain_lane.sql",
-        "OR head.was_attempted OR head.expires_at > clock()",
-        "OR head.was_attempted OR true",
+        "first_in_lane.sql",
+        "head.lock IS NOT NULL AND head.keeps_lanes IS NULL "
+        "AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())",
+        "head.lock IS NOT NULL AND head.keeps_lanes IS NULL",
     ),
 )
 def test_explain_looks_past_an_expired_head_as_a_claim_does(stage: Stage) -> None:

@@ -732,7 +732,7 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
              "WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.job_id IS NOT NULL THEN false AND NOT EXISTS ("),
     Mutation("the reconciler leaves the worker and the job of the lane in place", "repair_lane.sql",
-             "UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;", ""),
+             "SET worker_id = NULL, job_id = NULL,", "SET"),
     Mutation("the lane is made no token", "repair_lane.sql", "PERFORM reopen_lane(p_lock);", ""),
     Mutation("the repair is not written to the audit log", "repair_lane.sql", "PERFORM audit(",
              "PERFORM concat("),
