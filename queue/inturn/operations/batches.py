@@ -6,11 +6,12 @@ from inturn.arguments import check_lock
 from inturn.errors import BadArgument
 from inturn.model import BatchProgress
 from inturn.operations import Operation, Statement
+from inturn.tasks.lanes import JobLanes
 from inturn.tasks.options import CheckedOptions, NewJob, check_batch
 
 OPEN = """
 SELECT {schema}.open_batch(
-    %s, %s, %s::text::jsonb, %s, %s, %s, %s::text, %s::text, %s::interval, %s)
+    %s, %s, %s::text::jsonb, %s, %s, %s, %s::text, %s::text, %s::interval, %s, %s, %s)
 """
 CLOSE = "SELECT {schema}.close_batch(%s)"
 CANCEL = "SELECT cancelled, asked, last FROM {schema}.cancel_batch(%s, %s, %s, %s)"
@@ -34,6 +35,7 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
     for option, default in CheckedOptions()._asdict().items():
         if option not in FOR_CALLBACKS and getattr(options, option) != default:
             raise BadArgument("callback", f"cannot have the option {option}. Leave it out")
+    lanes = options.lock if isinstance(options.lock, JobLanes) else None
     task, args = (None, "{}") if callback is None else (callback.task_name, callback.args)
     ((id,),) = yield Statement(
         OPEN,
@@ -41,13 +43,15 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
             checked,
             task,
             args,
-            options.lock,
+            None if lanes else options.lock,
             options.queue,
             options.priority,
             options.on_retry,
             options.on_failure,
             options.timeout,
             options.limit,
+            lanes and [*lanes.locks],
+            lanes and [*lanes.shared],
         ],
     )
     return int(id)

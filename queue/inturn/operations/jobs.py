@@ -33,8 +33,8 @@ _LISTED: LiteralString = (
     "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s)"
 )
 LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, errors::text, "
-    "result::text, progress::text FROM " + _LISTED
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    "shared, errors::text, result::text, progress::text FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 _STALLED_PROGRESS: LiteralString = (
@@ -42,8 +42,8 @@ _STALLED_PROGRESS: LiteralString = (
 )
 STALLED: LiteralString = (
     _JOB
-    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, group_key, batch_id, "
-    + "errors::text, NULL, "
+    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    + "shared, errors::text, NULL, "
     + _STALLED_PROGRESS
     + "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
 )

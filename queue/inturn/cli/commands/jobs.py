@@ -170,7 +170,7 @@ def show(database: Database, job_id: int, form: str) -> None:
             or json.dumps(job.task_kwargs, ensure_ascii=False)
         ),
         "queue": visible(job.queue),
-        "lock": visible(job.lock) if job.lock else None,
+        "lock": visible(_locks(job)) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "limit": visible(job.limit) if job.limit else None,
         "group": visible(job.group) if job.group else None,
@@ -196,6 +196,13 @@ def show(database: Database, job_id: int, form: str) -> None:
     ]
     title = "earlier attempts:" if job.status == "succeeded" else "errors:"
     Output(form).record(stored, *details(facts), *(["", title, *errors] if errors else []))
+
+
+def _locks(job: StoredJob) -> str:
+    """Return all locks of a job, and which of them it shares."""
+    shared = job.shared or []
+    locks = job.locks or [job.lock or ""]
+    return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
 
 
 def _title(name: str, status: str) -> str:
