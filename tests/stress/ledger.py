@@ -78,7 +78,7 @@ class Run:
 
 @dataclass
 class Span:
-    """A process that was stopped; a pause of a lane."""
+    """A process that was stopped; a pause of a lane; a job that was cancelled."""
 
     start: float
     end: float
@@ -96,7 +96,7 @@ class Ledger:
     ends: dict[int, list[tuple[int | None, str]]] = field(
         default_factory=lambda: defaultdict(list)
     )  # fence, status
-    cancelled: dict[int, float] = field(default_factory=dict)
+    cancelled: dict[int, Span] = field(default_factory=dict)  # until a person retried the job
     retried: set[int] = field(default_factory=set)  # a person retried them after their end
     let_go: set[int] = field(default_factory=set)  # a person let them go without their parents
     killed: dict[int, float] = field(default_factory=dict)
@@ -152,14 +152,16 @@ class Ledger:
     def _stop(self, victim: int, start: float, end: float, **_: Any) -> None:
         self.stopped[victim].append(Span(start, end))
 
-    def _retry(self, job: int, **_: Any) -> None:
+    def _retry(self, job: int, at: float, **_: Any) -> None:
         self.retried.add(job)
+        if job in self.cancelled:
+            self.cancelled[job].end = at
 
     def _free(self, job: int, **_: Any) -> None:
         self.let_go.add(job)
 
     def _cancel(self, job: int, at: float, **_: Any) -> None:
-        self.cancelled[job] = at
+        self.cancelled[job] = Span(at, FOR_EVER)
 
     def _pause(
         self, lane: str, at: float, called: float, until: float, fence: int, **_: Any
@@ -268,8 +270,8 @@ def _ran_though_cancelled(ledger: Ledger) -> Iterator[str]:
         cancelled = ledger.cancelled.get(run.job)
         if (
             cancelled is not None
-            and run.start > cancelled
-            and not explained(ledger, run, cancelled)
+            and cancelled.start < run.start < cancelled.end
+            and not explained(ledger, run, cancelled.start)
         ):
             yield f"job {run.job} started after it was cancelled"
 

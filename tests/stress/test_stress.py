@@ -406,8 +406,10 @@ FORGED = {
                              "between the attempts of job 1"),
     "neither ended nor killed": (ledger(replace(FIRST, end=None), SECOND),
                                  "neither ended nor was its process 1 killed"),
-    "cancelled": (ledger(FIRST, SECOND, cancelled={2: 20.5}),
+    "cancelled": (ledger(FIRST, SECOND, cancelled={2: Span(20.5, FOR_EVER)}),
                   "job 2 started after it was cancelled"),
+    "cancelled, and retried too late": (ledger(FIRST, SECOND, cancelled={2: Span(20.5, 21.5)}),
+                                        "job 2 started after it was cancelled"),
     "torn": (ledger(FIRST, SECOND, seen=defaultdict(int, torn=1)), "1 torn lines and fewer deaths"),
     "paused": (ledger(FIRST, SECOND, pauses={"equal": [Pause(19, 25, 11)]}),
                "job 2 was claimed and started in a pause"),
@@ -509,6 +511,7 @@ WELL = {
     "a process that was killed": ledger(
         replace(FIRST, end=None), replace(FIRST, fence=12, pid=B, start=16),
         replace(SECOND, fence=13), killed={A: 15}),
+    "cancelled and retried": ledger(FIRST, SECOND, cancelled={2: Span(20.5, 20.7)}),
     "overlapping calls": ledger(
         replace(FIRST, fence=13, start=31, end=32), SECOND,
         jobs={1: BORN_AT_ONCE[0], 2: replace(BORN_AT_ONCE[1], call="other")}),
@@ -539,6 +542,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
     write(log, "kill", victim=A)
     write(log, "stop", victim=A, start=1.0, end=2.0)
     write(log, "cancel", job=1)
+    write(log, "retry", job=1)
     with log.open("a") as file:
         file.write('\n{"event": "commit", "jobs": [2')  # and here its process was killed
     write(log, "final", job=1, fence=7, status="succeeded")
@@ -551,4 +555,5 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
         [A],
         [Span(1.0, 2.0)],
     )
-    assert (list(found.cancelled), found.pauses["equal"][0].end) == ([1], FOR_EVER)
+    assert found.cancelled[1].start < found.cancelled[1].end < FOR_EVER
+    assert found.pauses["equal"][0].end == FOR_EVER
