@@ -77,7 +77,8 @@ def test_a_batch_is_cancelled_with_its_jobs_that_have_several_lanes(stage: Stage
     [running] = worker.claim()
     for _ in range(2):
         defer(person, "a", "b", batch=batch)
-    last, cancelled = 0, 0
+    cancelled = 0
+    last: int | None = 0
     while last is not None:
         [(count, last)] = person.run(
             "SELECT cancelled, last FROM cancel_batch(%s, %s)", batch, last
