@@ -4370,14 +4370,14 @@ CREATE FUNCTION inturn.report_progress(p_ids bigint[], p_fences bigint[], p_done
     SET lock_timeout TO '50ms'
     AS $$
 BEGIN
-    INSERT INTO progress AS told (job_id, fence, done, total, text, updated_at)
+    INSERT INTO progress AS stored (job_id, fence, done, total, text, updated_at)
     SELECT e.*, clock()
     FROM unnest(p_ids, p_fences, p_done, p_totals, p_texts) AS e(id, fence, done, total, text)
     ORDER BY e.id
     ON CONFLICT (job_id) DO UPDATE
     SET fence = excluded.fence, done = excluded.done, total = excluded.total, text = excluded.text,
         updated_at = excluded.updated_at
-    WHERE told.fence <= excluded.fence;
+    WHERE stored.fence <= excluded.fence;
 END $$;
 CREATE FUNCTION inturn.require_read_committed() RETURNS void
     LANGUAGE plpgsql

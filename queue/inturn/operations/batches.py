@@ -58,7 +58,7 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
 
 
 def close_batch(batch: int) -> Operation[bool]:
-    """Let a batch end as soon as no job of it is left. Return False if there is no such batch."""
+    """Let a batch end as soon as no job of it is left. Return False if it does not exist."""
     ((is_known,),) = yield Statement(CLOSE, [check_batch(batch)])
     return bool(is_known)
 
@@ -79,7 +79,7 @@ def cancel_batch(batch: int, abort: bool) -> Operation[tuple[int, int]]:
 
 
 def show_batch(batch: int) -> Operation[BatchProgress | None]:
-    """Return the batch, or None if there is no such batch."""
+    """Return the batch, or None if it does not exist."""
     rows = yield Statement(LIST, [check_batch(batch), False, 1])
     return BatchProgress(*rows[0]) if rows else None
 

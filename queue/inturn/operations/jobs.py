@@ -259,12 +259,12 @@ def _make_job(row: Sequence[Any]) -> StoredJob:
     return StoredJob(*cells)
 
 
-def make_progress(told: Mapping[str, Any] | None) -> Progress | None:
-    """Make it of the column `progress` of a view."""
-    if told is None:
+def make_progress(stored: Mapping[str, Any] | None) -> Progress | None:
+    """Return the column `progress` of a view as a `Progress`."""
+    if stored is None:
         return None
-    updated_at = datetime.fromisoformat(told["updated_at"])
-    return Progress(told["done"], told["total"], told["text"], updated_at)
+    updated_at = datetime.fromisoformat(stored["updated_at"])
+    return Progress(stored["done"], stored["total"], stored["text"], updated_at)
 
 
 def _read_json(text: str | None) -> Any:

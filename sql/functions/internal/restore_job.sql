@@ -3,8 +3,8 @@
 -- restored jobs.
 --
 -- It always tells its new end: a child that this call does not see yet may wait for it. It does not
--- touch the edges, which belong to whoever has the child locked (see settle_ends). A batch that has
--- not ended waits for it again.
+-- touch the edges, which only a session that has the child locked may change (see settle_ends). A
+-- batch that has not ended waits for it again.
 CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -210,15 +210,15 @@ def _title(name: str, status: str) -> str:
     return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
 
 
-def _describe_progress(told: Progress, now: datetime) -> str:
+def _describe_progress(progress: Progress, now: datetime) -> str:
     """Return `37 of 100 (37 %) at 14:32:10Z (3s ago): page 38`."""
-    amount = f"{told.done:,}"
-    if told.total is not None:
-        amount += f" of {told.total:,}"
-    if told.total:
-        amount += f" ({100 * told.done // told.total} %)"
-    text = f": {visible(told.text)}" if told.text else ""
-    return f"{amount} at {on_clock(told.updated_at, now)}{text}"
+    amount = f"{progress.done:,}"
+    if progress.total is not None:
+        amount += f" of {progress.total:,}"
+    if progress.total:
+        amount += f" ({100 * progress.done // progress.total} %)"
+    text = f": {visible(progress.text)}" if progress.text else ""
+    return f"{amount} at {on_clock(progress.updated_at, now)}{text}"
 
 
 def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
