@@ -10,7 +10,7 @@ from inturn.operations.jobs import make_progress
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
-    scheduled_at, started_at, finished_at, fence, progress, locks, shared
+    scheduled_at, started_at, finished_at, fence, locks, shared, progress
 FROM {schema}.all_jobs ORDER BY id
 """
 NEXT_DUE = """
@@ -58,9 +58,9 @@ class Seen:
     started_at: datetime | None
     finished_at: datetime | None
     fence: int | None
+    locks: list[str] | None  # all of them, if it has several or shares one
+    shared: list[str] | None
     progress: Progress | None
-    locks: list[str] | None = None  # all of them, if it has several or shares one
-    shared: list[str] | None = None
 
     @property
     def lanes(self) -> list[str]:

@@ -61,8 +61,8 @@ BEGIN
                 coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
         FROM placed
     ), best AS (
-        SELECT ordered.*, p_lanes >= sum(CASE WHEN several THEN 8 ELSE (lock IS NOT NULL)::integer END)
-            OVER (ORDER BY position) AS fits
+        SELECT ordered.*, sum(CASE WHEN several THEN 8 WHEN lock IS NOT NULL THEN 1 ELSE 0 END)
+            OVER (ORDER BY position) <= p_lanes AS fits
         FROM ordered ORDER BY position LIMIT p_limit
     ), last AS (
         SELECT DISTINCT ON (priority) priority, name,
