@@ -12,6 +12,9 @@ from inturn.tasks.task import Deferrer
 from inturn.testing.jobs import Seen, format_args
 
 SHOWN = 5
+FIELDS = (
+    "task", "lock", "queue", "priority", "scheduled_at", "limit", "group", "batch", "expires_at"
+)  # fmt: skip
 NOT_COMMITTED = (
     "If you defer a job with connection=, it exists only once that transaction has committed."
 )
@@ -27,11 +30,15 @@ class Wanted:
     queue: str | EllipsisType = ...
     priority: int | EllipsisType = ...
     scheduled_at: datetime | EllipsisType | None = ...
+    limit: str | EllipsisType | None = ...
+    group: str | EllipsisType | None = ...
+    batch: int | EllipsisType | None = ...
+    expires_at: datetime | EllipsisType | None = ...
 
     def differences(self, job: Seen) -> list[str]:
         """Return one line for each field that differs, and none if this is the job."""
         found = []
-        for field in ("task", "lock", "queue", "priority", "scheduled_at"):
+        for field in FIELDS:
             wanted, got = getattr(self, field), getattr(job, field)
             if wanted is not ... and wanted != got:
                 found.append(f"{field}: {_format(got)}, not {_format(wanted)}")
@@ -47,7 +54,7 @@ class Wanted:
         args = "" if isinstance(self.args, EllipsisType) else f"({format_args(dict(self.args))})"
         others = [
             f"{field} {_format(value)}"
-            for field in ("lock", "queue", "priority", "scheduled_at")
+            for field in FIELDS[1:]
             if (value := getattr(self, field)) is not ...
         ]
         return ", ".join([f"{task}{args}", *others])

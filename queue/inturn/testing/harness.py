@@ -145,6 +145,10 @@ class Queue:
         queue: str | EllipsisType = ...,
         priority: int | EllipsisType = ...,
         scheduled_at: datetime | EllipsisType | None = ...,
+        limit: str | EllipsisType | None = ...,
+        group: str | EllipsisType | None = ...,
+        batch: int | EllipsisType | None = ...,
+        expires_at: datetime | EllipsisType | None = ...,
         count: int | None = None,
     ) -> list[Seen]:
         """Return the waiting jobs that match, and fail if there are none.
@@ -157,7 +161,16 @@ class Queue:
         """
         __tracebackhide__ = True
         wanted = expectations.wanted(
-            task, args, lock=lock, queue=queue, priority=priority, scheduled_at=scheduled_at
+            task,
+            args,
+            lock=lock,
+            queue=queue,
+            priority=priority,
+            scheduled_at=scheduled_at,
+            limit=limit,
+            group=group,
+            batch=batch,
+            expires_at=expires_at,
         )
         found, problem = expectations.check_enqueued(wanted, self.jobs(), count)
         _check(problem)
@@ -182,7 +195,8 @@ class Queue:
     def assert_lane_order(self, lock: str, expected: Sequence[history.Step]) -> None:
         """Fail unless exactly these jobs with this lock have started, in this order.
 
-        A step is a job's id, its task, or some of its args.
+        A step is a job's id, its task, or some of its args. A job that was tried several times
+        stands where its last attempt started.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         queue.drain(concurrency=4)
@@ -200,6 +214,19 @@ class Queue:
         """
         __tracebackhide__ = True
         _check(history.check_overlaps(lock, self.jobs(), self.runs))
+
+    def assert_never_more_than(self, n: int, *, limit: str) -> None:
+        """Fail if more than n jobs with this limit ran at the same time, or if none has run.
+
+        A pattern, like `customer:*`, stands for each of its keys by itself.
+
+        app.limits.set("printer", concurrency=2)
+        write.configure(limit="printer").batch_defer({"letter": "a"}, {"letter": "b"})
+        queue.drain(concurrency=4)
+        queue.assert_never_more_than(2, limit="printer")
+        """
+        __tracebackhide__ = True
+        _check(history.check_limit(n, limit, self.jobs(), self.runs))
 
     # ------------------------------------------------------------------ the clock
 

@@ -1,28 +1,24 @@
-"""Check in which order a lane ran, and whether two of its jobs ran at the same time."""
+"""Check in which order a lane ran, and whether jobs ran at the same time that must not."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from inturn.errors import BadArgument, kind_of
 from inturn.tasks.task import Deferrer
 from inturn.testing.expectations import task_name, wanted
 from inturn.testing.jobs import Seen, format_args
 from inturn.testing.recording import Run
+from inturn.testing.spans import GRAIN, Span, certain, overlaps, recorded, watched
 
 Step = int | str | Mapping[str, Any] | Deferrer[..., Any]
-
-
-class _Span(NamedTuple):
-    started: Any
-    ended: Any
-    job_id: int
-    reads: bool  # it shares the lane
 
 
 def check_order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> str | None:
     """Return what is wrong with the order of the started jobs, or None.
 
-    Each start of a job raises the fence, so the fences tell the order.
+    Each start of a job raises the fence, so the fences tell the order. A job stands where its last
+    attempt started.
     """
     ran = sorted((job for job in _of(lock, jobs) if job.attempts), key=lambda job: job.fence or 0)
     rows = list(itertools.zip_longest(expected, ran))
@@ -43,52 +39,82 @@ def check_overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str 
     """Return which jobs ran at the same time, or None.
 
     Jobs that share the lane may run at the same time as each other.
-    This looks at the last attempt of each job in the database, and at all runs in this process.
+    This looks at the attempts in the database, and at all runs in this process.
     """
-    mine = _of(lock, jobs)
-    readers = {job.id for job in mine if lock in (job.shared or [])}
-    recorded = [
-        _Span(job.started_at, job.finished_at, job.id, job.id in readers)
-        for job in mine
-        if job.started_at is not None
+    mine = {job.id: job for job in _of(lock, jobs)}
+    readers = {job.id for job in mine.values() if lock in (job.shared or [])}
+    seen, ran = recorded(mine.values()), watched(run for run in runs if lock in run.job.lanes)
+    if not seen and not ran:
+        others = {job.lock for job in jobs if job.lock is not None and job.started_at is not None}
+        return _explain_nothing("lock", lock, others)
+    pairs = [
+        (before, span)
+        for span, under_way in overlaps(certain(seen)) + overlaps(ran)
+        for before in under_way
+        if not {before.job_id, span.job_id} <= readers
     ]
-    watched = [
-        _Span(run.started, run.ended, run.job.id, run.job.id in readers)
-        for run in runs
-        if lock in run.job.lanes
-    ]
-    if not recorded and not watched:
-        others = sorted(
-            {job.lock for job in jobs if job.lock is not None and job.started_at is not None}
-        )[:5]
-        return (
-            f'No job with lock "{lock}" has run, so this proves nothing. '
-            f"Jobs have run with these locks: {others or 'none'}"
-        )
-    pairs = _overlapping(recorded) + _overlapping(watched)
     if not pairs:
         return None
-    by_id = {job.id: str(job) for job in mine}
     return "\n".join(
         [
             f'Jobs of the lane "{lock}" ran at the same time:',
             *(
-                f"  {by_id.get(b.job_id, b.job_id)} started at {b.started},\n"
-                f"      before {by_id.get(a.job_id, a.job_id)} ended ({a.ended or 'not yet'})"
+                f"  {mine.get(b.job_id, b.job_id)} {_format_start(b)},\n"
+                f"      before {mine.get(a.job_id, a.job_id)} ended ({a.ended or 'not yet'})"
                 for a, b in pairs
             ),
         ]
     )
 
 
-def _overlapping(spans: list[_Span]) -> list[tuple[_Span, _Span]]:
-    found: list[tuple[_Span, _Span]] = []
-    under_way: list[_Span] = []
-    for span in sorted(spans, key=lambda s: (s.started, s.ended is None, s.ended or 0)):
-        under_way = [each for each in under_way if each.ended is None or span.started < each.ended]
-        found += [(each, span) for each in under_way if not (each.reads and span.reads)]
-        under_way.append(span)
-    return found
+def check_limit(n: int, limit: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None:
+    """Return which jobs of a key ran at the same time if they were more than n, or None.
+
+    A pattern, like `customer:*`, stands for each of its keys by itself.
+    """
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise BadArgument("n", f"is {kind_of(n)}, not a whole number")
+    if n < 1:
+        raise BadArgument("n", f"{n} is not at least 1")
+    mine = {job.id: job for job in jobs if job.limit is not None and _fits(job.limit, limit)}
+    problems, has_run = [], False
+    for key in sorted({str(job.limit) for job in mine.values()}):
+        own = {id: job for id, job in mine.items() if job.limit == key}
+        seen, ran = recorded(own.values()), watched(run for run in runs if run.job.id in own)
+        has_run = has_run or bool(seen or ran)
+        most = max(_most_at_once(certain(seen)), _most_at_once(ran), key=len)
+        if len(most) > n:
+            problems.append(
+                f'Of the limit "{key}", {len(most)} jobs ran at the same time, and not at most {n}:'
+            )
+            problems += [f"  {own[span.job_id]}" for span in most]
+    if not has_run:
+        others = {job.limit for job in jobs if job.limit is not None and job.started_at is not None}
+        return _explain_nothing("limit", limit, others)
+    return "\n".join(problems) or None
+
+
+def _most_at_once(spans: Sequence[Span]) -> list[Span]:
+    """Return the spans at the first moment at which most of them overlap."""
+    return max(
+        ([*under_way, span] for span, under_way in overlaps(spans)), key=len, default=[*spans[:1]]
+    )
+
+
+def _fits(key: str, pattern: str) -> bool:
+    return key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
+
+
+def _explain_nothing(kind: str, name: str, others: Iterable[str]) -> str:
+    return (
+        f'No job with {kind} "{name}" has run, so this proves nothing. '
+        f"Jobs have run with these {kind}s: {sorted(others)[:5] or 'none'}"
+    )
+
+
+def _format_start(span: Span) -> str:
+    """Return when it started, if a person can read that."""
+    return "started" if isinstance(span.started, int) else f"started at {span.started - GRAIN}"
 
 
 def _of(lock: str, jobs: Sequence[Seen]) -> list[Seen]:

@@ -10,21 +10,29 @@ from inturn.operations.jobs import make_progress
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
-    scheduled_at, started_at, finished_at, fence, locks, shared, progress
+    scheduled_at, started_at, finished_at, fence, locks, shared, limit_key, group_key, batch_id,
+    expires_at, progress
 FROM {schema}.all_jobs ORDER BY id
 """
+# fold_key is one of the engine's own functions, which look for tables on the search path.
+SEARCH = "SELECT set_config('search_path', '{schema}, pg_temp', false)"
+# A claim looks at a full limit every few seconds. The clock moves on to the next token instead.
 NEXT_DUE = """
 SELECT min(due.at) FROM (
-    SELECT scheduled_at FROM {schema}.jobs WHERE status = 'scheduled'
+    SELECT scheduled_at FROM jobs WHERE status = 'scheduled'
     UNION ALL
-    SELECT expires_at FROM {schema}.jobs WHERE status <> 'doing' AND NOT was_attempted
+    SELECT expires_at FROM jobs WHERE status <> 'doing' AND NOT was_attempted
     UNION ALL
-    SELECT stopped_until FROM {schema}.lanes
+    SELECT coalesce(look_at, stopped_until) FROM lanes
     UNION ALL
-    SELECT look_at FROM {schema}.limit_keys
+    SELECT CASE WHEN room.free <= 0 THEN room.next_at ELSE limit_keys.look_at END
+    FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
+    WHERE EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = limit_keys.key)
     UNION ALL
-    SELECT due_at FROM {schema}.batch_events
-) AS due(at) WHERE due.at > {schema}.clock()
+    SELECT look_at FROM ends
+    UNION ALL
+    SELECT due_at FROM batch_events
+) AS due(at) WHERE due.at > clock()
 """
 WAITING = (
     Status.TODO,
@@ -60,6 +68,10 @@ class Seen:
     fence: int | None
     locks: list[str] | None  # all of them, if it has several or shares one
     shared: list[str] | None
+    limit: str | None
+    group: str | None
+    batch: int | None
+    expires_at: datetime | None
     progress: Progress | None
 
     @property
@@ -89,7 +101,11 @@ def _see(cells: list[Any]) -> Seen:
 
 
 def next_due() -> Operation[datetime | None]:
-    """Return when the next job is due or expires, or the next pause ends, or None."""
+    """Return when something may make a job ready, such as its time or a token, or None.
+
+    It needs a connection of its own, since it sets the search path.
+    """
+    yield Statement(SEARCH)
     ((at,),) = yield Statement(NEXT_DUE)
     assert at is None or isinstance(at, datetime)
     return at

@@ -13,7 +13,7 @@ import anyio
 from inturn.app import App
 from inturn.database import drive
 from inturn.errors import ConfigurationError
-from inturn.model import Reason, Status
+from inturn.model import Status
 from inturn.operations import Operation
 from inturn.operations.jobs import explain
 from inturn.tasks.task import Deferrer
@@ -25,6 +25,7 @@ from inturn.testing.recording import Run
 
 T = TypeVar("T")
 MANY = 10_000
+ABOUT_WORKERS = ("queue unserved", "task unknown", "workers blocked", "slots busy")
 
 
 class DrainOptions(TypedDict, total=False):
@@ -85,9 +86,7 @@ class Runner:
         await drain.work()
         drain.check()
         if not drain.runs:
-            return Outcome(
-                None, AssertionError(_explain_not_run(job_id, target, self._ask(explain(job_id))))
-            )
+            return Outcome(None, AssertionError(self._describe_not_run(job_id, target._name)))
         last = drain.runs[-1]
         return Outcome(last.value, self._failure([last]) or (last.error and shorten(last)))
 
@@ -125,11 +124,24 @@ class Runner:
         return error
 
     def _describe_waiting(self, count: int) -> str:
-        waiting = [f"  {job}" for job in self._ask(all_jobs()) if job.is_waiting][:10]
-        lines = ["These jobs wait:", *waiting] if waiting else ["No job waits."]
+        waiting = [job for job in self._ask(all_jobs()) if job.is_waiting][:10]
+        lines = ["These jobs wait:"] if waiting else ["No job waits."]
+        for job in waiting:
+            lines += [f"  {job}", *(f"    {text}" for text in self._explain(job.id))]
         return "\n".join(
             [f"until= is still false after {count} runs, and no job is ready to run.", *lines]
         )
+
+    def _describe_not_run(self, job_id: int, task: str) -> str:
+        errors = [job.errors[-1]["error"] for job in self._ask(all_jobs())
+                  if job.id == job_id and job.errors]  # fmt: skip
+        problem = f"Job {job_id} of task {task} did not run:"
+        return "\n".join([problem, *self._explain(job_id), *(f"  {error}" for error in errors)])
+
+    def _explain(self, job_id: int) -> list[str]:
+        """Return why a job does not run. Workers are left out: that of the test has ended."""
+        reasons = self._ask(explain(job_id))
+        return [f"  {r.reason}: {r.detail}" for r in reasons if r.reason not in ABOUT_WORKERS]
 
     def _ask(self, operation: Operation[T]) -> T:
         """Run the operation on a new connection.
@@ -177,14 +189,3 @@ def _error_of(run: Run, failed: Seen) -> BaseException:
 
 def _name(run: Run) -> str:
     return f"job {run.job.id} of task {run.job.task_name}"
-
-
-def _explain_not_run(job_id: int, target: Deferrer[..., Any], reasons: Sequence[Reason]) -> str:
-    # Leave out that no worker serves the queue: the worker of the test has ended by now.
-    because = [f"  {r.reason}: {r.detail}" for r in reasons if r.reason.startswith("lane")]
-    return "\n".join(
-        [
-            f"Job {job_id} of task {target._name} did not run, because of earlier jobs:",
-            *because,
-        ]
-    )

@@ -1,0 +1,71 @@
+"""When attempts at jobs ran, as the database has recorded it and as this process saw it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from inturn.model import Status
+from inturn.testing.jobs import Seen
+from inturn.testing.recording import Run
+
+# A claim that begins before a job's end is stored may still see that end, and start the next job.
+# So the times of the database prove nothing about overlaps that are as short as a claim.
+GRAIN = timedelta(seconds=0.1)
+RAN = (Status.DOING, Status.CLAIMED, Status.SUCCEEDED, Status.FAILED, Status.ABORTED)
+
+
+class Span(NamedTuple):
+    started: Any  # a time of the database, or nanoseconds on the machine's clock
+    ended: Any
+    job_id: int
+
+
+def recorded(jobs: Iterable[Seen]) -> list[Span]:
+    """Return the attempts that the database knows: failed ones, and the last one of each job.
+
+    It does not know when an attempt ended that was snoozed or put back. Those are left out.
+    """
+    return [span for job in jobs for span in _attempts(job)]
+
+
+def watched(runs: Iterable[Run]) -> list[Span]:
+    """Return runs of this process."""
+    return [Span(run.started, run.ended, run.job.id) for run in runs]
+
+
+def certain(spans: Iterable[Span]) -> list[Span]:
+    """Return the part of each recorded span in which its job has held its lane and slot."""
+    return [
+        span._replace(started=span.started + GRAIN)
+        for span in spans
+        if span.ended is None or span.started + GRAIN < span.ended
+    ]
+
+
+def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Sequence[Span]]]:
+    """Return the spans that began while others went on, in order of time, each with those others.
+
+    A span may begin at the moment at which another one ends.
+    """
+    found: list[tuple[Span, Sequence[Span]]] = []
+    under_way: list[Span] = []
+    for span in sorted(spans, key=lambda each: (each.started, each.ended is None, each.ended or 0)):
+        under_way = [each for each in under_way if each.ended is None or span.started < each.ended]
+        if under_way:
+            found.append((span, tuple(under_way)))
+        under_way.append(span)
+    return found
+
+
+def _attempts(job: Seen) -> list[Span]:
+    spans = [
+        Span(
+            datetime.fromisoformat(error["started_at"]), datetime.fromisoformat(error["at"]), job.id
+        )
+        for error in job.errors
+        if error.get("started_at") and error.get("at")
+    ]
+    is_known = any(span.started == job.started_at for span in spans)
+    if job.started_at is not None and job.status in RAN and not is_known:
+        spans.append(Span(job.started_at, job.finished_at, job.id))
+    return spans
