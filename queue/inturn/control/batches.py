@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from inturn.database.connector import Connector
+from inturn.errors import BadArgument, kind_of
 from inturn.model import BatchProgress
 from inturn.operations import Operation, batches
 from inturn.tasks.task import Deferrer
@@ -138,4 +139,8 @@ class BatchBlock:
 
 
 def _open(name: str, callback: Deferrer[..., Any] | None) -> Operation[int]:
-    return batches.open_batch(name, None if callback is None else callback.make_new_job())
+    if callback is None:
+        return batches.open_batch(name, None)
+    if not isinstance(callback, Deferrer):
+        raise BadArgument("callback", f"is {kind_of(callback)}, not a task of yours")
+    return batches.open_batch(name, callback.make_new_job())

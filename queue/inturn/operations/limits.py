@@ -54,8 +54,12 @@ def list_limits(limit: int) -> Operation[list[Limit]]:
 
 def check_pattern(pattern: object) -> str:
     """Return the pattern, or raise BadArgument."""
-    text = check_lock(pattern, "pattern")
-    if text is None or "*" in text[:-1]:
+    text = check_lock(None if pattern == "" else pattern, "pattern")
+    if text is None:
+        raise BadArgument(
+            "pattern", "is missing. Give a key, or how keys begin with a * at the end"
+        )
+    if "*" in text[:-1]:
         raise BadArgument("pattern", f"{text!r} may have a * only at its end, as in customer:*")
     return text
 

@@ -17,7 +17,7 @@ DECLARE
     v_now     timestamptz := clock();
     v_last    bigint := (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM jobs_id_seq);
     v_problem text := CASE
-        WHEN cardinality(p_after) <> cardinality(p_after_of)
+        WHEN (cardinality(p_after) = cardinality(p_after_of)) IS NOT TRUE
             OR EXISTS (SELECT FROM unnest(p_after_of) AS place
                        WHERE (place BETWEEN 1 AND cardinality(p_tasks)) IS NOT TRUE)
             THEN 'for each parent, say to which job of the call it belongs'
