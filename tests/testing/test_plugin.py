@@ -56,7 +56,8 @@ def test_the_guide_works_as_it_stands(inner: pytest.Pytester) -> None:
     assert len(snippets) == text.count("```") // 2
     for name, code in snippets:
         (inner.path / name).write_text(code, encoding="utf-8")
-    run(inner, "test_shop.py", "test_shop_async.py", "test_orders.py").assert_outcomes(passed=7)
+    shown = ("test_shop.py", "test_shop_async.py", "test_orders.py", "test_flow.py")
+    run(inner, *shown).assert_outcomes(passed=10)
     (inner.path / "conftest.py").unlink()  # the app is named only in the settings
     run(inner, "test_shop.py", "test_shop_async.py").assert_outcomes(passed=6)
     done = subprocess.run(
