@@ -79,10 +79,11 @@ bench-scale: bench/.venv/installed ## measure throughput, and where a job's time
 schema: .venv/installed ## regenerate sql/schema.sql from the migrations and functions
 	@$(python) tests/snapshot.py
 
-docs: .venv/installed ## regenerate docs/api.md, views.md and metrics.md from the code
+docs: .venv/installed ## regenerate docs/api.md, views.md, metrics.md and logging.md from the code
 	@$(python) -m tests.reference
 	@$(python) -m tests.views_page
 	@$(python) -m tests.metrics_page
+	@$(python) -m tests.events_page
 
 witness: .venv/installed ## look for overlaps of locks under load (30 s for each kind)
 	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 \

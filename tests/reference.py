@@ -52,6 +52,7 @@ CHAPTERS: dict[str, dict[str, object]] = {
     "Inside a task": {
         "JobContext": inturn.JobContext,
         "Job": inturn.Job,
+        "JobFilter": inturn.JobFilter,
         "check_fence": inturn.check_fence,
         "check_fence_async": inturn.check_fence_async,
         "shared": inturn.shared,

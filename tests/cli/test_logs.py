@@ -111,7 +111,44 @@ def test_as_json_each_event_is_an_object_on_a_line_of_its_own(
     (failed,) = [event for event in events if event["message"].startswith("job.failed")]
     assert (failed["level"], failed["logger"]) == ("ERROR", "inturn.jobs")
     assert (failed["job_id"], failed["task"], failed["lock"]) == (1, EVIL, EVIL)
-    assert {"says " + EVIL} == {event["message"] for event in events if event["logger"] == "shop"}
+    assert failed["event"] == "job.failed"
+    (said,) = [event for event in events if event["logger"] == "shop"]
+    assert (said["message"], said["job_id"], said["lock"]) == ("says " + EVIL, 1, EVIL)
+    assert "event" not in said
+
+
+def test_as_logfmt_each_event_is_a_line_that_can_be_read_back(
+    run: Run, dsn: str, folder: Path
+) -> None:
+    (folder / "evil.py").write_text(TASKS)
+    with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
+        connection.execute("SELECT defer(%s, lock => 'a lane')", [EVIL])
+    ended = run(
+        "-a", "evil:app", "worker", "--one-shot", "--log-format", "logfmt", INTURN_DSN=dsn
+    )  # fmt: skip
+    assert ended.stderr.isascii()
+    events = [read_logfmt(line) for line in ended.stderr.splitlines()]
+    (failed,) = [event for event in events if event.get("event") == "job.failed"]
+    assert (failed["level"], failed["task"], failed["lock"]) == ("ERROR", EVIL, "a lane")
+    assert EVIL in failed["exception"]
+    (said,) = [event for event in events if event["logger"] == "shop"]
+    assert (said["message"], said["job_id"]) == ("says " + EVIL, "1")
+
+
+def read_logfmt(line: str) -> dict[str, str]:
+    found = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "=]+)(?: |$)', line)
+    assert " ".join(f"{name}={value}" for name, value in found) == line
+    return {name: json.loads(value) if value[0] == '"' else value for name, value in found}
+
+
+def test_a_line_of_your_code_names_its_job(run: Run, dsn: str, folder: Path) -> None:
+    (folder / "evil.py").write_text(TASKS)
+    with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
+        connection.execute("SELECT defer(%s, lock => 'a lane')", [EVIL])
+    ended = run("-a", "evil:app", "worker", "--one-shot", INTURN_DSN=dsn)
+    [line] = [line for line in ended.stderr.splitlines() if " says it" in line]
+    assert " [job 1 it" in line
+    assert line.endswith(", lock a lane]")
 
 
 def test_an_error_is_a_part_of_its_json_object() -> None:

@@ -45,6 +45,21 @@ def test_a_failure_is_logged_with_its_exception_and_says_which_attempt_it_was(
     assert failed.__dict__["lock"] == "customer"
 
 
+@pytest.mark.parametrize(("level", "has_traceback"), [("INFO", False), ("DEBUG", True)])
+def test_a_retry_takes_one_line_unless_you_debug(
+    app: App, caplog: pytest.LogCaptureFixture, level: str, has_traceback: bool
+) -> None:
+    @app.task(retry=RetryStrategy(max_attempts=1), name="shop.pay")
+    def pay() -> None:
+        raise ValueError("card declined")
+
+    pay.defer()
+    with caplog.at_level(level, LOGGER):
+        app.run_worker()
+    assert (find(caplog, "job_error_retry").exc_info is not None) == has_traceback
+    assert find(caplog, "job_error").exc_info is not None
+
+
 def test_an_attempt_beyond_the_last_one_is_not_called_the_second_of_one(
     app: App, caplog: pytest.LogCaptureFixture
 ) -> None:

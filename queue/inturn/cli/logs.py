@@ -18,11 +18,14 @@ from typing import Any, TypeVar
 import click
 
 from inturn.cli.formatting import iso, visible
+from inturn.logs import JobFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
 LEVELS = ("debug", "info", "warning", "error", "critical")
 STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 INDENT = "    "
+EVENT = re.compile(r"([a-z]+\.[a-z_]+): ")
+PLAIN = re.compile(r"[!#-<>-\[\]-~]+")  # no space, quote, backslash or =
 PLACEHOLDER = re.compile(r"%(?!%)")
 
 
@@ -38,7 +41,7 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         head, more = _split(record)
-        record.message = visible(head)
+        record.message = visible(head + _name_job(record))
         return super().formatMessage(record) + (f"\n{indent(more)}" if more else "")
 
     def formatException(self, ei: Any) -> str:
@@ -60,6 +63,15 @@ def _split(record: logging.LogRecord) -> tuple[str, str]:
     return head % record.args[:count], more % record.args[count:]
 
 
+def _name_job(record: logging.LogRecord) -> str:
+    """Return the job that has logged this. Lines of inturn name it by themselves."""
+    fields = vars(record)
+    if is_ours(record) or "job_id" not in fields:
+        return ""
+    lock = f", lock {fields['lock']}" if fields.get("lock") is not None else ""
+    return f" [job {fields['job_id']} {fields.get('task')}{lock}]"
+
+
 def indent(text: str) -> str:
     return "\n".join(INDENT + visible(line) for line in text.strip("\n").split("\n"))
 
@@ -68,17 +80,48 @@ class JsonFormatter(logging.Formatter):
     """Writes each record as one JSON object, with what `extra` has added to it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC)
-        line = {
-            "at": iso(at),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            **{name: value for name, value in vars(record).items() if name not in STANDARD},
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return json.dumps(_collect(self, record), default=str)
+
+
+class LogfmtFormatter(logging.Formatter):
+    """Writes each record as one line of `name=value`. A value with other signs is in quotes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = _collect(self, record).items()
+        return " ".join(f"{name}={_quote(value)}" for name, value in fields if value is not None)
+
+
+def _collect(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, object]:
+    fields = {
+        "at": iso(datetime.fromtimestamp(record.created, UTC)),
+        "level": record.levelname,
+        "logger": record.name,
+        **({"event": event} if (event := find_event(record)) else {}),
+        "message": record.getMessage(),
+        **{name: value for name, value in vars(record).items() if name not in STANDARD},
+    }
+    if record.exc_info:
+        fields["exception"] = formatter.formatException(record.exc_info)
+    return fields
+
+
+def find_event(record: logging.LogRecord) -> str | None:
+    """Return the name of an event of inturn, such as `job.failed`. docs/logging.md lists them."""
+    found = EVENT.match(record.getMessage()) if is_ours(record) else None
+    return found[1] if found else None
+
+
+def is_ours(record: logging.LogRecord) -> bool:
+    """Return True if inturn has logged this, and not your code."""
+    return str(record.name).partition(".")[0] == "inturn"
+
+
+def _quote(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if PLAIN.fullmatch(text) else json.dumps(text)
+
+
+FORMATTERS = {"console": LineFormatter, "json": JsonFormatter, "logfmt": LogfmtFormatter}
 
 
 def log_options(command: F) -> F:
@@ -92,18 +135,19 @@ def log_options(command: F) -> F:
     form = click.option(
         "--log-format",
         envvar="INTURN_LOG_FORMAT",
-        type=click.Choice(["text", "json"]),
-        default="text",
+        type=click.Choice([*FORMATTERS]),
+        default="console",
         show_default=True,
-        help="How to write the log: as lines for people, or as one JSON object a line.",
+        help="How to write each line: for people, as a JSON object, or as name=value.",
     )
     return level(form(command))
 
 
-def configure(*, verbose: bool, level: str | None = None, form: str = "text") -> None:
+def configure(*, verbose: bool, level: str | None = None, form: str = "console") -> None:
     """Log to standard error, from this level on: by default INFO, or DEBUG if `verbose`."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
+    handler.setFormatter(FORMATTERS[form]())
+    handler.addFilter(JobFilter())
     logging.basicConfig(level=level.upper() if level else logging.INFO, handlers=[handler])
     if verbose or level == "debug":
         logging.getLogger("inturn").setLevel(logging.DEBUG)

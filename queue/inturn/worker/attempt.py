@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
+from inturn.logs import running_job
 from inturn.model import Again, AttemptDetails, Committed, Ended, Job, Outcome, Status
 from inturn.tasks.context import HeldResource, JobContext
 from inturn.tasks.retry import count_attempts
@@ -207,6 +208,7 @@ class Attempt:
         """Run the task. Return the outcome, or None if the job was only given back."""
         timer: asyncio.TimerHandle | None = None
         self.slot = slot
+        running_job.set(self.job)  # until the next job of this slot
         try:
             if self.held_locks is not None:
                 await self.held_locks.take()

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from datetime import timedelta
 
+from inturn.logs import describe_job
 from inturn.model import Again, Committed, Ended, Job, Outcome, Status
 from inturn.worker.error_text import can_be_printed, name, task_frames
 
@@ -13,12 +14,7 @@ logger = logging.getLogger("inturn.jobs")
 def fields(job: Job, action: str | None = None, seconds: float | None = None) -> dict[str, object]:
     """Return what `extra` says about a job."""
     return {
-        "job_id": job.id,
-        "task": job.task_name,
-        "queue": job.queue,
-        "lock": job.lock,
-        "attempt": job.attempts + 1,
-        "fence": job.fence,
+        **describe_job(job),
         **({"action": action} if action else {}),
         **({"duration": seconds} if seconds is not None else {}),
     }
@@ -59,8 +55,8 @@ def _note_outcome(outcome: Outcome) -> None:
             _log_error(logging.ERROR, outcome, "error_after_commit", "job_error_after_commit")
         case Ended(status=Status.ABORTED):
             _log_error(logging.WARNING, outcome, "aborted", "job_aborted")
-        case Ended(status=status):
-            _log_error(logging.ERROR, outcome, status, "job_error")
+        case Ended():
+            _log_error(logging.ERROR, outcome, "failed", "job_error")
         case Again(delay=delay, uncharged=True):
             _log(logging.INFO, outcome, "snoozed", "job_snoozed", f"for {_span(delay)}")
         case Again(delay=delay, at=at):
@@ -83,7 +79,10 @@ def _log(level: int, outcome: Outcome, event: str, action: str, more: str | None
 
 
 def _log_error(level: int, outcome: Outcome, event: str, action: str, when: str = "") -> None:
-    """Log an attempt with its exception, which error trackers read from `exc_info`."""
+    """Log an attempt with its exception, which error trackers read from `exc_info`.
+
+    A retry is expected, so it takes one line. Its traceback is there at the level DEBUG.
+    """
     job, details = outcome.job, outcome.details
     error = details.exception
     # If you have retried it by hand, it has more attempts than its task allows.
@@ -94,7 +93,8 @@ def _log_error(level: int, outcome: Outcome, event: str, action: str, when: str 
     if error is None or not can_be_printed(error):
         logger.log(level, f"{template}\n%s", *arguments, outcome.error, extra=extra)
     else:
-        exc_info = (type(error), error, task_frames(error))
+        is_expected = isinstance(outcome, Again) and not logger.isEnabledFor(logging.DEBUG)
+        exc_info = None if is_expected else (type(error), error, task_frames(error))
         logger.log(
             level, f"{template}: %s", *arguments, name(error), exc_info=exc_info, extra=extra
         )
