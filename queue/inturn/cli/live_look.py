@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 import psycopg
 
@@ -28,6 +28,12 @@ MOST = 1000  # workers, limits
 MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, whose lanes are looked for
 RATE_SECONDS = 10.0  # the server brings its counters up to date once a second, so 2 s would jump
 BUSY = ("runnable", "limited", "blocked", "doing")
+
+
+class Run(Protocol):
+    """Runs an operation."""
+
+    def __call__(self, operation: Operation[T], /) -> T: ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Look:
 
 
 @dataclass
-class _Meter:
+class Meter:
     """Turns counts into rates."""
 
     clock: Callable[[], float] = time.monotonic
@@ -83,7 +89,7 @@ class Looker:
     def __init__(self, connector: Connector, limit: int) -> None:
         self._connector = connector
         self._limit = limit
-        self._meter = _Meter()
+        self._meter = Meter()
         self._connection: Session | None = None
 
     def look(self) -> Look:
@@ -92,7 +98,12 @@ class Looker:
             connection = self._connect()
             with drive.translate_errors(), connection.transaction():
                 connection.execute(TERMS)
-                return self._read(connection)
+                schema = self._connector.schema
+
+                def run(operation: Operation[T]) -> T:
+                    return drive.run(operation, connection, schema)
+
+                return read(run, schema, self._limit, self._meter)
         except BaseException:
             self.close()
             raise
@@ -109,45 +120,40 @@ class Looker:
             self._connection = self._connector.connect("top")
         return self._connection
 
-    def _read(self, connection: Session) -> Look:
-        def run(operation: Operation[T]) -> T:
-            return drive.run(operation, connection, self._connector.schema)
 
-        now = run(maintenance.get_now())
-        counts = run(overview.get_counts(self._connector.schema))
-        queues = run(workers.list_queues())
-        unknown = run(workers.list_unknown_tasks())
-        known = run(workers.list_workers(MOST))
-        lanes = {each.state: each.lanes for each in run(measures.measure_lanes())}
-        states = run(measures.measure_workers()).states
-        holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
-        connection.execute(overview.PLAN_BY_INDEX)
-        unserved: list[tuple[str, str | None]] = [
-            (queue.queue, None) for queue in queues if not queue.workers and queue.runnable
-        ]
-        troubled = run(
-            overview.list_troubled_lanes(
-                [worker.id for worker in known if worker.state != "live"],
-                [*unserved, *unknown][:MOST_UNSERVED],
-                self._limit,
-            )
+def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
+    """Ask for each part of a look. Not more than `limit` lanes, queues and so on are kept."""
+    now = run(maintenance.get_now())
+    counts = run(overview.get_counts(schema))
+    queues = run(workers.list_queues())
+    unknown = run(workers.list_unknown_tasks())
+    known = run(workers.list_workers(MOST))
+    lanes = {each.state: each.lanes for each in run(measures.measure_lanes())}
+    states = run(measures.measure_workers()).states
+    holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
+    run(overview.plan_by_index())
+    unserved = [(queue.queue, None) for queue in queues if not queue.workers and queue.runnable]
+    troubled = run(
+        overview.list_troubled_lanes(
+            [worker.id for worker in known if worker.state != "live"],
+            [*unserved, *unknown][:MOST_UNSERVED],
+            limit,
         )
-        return Look(
-            at=now,
-            rates=self._meter.read(counts),
-            lanes=lanes,
-            troubled=_describe(run, troubled, now),
-            limits=holding[: self._limit],
-            queues=_sort_queues(queues)[: self._limit],
-            unknown_tasks=unknown[: self._limit],
-            workers=sorted(known, key=lambda worker: worker.state == "live")[: self._limit],
-            worker_states=states,
-        )
+    )
+    return Look(
+        at=now,
+        rates=meter.read(counts),
+        lanes=lanes,
+        troubled=_describe(run, troubled, now),
+        limits=holding[:limit],
+        queues=_sort_queues(queues)[:limit],
+        unknown_tasks=unknown[:limit],
+        workers=sorted(known, key=lambda worker: worker.state == "live")[:limit],
+        worker_states=states,
+    )
 
 
-def _describe(
-    run: Callable[[Operation[Any]], Any], troubled: Sequence[overview.TroubledLane], now: datetime
-) -> list[LiveLane]:
+def _describe(run: Run, troubled: Sequence[overview.TroubledLane], now: datetime) -> list[LiveLane]:
     """Say of each lane what keeps it, and what would unblock it."""
     rows = run(overview.get_lanes([each.lock for each in troubled]))
     heads = {

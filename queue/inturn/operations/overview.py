@@ -11,7 +11,9 @@ from inturn.operations import Operation, Statement
 from inturn.operations.lanes import LANE
 
 # Plans that walk an index and stop at a LIMIT, even if the statistics are those of an empty table.
-PLAN_BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+PLAN_BY_INDEX = """
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
+"""
 
 # Halted and paused lanes come from an index, and so do jobs in the hands of a worker, jobs that
 # wait for a limit, and the first 1,000 lanes of a queue that could start. The other lanes are
@@ -129,6 +131,11 @@ class Counts(NamedTuple):
     deferred: int
     ended: int
     failed: int
+
+
+def plan_by_index() -> Operation[None]:
+    """Let the next operations of this transaction read by index, whatever the statistics say."""
+    yield Statement(PLAN_BY_INDEX)
 
 
 def list_troubled_lanes(
