@@ -17,7 +17,7 @@ from typing import Any
 from tests.cli.conftest import PATIENCE
 
 FRAME = "\x1b[H"
-LEAVE = "\x1b[?1049l"
+ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 CONTROL = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
 
 
@@ -83,10 +83,15 @@ class Terminal:
         """Return the status with which the program ends by itself."""
         return self.process.wait(PATIENCE)
 
-    def is_as_before(self) -> bool:
-        """Return True if keys are echoed again, and the first screen and the cursor are back."""
-        back = self.drawn.rindex(LEAVE) > self.drawn.rindex("\x1b[?1049h")
-        return back and termios.tcgetattr(self._theirs) == self.modes
+    def assert_is_as_before(self) -> None:
+        """Keys are echoed again, and the first screen and the cursor are back."""
+        deadline = time.monotonic() + PATIENCE
+        while self.drawn.rfind(LEAVE) < self.drawn.rfind(ENTER):
+            assert time.monotonic() < deadline, self.drawn
+            time.sleep(0.01)
+        while termios.tcgetattr(self._theirs) != self.modes:
+            assert time.monotonic() < deadline, "the keys are still read one by one"
+            time.sleep(0.01)
 
     def close(self) -> None:
         if self.process.poll() is None:

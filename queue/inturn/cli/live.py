@@ -54,7 +54,6 @@ class Screen:
         ready, _, _ = select.select(sources, [], [], rest)
         if self._wakeups in ready:
             os.read(self._wakeups, 4096)
-            self._draw()
             return RESIZED
         if ready and self._keys is not None:
             key = os.read(self._keys, 1).decode("ascii", "replace")
@@ -68,7 +67,7 @@ class Screen:
         lines = self._lines
         if len(lines) > rows:
             lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1:,} more lines"]
-        body = f"{END_LINE}\r\n".join(lines)
+        body = f"{END_LINE}\n".join(lines)
         _write(f"{HOME}{body}{END_LINE}{END_PAGE}")
 
     def _enter(self) -> None:

@@ -65,11 +65,13 @@ def _repeat_in_place(once: Callable[[], object], seconds: float) -> None:
     page = live.capture(once)  # a mistake is reported as if there were no --watch
     with live.open_screen() as screen:
         while True:
-            screen.show(f"{_head(seconds)}\n\n{page}")
+            text = f"{_head(seconds)}\n\n{page}"
             until = time.monotonic() + seconds
+            screen.show(text)
             while (key := screen.wait(until)) is not None:
                 if key == "q":
                     return
+                screen.show(text)
             page = live.capture(partial(_repeat_or_report, once))
 
 
