@@ -18,6 +18,7 @@ from tests.cli.engine import Engine
 from tests.cli.terminal import Terminal
 from tests.cli.test_help import options_of, words_of_all
 from tests.proxy import Faulty
+from tests.roles import LOGINS, as_login, grant_roles
 
 HOSTILE = "r'x\x1b[2J\u202e"
 OpenTop = Callable[..., Terminal]
@@ -234,15 +235,20 @@ def test_a_signal_gives_the_terminal_back(number: signal.Signals, top: OpenTop) 
     terminal.assert_is_as_before()
 
 
-def test_q_ends_it_and_p_pauses_it(top: OpenTop) -> None:
+def test_q_ends_it_and_p_pauses_it(engine: Engine, top: OpenTop) -> None:
+    engine.sign_on()
     terminal = top()
     terminal.until(lambda page: "every 0.2s" in page)
     terminal.press("p")
-    page = terminal.until(lambda page: "paused" in page)
-    terminal.press("x")  # any key draws the page once more, and there is no look in between
-    assert terminal.until(lambda page: "paused" in page) == page
+    terminal.until(lambda page: "paused" in page)
+    halt(engine, "order:4711")
+    engine.query("SELECT pg_sleep(0.6)")  # three looks, if it were not paused
+    pages = terminal.pages
+    terminal.press("x")  # any key draws the page once more
+    terminal.until_page(pages + 1)
+    assert "order:4711" not in terminal.page
     terminal.press("p")
-    terminal.until(lambda page: "every 0.2s" in page)
+    terminal.until(lambda page: "order:4711" in page and "every 0.2s" in page)
     terminal.press("q")
     assert terminal.end() == 0
     terminal.assert_is_as_before()
@@ -291,6 +297,15 @@ def test_a_look_that_takes_too_long_is_given_up(engine: Engine, top: OpenTop) ->
     terminal.until(lambda page: "No look for" not in page)
 
 
+def test_an_operator_may_watch(engine: Engine, queue: Run, dsn: str) -> None:
+    engine.sign_on()
+    halt(engine, "order:4711")
+    grant_roles(dsn)
+    ended = queue("top", "--dsn", as_login(dsn, LOGINS["operator"]))
+    assert ended.returncode == 0, ended.stderr
+    assert "order:4711  halted" in ended.stdout
+
+
 def test_without_a_database_it_does_not_start(queue: Run) -> None:
     ended = queue("top", "--dsn", "host=127.0.0.1 port=1")
     assert ended.returncode == 69
@@ -326,8 +341,8 @@ def test_the_page_fits_the_terminal_and_no_command_is_cut(
     page = terminal.until(lambda page: page.count("unblock:") == 3)
     assert max(map(len, page.splitlines())) <= columns
     words = page.replace("\n", " ").split()
-    assert words.count("retry-head") == 3
-    assert "order:2-with-a-rather-long-name" in words[words.index("retry-head") :]
+    behind = [words[place + 1] for place, word in enumerate(words) if word == "retry-head"]
+    assert behind == [f"order:{number}-with-a-rather-long-name" for number in range(3)]
 
 
 def test_a_new_size_is_used_at_once_and_what_does_not_fit_is_counted(
