@@ -45,6 +45,7 @@ COMMANDS = (
     "schedules",
     "schema",
     "shell",
+    "top",
     "worker",
     "workers",
 )

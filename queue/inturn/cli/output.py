@@ -16,6 +16,7 @@ from uuid import UUID
 import click
 
 from inturn.cli.formatting import iso, visible
+from inturn.cli.watch import watch_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 Columns = Mapping[str, Callable[[Any], str]]
@@ -88,7 +89,12 @@ class Output:
 
 
 def output_options(command: F) -> F:
-    """Add -o and --json. The command gets the choice as `form`."""
+    """Add -o and --json. The command gets the choice as `form`.
+
+    A list, whose function is called `list_…`, also gets --watch.
+    """
+    if getattr(command, "__name__", "").startswith("list_"):
+        command = watch_option(command)
     table = click.option(
         "-o",
         "--output",
@@ -123,7 +129,7 @@ def advice(head: str, detail: str, command: str | None, label: str) -> str:
     On a terminal, a long detail goes on below itself. The command is never broken.
     """
     lines = [visible(detail)]
-    width = _find_width()
+    width = find_width()
     if width is not None:
         room = max(width - len(head), LEGIBLE)
         lines = wrap(lines[0], room, break_long_words=False, break_on_hyphens=False)
@@ -175,7 +181,7 @@ def prepare() -> None:
 
 def _print_table(records: Sequence[Any], columns: Columns, spare: Sequence[str]) -> None:
     rows = [[visible(cell(record)) for cell in columns.values()] for record in records]
-    width = _find_width()
+    width = find_width()
     titles = list(columns)
     if width is None:
         widths = _widths(titles, rows)
@@ -224,7 +230,7 @@ def _print_rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     Console(highlight=False).print(table)
 
 
-def _find_width() -> int | None:
+def find_width() -> int | None:
     """Return the width to fit, or None for a pipe, whose reader wants all of the text."""
     if not sys.stdout.isatty() and not {"COLUMNS", "FORCE_COLOR"} & os.environ.keys():
         return None

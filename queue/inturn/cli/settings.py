@@ -106,7 +106,9 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
     """Import the user's app and tasks. Raise ConfigurationError, with the line, if that fails."""
     from inturn.app import App
 
-    sys.path.insert(0, str(Path.cwd()))
+    here = str(Path.cwd())
+    if here not in sys.path[:1]:  # --watch comes here again and again
+        sys.path.insert(0, here)
     try:
         app = App.from_path(path)
         app.perform_import_paths()

@@ -1,0 +1,153 @@
+"""`queue top`: watch the queue."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from datetime import UTC, timedelta
+from functools import partial
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+import click
+
+from inturn.cli.formatting import iso, span, visible
+from inturn.cli.output import Output, output_options
+from inturn.cli.settings import Settings, database_options, find_connector
+from inturn.cli.values import Number, Seconds
+from inturn.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from inturn.cli.live import Screen
+    from inturn.cli.live_look import Look, Looker
+
+
+@click.command(
+    "top",
+    epilog="""\b
+Examples:
+  queue top
+  queue top --interval 10
+  queue top --once --json""",
+)
+@click.option(
+    "--interval",
+    type=Seconds(positive=True),
+    default="2",
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait between two looks.",
+)
+@click.option("--once", is_flag=True, help="Look once and print what there is.")
+@click.option(
+    "--limit",
+    type=Number(1, 100),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="How many lanes, queues and workers to show at most.",
+)
+@output_options
+@database_options
+def command(
+    settings: Settings,
+    dsn: str | None,
+    schema: str | None,
+    interval: float,
+    once: bool,
+    limit: int,
+    form: str,
+) -> None:
+    """Watch lanes, limits, queues and workers, what needs you first.
+
+    A lane that does not move comes with the reason, and with the command that helps. q quits, and
+    p pauses. If the output is not a terminal, and with --json, it looks once, as with --once. Then
+    there are no rates, because those take two looks.
+    """
+    from inturn.cli import live
+    from inturn.cli.live_look import Looker
+
+    connector = find_connector(settings, dsn, schema)
+    with closing(Looker(connector, limit)) as looker:
+        if once or form != "table" or not live.is_live():
+            _print(looker.look(), form)
+            return
+        first = looker.look()  # an error of the first look is reported as by other commands
+        try:
+            with live.open_screen() as screen:
+                Top(looker, screen, interval).run(first)
+        except KeyboardInterrupt:  # this is how you end it
+            return
+
+
+class Top:
+    """Shows the last look, and why there is no later one."""
+
+    def __init__(self, looker: Looker, screen: Screen, interval: float) -> None:
+        self._looker = looker
+        self._screen = screen
+        self._interval = interval
+        self._is_paused = False
+        self._problem: str | None = None
+        self._looked_at = 0.0
+
+    def run(self, look: Look) -> None:
+        """Look again and again, until somebody presses q."""
+        self._looked_at = time.monotonic()
+        while True:
+            self._draw(look)
+            if not self._wait(look):
+                return
+            look = self._look_again(look)
+
+    def _wait(self, look: Look) -> bool:
+        """Return True when it is time for the next look, or False if there is none."""
+        next_at = time.monotonic() + self._interval
+        while True:
+            key = self._screen.wait(None if self._is_paused else next_at)
+            if key is None:
+                return True
+            if key == "q":
+                return False
+            if key == "p":
+                self._is_paused = not self._is_paused
+            self._draw(look)
+
+    def _look_again(self, look: Look) -> Look:
+        try:
+            look = self._looker.look()
+        except DatabaseUnavailable as error:
+            self._problem = str(error)
+        else:
+            self._problem = None
+            self._looked_at = time.monotonic()
+        return look
+
+    def _draw(self, look: Look) -> None:
+        from inturn.cli import live, live_picture
+
+        head = self._head(look)
+        rows = live.get_rows() - len(head)
+        page = live.capture(partial(live_picture.print_look, look, rows))
+        self._screen.show("\n".join([*head, page]))
+
+    def _head(self, look: Look) -> list[str]:
+        from inturn.cli import live
+
+        every = "paused" if self._is_paused else f"every {self._interval:g}s"
+        lines = [f"{look.at.astimezone(UTC):%H:%M:%SZ}  {every}  q quits, p pauses"]
+        if self._problem is not None:
+            age = span(timedelta(seconds=time.monotonic() - self._looked_at))
+            lines.append(click.style(f"No look for {age}, trying again.", fg="red", bold=True))
+            lines += wrap(visible(self._problem), live.get_columns())
+        return lines
+
+
+def _print(look: Look, form: str) -> None:
+    from inturn.cli import live_picture
+
+    if form == "table":
+        click.echo(iso(look.at))
+        live_picture.print_look(look, None)
+    else:
+        Output(form).record(vars(look))

@@ -1,0 +1,141 @@
+"""A terminal that shows one page again and again, in place.
+
+The page is drawn on the terminal's second screen, so what was there before comes back at the end.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+from inturn.cli.output import prepare
+
+ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # the second screen, no cursor, no wrapping of long lines
+LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+HOME, END_LINE, END_PAGE = "\x1b[H", "\x1b[m\x1b[K", "\x1b[J"
+RESIZED = "resized"
+
+
+class _Page(io.StringIO):
+    """Takes output as a terminal would, so that tables fit the terminal and have colours."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Screen:
+    """Shows pages, and tells which key was pressed."""
+
+    def __init__(self) -> None:
+        self._keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+        self._modes: list[Any] | None = None
+        self._lines: list[str] = []
+        self._wakeups, self._waker = os.pipe()
+
+    def show(self, page: str) -> None:
+        """Draw a page. Lines for which there is no room are counted."""
+        self._lines = page.rstrip("\n").split("\n")
+        self._draw()
+
+    def wait(self, until: float | None) -> str | None:
+        """Return the next key, or RESIZED after a new size, or None at a monotonic time."""
+        sources = [self._wakeups] if self._keys is None else [self._wakeups, self._keys]
+        rest = None if until is None else max(0.0, until - time.monotonic())
+        ready, _, _ = select.select(sources, [], [], rest)
+        if self._wakeups in ready:
+            os.read(self._wakeups, 4096)
+            return RESIZED
+        if ready and self._keys is not None:
+            key = os.read(self._keys, 1).decode("ascii", "replace")
+            if not key:  # nobody will press a key any more
+                self._keys = None
+            return key
+        return None
+
+    def _draw(self) -> None:
+        rows = max(get_rows(), 1)
+        lines = self._lines
+        if len(lines) > rows:
+            lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1:,} more lines"]
+        body = f"{END_LINE}\n".join(lines)
+        _write(f"{HOME}{body}{END_LINE}{END_PAGE}")
+
+    def _enter(self) -> None:
+        if self._keys is not None:
+            self._modes = termios.tcgetattr(self._keys)
+            tty.setcbreak(self._keys)
+        _write(ENTER)
+
+    def _leave(self) -> None:
+        _write(LEAVE)
+        if self._keys is not None and self._modes is not None:
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._modes)
+
+    def _suspend(self, *_: object) -> None:
+        """Give the terminal back while Ctrl-Z stops us."""
+        self._leave()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._enter()
+        self._draw()
+
+    def _wake(self, *_: object) -> None:
+        os.write(self._waker, b".")
+
+    def _close(self) -> None:
+        os.close(self._wakeups)
+        os.close(self._waker)
+
+
+@contextmanager
+def open_screen() -> Iterator[Screen]:
+    """Take the terminal, and give it back however the block ends."""
+    screen = Screen()
+    handlers = {signal.SIGWINCH: screen._wake, signal.SIGTSTP: screen._suspend}
+    before = {number: signal.signal(number, handle) for number, handle in handlers.items()}
+    try:
+        prepare()
+        screen._enter()
+        yield screen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        screen._leave()
+        screen._close()
+
+
+def capture(command: Callable[[], object]) -> str:
+    """Return what a command prints, as it would print it on this terminal."""
+    page = _Page()
+    with redirect_stdout(page), redirect_stderr(page):
+        command()
+    return page.getvalue()
+
+
+def is_live() -> bool:
+    """Return True if standard output is a terminal that can show a page in place."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def get_rows() -> int:
+    """Return how many lines the terminal has."""
+    return shutil.get_terminal_size().lines
+
+
+def get_columns() -> int:
+    """Return how many characters a line of the terminal has."""
+    return shutil.get_terminal_size().columns
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

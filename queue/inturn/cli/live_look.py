@@ -1,0 +1,180 @@
+"""What `queue top` sees: one look at the queue, which costs the same however long the queue is."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+import psycopg
+
+from inturn.cli.live_lane import LiveLane, describe_lane
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.database.session import Session
+from inturn.model import Limit
+from inturn.operations import Operation, limits, maintenance, measures, overview, workers
+from inturn.operations.overview import Counts
+from inturn.operations.workers import QueueStatus, WorkerStatus
+
+T = TypeVar("T")
+# A look that takes longer is given up, so that watching never weighs on a server in trouble.
+TERMS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
+MOST = 1000  # workers, limits
+MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, whose lanes are looked for
+RATE_SECONDS = 10.0  # the server brings its counters up to date once a second, so 2 s would jump
+BUSY = ("runnable", "limited", "blocked", "doing")
+
+
+class Run(Protocol):
+    """Runs an operation."""
+
+    def __call__(self, operation: Operation[T], /) -> T: ...
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Jobs a second since an earlier look. None: this is the first."""
+
+    deferred: float | None
+    ended: float | None
+    failed_last_minute: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """The queue at one moment. `lanes` counts those in each state, at most 10,000 of each."""
+
+    at: datetime
+    rates: Rates
+    lanes: dict[str, int]
+    troubled: list[LiveLane]
+    limits: list[Limit]  # those that hold jobs
+    queues: list[QueueStatus]
+    unknown_tasks: list[tuple[str, str]]
+    workers: list[WorkerStatus]
+    worker_states: dict[str, int]
+
+
+@dataclass
+class Meter:
+    """Turns counts into rates."""
+
+    clock: Callable[[], float] = time.monotonic
+    _readings: deque[tuple[float, Counts]] = field(default_factory=deque)
+
+    def read(self, counts: Counts) -> Rates:
+        """Return the rates since the oldest reading that is not too old."""
+        now = self.clock()
+        known = self._readings
+        if known and (counts.ended < known[-1][1].ended or counts.deferred < known[-1][1].deferred):
+            known.clear()  # another server, or one that has crashed, counts from 0 again
+        while len(known) > 1 and known[1][0] <= now - RATE_SECONDS:
+            known.popleft()
+        known.append((now, counts))
+        since, first = known[0]
+        if now == since:
+            return Rates(None, None, counts.failed)
+        deferred, ended = counts.deferred - first.deferred, counts.ended - first.ended
+        return Rates(deferred / (now - since), ended / (now - since), counts.failed)
+
+
+class Looker:
+    """Looks again and again, over one connection that it opens anew after an outage."""
+
+    def __init__(self, connector: Connector, limit: int) -> None:
+        self._connector = connector
+        self._limit = limit
+        self._meter = Meter()
+        self._connection: Session | None = None
+
+    def look(self) -> Look:
+        """Return what there is now. After an error, the next look connects again."""
+        try:
+            connection = self._connect()
+            with drive.translate_errors(), connection.transaction():
+                connection.execute(TERMS)
+                schema = self._connector.schema
+
+                def run(operation: Operation[T]) -> T:
+                    return drive.run(operation, connection, schema)
+
+                return read(run, schema, self._limit, self._meter)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+    def _connect(self) -> Session:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connector.connect("top")
+        return self._connection
+
+
+def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
+    """Ask for each part of a look. Not more than `limit` lanes, queues and so on are kept."""
+    now = run(maintenance.get_now())
+    counts = run(overview.get_counts(schema))
+    queues = run(workers.list_queues())
+    unknown = run(workers.list_unknown_tasks())
+    known = run(workers.list_workers(MOST))
+    lanes = {each.state: each.lanes for each in run(measures.measure_lanes())}
+    states = run(measures.measure_workers()).states
+    holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
+    run(overview.plan_by_index())
+    unserved = [(queue.queue, None) for queue in queues if not queue.workers and queue.runnable]
+    troubled = run(
+        overview.list_troubled_lanes(
+            [worker.id for worker in known if worker.state != "live"],
+            [*unserved, *unknown][:MOST_UNSERVED],
+            limit,
+        )
+    )
+    return Look(
+        at=now,
+        rates=meter.read(counts),
+        lanes=lanes,
+        troubled=_describe(run, troubled, now),
+        limits=holding[:limit],
+        queues=_sort_queues(queues)[:limit],
+        unknown_tasks=unknown[:limit],
+        workers=sorted(known, key=lambda worker: worker.state == "live")[:limit],
+        worker_states=states,
+    )
+
+
+def _describe(run: Run, troubled: Sequence[overview.TroubledLane], now: datetime) -> list[LiveLane]:
+    """Say of each lane what keeps it, and what would unblock it."""
+    rows = run(overview.get_lanes([each.lock for each in troubled]))
+    heads = {
+        each.lock: each.job_id or (rows[each.lock].job_id if each.lock in rows else None)
+        for each in troubled
+    }
+    asked = [head for each in troubled if (head := heads[each.lock]) and each.trouble != "held"]
+    reasons = run(overview.explain_jobs(list(dict.fromkeys(asked))))
+    return [
+        describe_lane(each, rows.get(each.lock), reasons.get(heads[each.lock] or 0, []), now)
+        for each in troubled
+    ]
+
+
+def _sort_queues(queues: Sequence[QueueStatus]) -> list[QueueStatus]:
+    """Return queues that nobody serves first, then those with the most to do."""
+    return sorted(
+        queues,
+        key=lambda queue: (
+            bool(queue.workers) or not queue.runnable,
+            -sum(getattr(queue, column) for column in BUSY),
+            queue.queue,
+        ),
+    )

@@ -1,0 +1,164 @@
+"""The page of `queue top`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from inturn.cli.formatting import amount, option_value, relative, span, visible
+from inturn.cli.live_lane import LiveLane
+from inturn.cli.live_look import Look, Rates
+from inturn.cli.next_command import complete
+from inturn.cli.output import STYLES, Output, find_width, prepare
+from inturn.operations.workers import QueueStatus, WorkerStatus
+
+STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")
+WIDE = 100  # columns: room for a lane and its reason on one line
+LINES_OF_LANE = 3
+MARGIN = 8  # lines of the head, of titles and between the parts
+
+
+def print_look(look: Look, rows: int | None) -> None:
+    """Print the queue as it is: what needs a person first.
+
+    With `rows`, at least half of them are for lanes, so that the worst is never out of sight.
+    """
+    prepare()
+    _say(_rates(look.rates))
+    _say(f"lanes: {_states({state: look.lanes.get(state, 0) for state in STATES})}", cut=True)
+    _print_lanes(look, None if rows is None else _count_lanes(look, rows))
+    _print_limits(look)
+    _print_queues(look)
+    _print_workers(look)
+
+
+def _count_lanes(look: Look, rows: int) -> int:
+    others = len(look.queues) + len(look.workers) + len(look.limits) + MARGIN
+    return max(1, max(rows // 2, rows - others) // LINES_OF_LANE)
+
+
+def _say(text: str, style: str = "", *, cut: bool = False) -> None:
+    """Print a line. On a terminal it is cut, or goes on below."""
+    if find_width() is None:
+        click.echo(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(highlight=False).print(
+        Text(text, style), no_wrap=cut, overflow="ellipsis" if cut else "fold"
+    )
+
+
+def _rates(rates: Rates) -> str:
+    failed = f"{amount(rates.failed_last_minute, 'job')} failed in the last minute"
+    if rates.ended is None or rates.deferred is None:
+        return f"jobs a second: known after the next look. {failed}"
+    return f"jobs a second: {rates.ended:.1f} ended, {rates.deferred:.1f} deferred. {failed}"
+
+
+def _states(counts: dict[str, int]) -> str:
+    most = 10_000
+    known = [
+        f"{count:,}{'+' if count >= most else ''} {state}"
+        for state, count in counts.items()
+        if count
+    ]
+    return ", ".join(known) or "none in use or stopped"
+
+
+def _print_lanes(look: Look, most: int | None) -> None:
+    shown = look.troubled[:most]
+    if shown:
+        _say("")
+    for lane in shown:
+        for line, style, cut in _draw_lane(lane, look):
+            _say(line, style, cut=cut)
+    if len(look.troubled) > len(shown):
+        others = len(look.troubled) - len(shown)
+        _say(complete(f"… {others:,} more of them: queue lanes list"), "dim")
+
+
+def _draw_lane(lane: LiveLane, look: Look) -> Iterator[tuple[str, str, bool]]:
+    """Yield lines, with a style, and True if they may be cut. A command is never cut."""
+    waiting = f"{lane.waiting:,}{'+' if lane.more else ''} waiting"
+    head = f"{visible(lane.lock)}  {lane.state} {span(look.at - lane.since)}, {waiting}"
+    style = STYLES.get(lane.state, "yellow")
+    why = visible(lane.why)
+    if (find_width() or WIDE) >= WIDE:
+        yield f"{head}  {why}".rstrip(), style, True
+    else:
+        yield head, style, True
+        if why:
+            yield f"  {why}", "", True
+    if lane.unblock:
+        yield f"  unblock: {visible(lane.unblock)}", "", False
+
+
+def _print_limits(look: Look) -> None:
+    if not look.limits:
+        return
+    columns = {
+        "LIMIT": lambda limit: limit.pattern,
+        "HOLDS": lambda limit: f"{limit.limited:,}",
+        "RUNNING": lambda limit: f"{limit.running:,}",
+        "OF": lambda limit: str(limit.concurrency or ""),
+        "RATE": lambda limit: limit.rate or "",
+    }
+    click.echo()
+    Output("table").records(look.limits, columns, "")
+
+
+def _print_queues(look: Look) -> None:
+    def count(number: int, queue: QueueStatus) -> str:
+        return f"{number:,}{'+' if queue.more else ''}"
+
+    columns = {
+        "QUEUE": lambda queue: queue.queue,
+        "RUNNABLE": lambda queue: count(queue.runnable, queue),
+        "OLDEST": lambda queue: relative(queue.runnable_since, look.at),
+        "BLOCKED": lambda queue: count(queue.blocked, queue),
+        "LIMITED": lambda queue: count(queue.limited, queue),
+        "SCHEDULED": lambda queue: count(queue.scheduled, queue),
+        "DOING": lambda queue: count(queue.doing, queue),
+        "WORKERS": lambda queue: str(queue.workers),
+    }
+    if look.queues:
+        click.echo()
+        Output("table").records(look.queues, columns, "", ("SCHEDULED", "LIMITED", "OLDEST"))
+    for text in _find_unserved(look):
+        _say(text, "red")
+
+
+def _find_unserved(look: Look) -> Iterator[str]:
+    """Yield a line about each queue and task that no worker can run."""
+    for queue in look.queues:
+        if queue.runnable and not queue.workers:
+            start = complete(f"queue worker --queues {option_value(queue.queue)}")
+            yield f"no live worker serves queue {visible(queue.queue)}: {start}"
+    for name, task in look.unknown_tasks:
+        ask = complete(f"queue jobs list --task {option_value(task)}")
+        yield f"no live worker of queue {visible(name)} knows task {visible(task)}: {ask}"
+
+
+def _print_workers(look: Look) -> None:
+    click.echo()
+    if not look.workers:
+        _say(complete("No worker is running. To start one: queue worker"), "red")
+        return
+    _say(f"workers: {_states(look.worker_states)}")
+    columns = {
+        "WORKER": lambda worker: worker.name,
+        "STATE": lambda worker: worker.state,
+        "DOING": lambda worker: f"{worker.doing}/{worker.concurrency}",
+        "CLAIMED": lambda worker: str(worker.claimed),
+        "QUEUES": _list_queues,
+        "HEARTBEAT": lambda worker: relative(worker.heartbeat_at, look.at),
+    }
+    Output("table").records(look.workers, columns, "", ("CLAIMED", "QUEUES"))
+
+
+def _list_queues(worker: WorkerStatus) -> str:
+    names: Sequence[str] | None = worker.queues
+    return "all" if names is None else ",".join(names)

@@ -1,0 +1,441 @@
+"""`queue top` and `--watch`, on terminals and in pipes."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from inturn.cli.live_look import Meter
+from inturn.operations.overview import Counts
+from tests.cli.conftest import PATIENCE, SCRIPT, Run, Start, Until, clean
+from tests.cli.engine import Engine
+from tests.cli.terminal import Terminal
+from tests.cli.test_help import options_of, words_of_all
+from tests.proxy import Faulty
+from tests.roles import LOGINS, as_login, grant_roles
+
+HOSTILE = "r'x\x1b[2J\u202e"
+OpenTop = Callable[..., Terminal]
+
+
+@pytest.fixture
+def open_terminal(folder: Path, dsn: str) -> Iterator[OpenTop]:
+    """Run `queue` on a terminal, which looks several times a second."""
+    opened: list[Terminal] = []
+
+    def open_terminal(
+        *words: str, size: tuple[int, int] = (40, 120), address: str = dsn, **environment: str
+    ) -> Terminal:
+        variables = clean({"INTURN_DSN": address, "TERM": "xterm-256color", **environment})
+        terminal = Terminal([SCRIPT, *words], size, cwd=folder, env=variables)
+        opened.append(terminal)
+        return terminal
+
+    yield open_terminal
+    for terminal in opened:
+        terminal.close()
+
+
+@pytest.fixture
+def top(open_terminal: OpenTop) -> OpenTop:
+    return lambda *words, **more: open_terminal("top", "--interval", "0.2", *words, **more)
+
+
+def halt(engine: Engine, lock: str, error: str = "CardTimeout: no answer") -> int:
+    """Let a job fail that halts its lane, with one behind it."""
+    failed = engine.defer("charge", lock=lock, on_failure="halt")
+    engine.fail(engine.claim(), None, f"Traceback\n{error}")
+    engine.defer("send", lock=lock)
+    return failed
+
+
+def test_a_lane_that_gets_stuck_appears_with_the_reason_and_a_command_that_unblocks_it(
+    engine: Engine, top: OpenTop, folder: Path, dsn: str
+) -> None:
+    engine.sign_on()
+    terminal = top()
+    terminal.until(lambda page: "none in use or stopped" in page)
+    failed = halt(engine, "order:4711")
+    page = terminal.until(lambda page: "order:4711" in page)
+    assert re.search(
+        rf"order:4711  halted \d+s, 1 waiting  job {failed} charge failed: CardTimeout", page
+    )
+    assert "lanes: 1 halted" in page
+    (command,) = re.findall(r"unblock: (.*)", page)
+    assert command == "queue lanes retry-head order:4711"
+    words = [str(SCRIPT), *shlex.split(command)[1:]]
+    subprocess.run(words, env=clean({"INTURN_DSN": dsn}), check=True, timeout=PATIENCE)
+    terminal.until(lambda page: "halted" not in page)
+    assert engine.claim()[0] == failed
+
+
+def make_paused(engine: Engine) -> None:
+    engine.defer("t", lock="lane")
+    engine.query("SELECT pause_lane('lane', 'bank is down', NULL, 'me')")
+
+
+def make_retrying(engine: Engine) -> None:
+    engine.defer("t", lock="lane")
+    engine.fail(engine.claim(), "5 minutes", "boom")
+
+
+def make_stalled(engine: Engine) -> None:
+    engine.defer("t", lock="lane")
+    engine.claim()
+    engine.query("UPDATE workers SET heartbeat_at = now() - interval '1 hour'")
+
+
+def make_unserved(engine: Engine) -> None:
+    engine.defer("t", lock="lane", queue="lonely")
+
+
+def make_unknown(engine: Engine) -> None:
+    engine.sign_on(["other"])
+    engine.defer("t", lock="lane")
+
+
+def make_limited(engine: Engine) -> None:
+    engine.query("SELECT set_limit('bank', 1, NULL, NULL, NULL, 'me')")
+    for lock in ("first", "lane"):
+        engine.query(
+            "INSERT INTO jobs (created_at, status, task, lock, limit_key) "
+            "VALUES (now(), 'todo', 't', %s, 'bank')",
+            lock,
+        )
+    engine.claim()
+    engine.query("SELECT claim(%s, '{default}', 1)", engine.query("SELECT id FROM workers")[0][0])
+
+
+@pytest.mark.parametrize(
+    ("make", "state", "why", "unblock"),
+    [
+        (make_paused, "paused", "by me: bank is down", "queue lanes resume lane"),
+        (make_retrying, "retrying", r"job 1 t, again at .*: boom", "queue lanes retry-head lane"),
+        (make_stalled, "stalled", "worker w was last heard of at", "queue .*worker"),
+        (make_unserved, "waiting", "no live worker serves queue lonely", "queue .*worker"),
+        (make_unknown, "waiting", "no worker of queue default knows task t", "deploy the code"),
+        (make_limited, "limited", "1 jobs of limit bank run, and 1 may", None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)  # fmt: skip
+def test_each_kind_of_a_lane_that_does_not_move_has_its_reason(
+    make: Callable[[Engine], None], state: str, why: str, unblock: str | None,
+    engine: Engine, queue: Run,
+) -> None:  # fmt: skip
+    make(engine)
+    found = {lane["lock"]: lane for lane in look(queue)["troubled"]}["lane"]
+    assert found["state"] == state
+    assert re.match(why, found["why"]), found
+    assert found["unblock"] is None if unblock is None else re.match(unblock, found["unblock"])
+
+
+def test_a_delayed_lane_names_the_transaction_that_delays_it(engine: Engine, queue: Run) -> None:
+    engine.sign_on()
+    other = Engine(engine.dsn)
+    job = engine.defer("t", lock="lane")
+    engine.query("INSERT INTO lanes (lock, since, look_at) VALUES "
+                 "('lane', now(), now() + interval '1 minute')")  # fmt: skip
+    other.query("BEGIN")
+    other.query("SELECT FROM jobs WHERE id = %s FOR UPDATE", job)
+    (found,) = look(queue)["troubled"]
+    other.close()
+    assert found["state"] == "delayed"
+    assert f"has job {job} locked" in found["why"]
+    assert "pg_terminate_backend" in found["unblock"]
+
+
+def look(queue: Run) -> dict[str, list[dict[str, str]]]:
+    ended = queue("top", "--once", "--json")
+    assert ended.returncode == 0, ended.stderr
+    seen: dict[str, list[dict[str, str]]] = json.loads(ended.stdout)
+    return seen
+
+
+def test_the_worst_lanes_come_first_and_lanes_in_use_last(engine: Engine, queue: Run) -> None:
+    engine.sign_on()
+    halt(engine, "a")
+    engine.defer("t", lock="b")
+    engine.fail(engine.claim(), "5 minutes", "boom")
+    engine.defer("t", lock="c")
+    engine.query("SELECT pause_lane('c', NULL, NULL, 'me')")
+    engine.defer("t", lock="0")
+    engine.claim()
+    lanes = look(queue)["troubled"]
+    assert [lane["state"] for lane in lanes] == ["halted", "paused", "retrying", "held"]
+    limited = queue("top", "--once", "--json", "--limit", "2")
+    assert len(json.loads(limited.stdout)["troubled"]) == 2
+
+
+def test_a_limit_that_holds_jobs_is_named(engine: Engine, queue: Run) -> None:
+    make_limited(engine)
+    (limit,) = look(queue)["limits"]
+    assert limit["pattern"] == "bank"
+    assert str(limit["limited"]) == "1"
+    engine.query("DELETE FROM jobs WHERE status = 'limited'")
+    assert look(queue)["limits"] == []
+    assert "LIMIT" not in queue("top").stdout.replace("LIMITED", "")
+
+
+def test_queues_without_a_worker_and_unknown_tasks_come_with_a_command(
+    engine: Engine, queue: Run
+) -> None:
+    engine.sign_on(["other"])
+    engine.defer("t", queue="lonely")
+    engine.defer("unheard")
+    out = queue("top").stdout
+    assert re.search(r"no live worker serves queue lonely: queue .*worker --queues lonely", out)
+    assert "no live worker of queue default knows task unheard: queue jobs list --task" in out
+
+
+def test_rates_are_the_jobs_that_ended_between_two_looks(engine: Engine, top: OpenTop) -> None:
+    engine.sign_on()
+    terminal = top()
+    terminal.until(lambda page: "known after the next look" in page)
+    terminal.until(lambda page: "0.0 ended, 0.0 deferred" in page)
+    for _ in range(20):
+        engine.defer("t")
+        engine.fail(engine.claim(), None, "boom")
+    engine.query("SELECT pg_stat_force_next_flush()")
+    page = terminal.until(lambda page: "20 jobs failed in the last minute" in page)
+    terminal.until(lambda page: re.search(r"second: [1-9]\d*\.\d ended, [1-9]", page))
+    assert "workers: 1 live" in page
+
+
+def test_a_rate_is_an_average_over_ten_seconds_and_begins_anew_with_the_server() -> None:
+    clock = iter(range(14))
+    meter = Meter(clock=lambda: float(next(clock)))
+    rates = [meter.read(Counts(100 + 20 * at, 50 + at * at, 3)) for at in range(13)]
+    assert rates[0].ended is None
+    assert (rates[-1].deferred, rates[-1].failed_last_minute) == (20.0, 3)
+    assert rates[-1].ended == (12**2 - 2**2) / 10
+    assert meter.read(Counts(5, 5, 0)).ended is None, "a server that has crashed counts from 0"
+
+
+def test_ctrl_c_ends_it_with_0_and_gives_the_terminal_back(top: OpenTop) -> None:
+    terminal = top()
+    terminal.until_page(2)
+    terminal.press("\x03")
+    assert terminal.end() == 0
+    terminal.assert_is_as_before()
+    assert "Traceback" not in terminal.drawn
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_gives_the_terminal_back(number: signal.Signals, top: OpenTop) -> None:
+    terminal = top()
+    terminal.until_page(2)
+    terminal.process.send_signal(number)
+    assert terminal.end() == (143 if number == signal.SIGTERM else 0)
+    terminal.assert_is_as_before()
+
+
+def test_q_ends_it_and_p_pauses_it(engine: Engine, top: OpenTop) -> None:
+    engine.sign_on()
+    terminal = top()
+    terminal.until(lambda page: "every 0.2s" in page)
+    terminal.press("p")
+    terminal.until(lambda page: "paused" in page)
+    halt(engine, "order:4711")
+    engine.query("SELECT pg_sleep(0.6)")  # three looks, if it were not paused
+    pages = terminal.pages
+    terminal.press("x")  # any key draws the page once more
+    terminal.until_page(pages + 1)
+    assert "order:4711" not in terminal.page
+    terminal.press("p")
+    terminal.until(lambda page: "order:4711" in page and "every 0.2s" in page)
+    terminal.press("q")
+    assert terminal.end() == 0
+    terminal.assert_is_as_before()
+
+
+def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(top: OpenTop) -> None:
+    terminal = top()
+    terminal.until_page(2)
+    terminal.process.send_signal(signal.SIGTSTP)
+    os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOWAIT)
+    terminal.assert_is_as_before()
+    pages = terminal.pages
+    terminal.process.send_signal(signal.SIGCONT)
+    terminal.until_page(pages + 2)
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_it_says_that_the_database_is_away_and_goes_on(
+    engine: Engine, top: OpenTop, faulty_server: tuple[Faulty, str]
+) -> None:
+    proxy, address = faulty_server
+    engine.sign_on()
+    terminal = top(address=address, size=(30, 40))
+    terminal.until(lambda page: "workers: 1 live" in page)
+    proxy.refuse()
+    proxy.reset()
+    page = terminal.until(lambda page: "No look for" in page and "cannot be reached" in page)
+    assert "workers: 1 live" in page, "what was seen last stays"
+    assert max(map(len, page.splitlines())) <= 40
+    proxy.heal()
+    halt(engine, "order:4711")
+    page = terminal.until(lambda page: "order:4711" in page)
+    assert "No look for" not in page
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_a_look_that_takes_too_long_is_given_up(engine: Engine, top: OpenTop) -> None:
+    engine.sign_on()
+    terminal = top()
+    terminal.until(lambda page: "workers: 1 live" in page)
+    with engine._connection.transaction():
+        engine.query("LOCK TABLE workers IN ACCESS EXCLUSIVE MODE")
+        terminal.until(lambda page: "statement timeout" in page)
+    terminal.until(lambda page: "No look for" not in page)
+
+
+def test_an_operator_may_watch(engine: Engine, queue: Run, dsn: str) -> None:
+    engine.sign_on()
+    halt(engine, "order:4711")
+    grant_roles(dsn)
+    ended = queue("top", "--dsn", as_login(dsn, LOGINS["operator"]))
+    assert ended.returncode == 0, ended.stderr
+    assert "order:4711  halted" in ended.stdout
+
+
+def test_without_a_database_it_does_not_start(queue: Run) -> None:
+    ended = queue("top", "--dsn", "host=127.0.0.1 port=1")
+    assert ended.returncode == 69
+    assert "cannot be reached" in ended.stderr
+
+
+def test_hostile_names_are_shown_as_escapes_and_the_command_still_works(
+    engine: Engine, top: OpenTop, folder: Path, dsn: str
+) -> None:
+    engine.sign_on()
+    halt(engine, HOSTILE, "\x1b]0;title\x07 \x1b[31mred")
+    terminal = top()
+    page = terminal.until(lambda page: "halted" in page)
+    assert r"r'x\x1b[2J\u202e  halted" in page
+    for evil in ("\x1b[2J", "\x1b]0;", "\x1b[31mred", "\x07", "\u202e"):
+        assert evil not in terminal.drawn
+    (command,) = re.findall(r"unblock: queue (.*)", page)
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{SCRIPT} {command}"],
+        env=clean({"INTURN_DSN": dsn}), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_page_fits_the_terminal_and_no_command_is_cut(
+    columns: int, engine: Engine, top: OpenTop
+) -> None:
+    engine.sign_on()
+    for number in range(3):
+        halt(engine, f"order:{number}-with-a-rather-long-name", "CardTimeout: " + "no " * 60)
+    terminal = top(size=(60, columns))
+    page = terminal.until(lambda page: page.count("unblock:") == 3)
+    assert max(map(len, page.splitlines())) <= columns
+    words = page.replace("\n", " ").split()
+    behind = [words[place + 1] for place, word in enumerate(words) if word == "retry-head"]
+    assert behind == [f"order:{number}-with-a-rather-long-name" for number in range(3)]
+
+
+def test_a_new_size_is_used_at_once_and_what_does_not_fit_is_counted(
+    engine: Engine, top: OpenTop
+) -> None:
+    engine.sign_on()
+    for number in range(15):
+        halt(engine, f"order:{number}")
+    terminal = top("--interval", "3600", size=(80, 120))
+    page = terminal.until(lambda page: page.count("unblock:") == 15)
+    assert "more" not in page
+    terminal.resize(20, 60)
+    page = terminal.until(lambda page: "more" in page)
+    assert len(page.splitlines()) <= 20
+    assert max(map(len, page.splitlines())) <= 60
+    assert "order:0" in page
+    assert re.search(r"… \d+ more of them: queue lanes list", page)
+
+
+@pytest.mark.parametrize("words", [["top"], ["top", "--once"]])
+def test_in_a_pipe_it_prints_once(words: list[str], engine: Engine, queue: Run) -> None:
+    engine.sign_on()
+    halt(engine, "order:4711")
+    ended = queue(*words)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "\x1b" not in ended.stdout
+    assert "queue lanes retry-head order:4711" in ended.stdout
+
+
+def test_once_prints_on_a_terminal_as_any_command(open_terminal: OpenTop) -> None:
+    terminal = open_terminal("top", "--once")
+    assert terminal.end() == 0
+    assert "\x1b[?1049h" not in terminal.drawn
+
+
+# ---------------------------------------------------------------- --watch
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in words_of_all() if words[-1:] == ["list"]], ids=" ".join
+)
+def test_every_list_can_be_watched(words: list[str]) -> None:
+    assert "--watch" in options_of(words)
+
+
+def test_nothing_but_a_list_can_be_watched(queue: Run) -> None:
+    ended = queue("lanes", "show", "x", "--watch")
+    assert ended.returncode == 2
+
+
+def test_a_list_is_watched_in_place_until_ctrl_c(engine: Engine, open_terminal: OpenTop) -> None:
+    engine.sign_on()
+    terminal = open_terminal("lanes", "list", "--watch=0.2", size=(20, 60))
+    terminal.until(lambda page: "No lane is in use" in page)
+    halt(engine, HOSTILE)
+    page = terminal.until(lambda page: "halted" in page)
+    assert r"\x1b[2J" in page
+    assert max(map(len, page.splitlines())) <= 60
+    terminal.press("\x03")
+    assert terminal.end() == 0
+    terminal.assert_is_as_before()
+
+
+def test_a_watched_list_survives_an_outage(
+    engine: Engine, open_terminal: OpenTop, faulty_server: tuple[Faulty, str]
+) -> None:
+    proxy, address = faulty_server
+    terminal = open_terminal("workers", "list", "--watch=0.2", address=address)
+    terminal.until(lambda page: "No worker is running" in page)
+    proxy.refuse()
+    proxy.reset()
+    terminal.until(lambda page: "cannot be reached" in page)
+    engine.sign_on()
+    proxy.heal()
+    terminal.until(lambda page: "live" in page)
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_in_a_pipe_a_watched_list_is_printed_again_and_again(
+    engine: Engine, start: Start, folder: Path, until: Until, dsn: str
+) -> None:
+    engine.sign_on()
+    process = start("workers", "list", "--watch", "0.1", "-o", "jsonl", INTURN_DSN=dsn)
+    out = folder / "out"
+    until(lambda: out.read_text().count("\n") >= 3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 0
+    assert all(json.loads(line)["name"] == "w" for line in out.read_text().splitlines())
+
+
+def test_a_mistake_is_reported_as_without_watch(queue: Run) -> None:
+    ended = queue("workers", "list", "--name", "x", "--watch")
+    assert ended.returncode == 3
+    assert "No worker named x" in ended.stderr
+    assert queue("workers", "list", "--watch", "0").returncode == 2

@@ -1,0 +1,73 @@
+"""What a look of `queue top` reads does not grow with the queue. Rows and pages are counted."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from inturn.cli.live_look import Look, Meter, read
+from tests.sql.test_doctor_cost import FLAT, KINDS, LARGE, SMALL, Recorder
+from tests.sql.test_growth import Bench
+
+STATEMENTS = 12
+
+
+@pytest.fixture
+def bench(dsn: str) -> Iterator[Bench]:
+    with closing(
+        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
+    ) as connection:
+        yield Bench(connection)
+
+
+def look(bench: Bench) -> tuple[Look, dict[str, int]]:
+    """Return the look, and the rows and pages of each statement."""
+    recorder = Recorder(bench)
+    with bench.connection.transaction():
+        seen = read(recorder.run, "inturn", 20, Meter())
+    return seen, recorder.costs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_look_reads_does_not_grow_with(bench: Bench, kind: str) -> None:
+    found = []
+    for first, last in ((1, SMALL), (SMALL + 1, LARGE)):
+        bench.grow(KINDS[kind], first, last)
+        look(bench)  # the first calls after a VACUUM read the catalogue
+        found.append(look(bench)[1])
+    small, large = found
+    assert len(small) == 2 * STATEMENTS
+    grown = {
+        what: (small[what], cost) for what, cost in large.items() if cost > FLAT * small[what] + 20
+    }
+    assert grown == {}, f"from {SMALL} to {LARGE}"
+
+
+def test_a_look_reads_no_more_if_the_statistics_are_those_of_an_empty_table(bench: Bench) -> None:
+    """A plan that was made for an empty table may read all of a full one."""
+    kinds = ("free jobs", "halted lanes", "distinct lanes")
+    for kind in kinds:
+        bench.grow(KINDS[kind], 1 + SMALL * kinds.index(kind), SMALL * (1 + kinds.index(kind)))
+    look(bench)
+    _, analysed = look(bench)
+    bench.connection.execute(
+        "UPDATE pg_class SET reltuples = 0, relpages = 0 "
+        "WHERE relnamespace = 'inturn'::regnamespace AND relkind = 'r'"
+    )
+    bench.connection.execute("DELETE FROM pg_statistic WHERE starelid = 'jobs'::regclass")
+    bench.connection.execute("DELETE FROM pg_statistic WHERE starelid = 'lanes'::regclass")
+    bench.connection.execute("DISCARD PLANS")
+    look(bench)
+    _, now = look(bench)
+    assert {
+        what: (analysed[what], cost) for what, cost in now.items() if cost > 2 * analysed[what] + 20
+    } == {}
+
+
+def test_with_many_rows_the_lanes_are_still_found(bench: Bench) -> None:
+    bench.grow(KINDS["halted lanes"], 1, SMALL)
+    bench.grow(KINDS["distinct lanes"], SMALL + 1, 2 * SMALL)
+    seen, _ = look(bench)
+    assert [lane.state for lane in seen.troubled] == ["halted"] * 20
+    assert seen.lanes["halted"] == 10_000
