@@ -7,7 +7,7 @@ from tests.cli.conftest import Run
 
 
 def test_a_batch_is_listed_shown_closed_and_explained(queue: Run, app: App) -> None:
-    assert "There are no batches" in queue("batches", "list").stderr
+    assert "No batches." in queue("batches", "list").stderr
     batch = app.batches.open("import", callback=app.configure_task("far.away"))
     job = queue("defer", "far.away", "--batch", str(batch), "--lock", "a").stdout.strip()
     other = queue("defer", "far.away").stdout.strip()
@@ -51,6 +51,6 @@ def test_a_batch_is_cancelled_after_a_question(queue: Run, app: App) -> None:
 def test_a_batch_that_does_not_exist_is_not_found(queue: Run) -> None:
     for name in ("show", "close", "cancel"):
         ended = queue("batches", name, "7")
-        assert (ended.returncode, "There is no batch 7" in ended.stderr) == (3, True)
+        assert (ended.returncode, "Batch 7 does not exist" in ended.stderr) == (3, True)
     ended = queue("defer", "far.away", "--batch", "7")
     assert (ended.returncode, "batch" in ended.stderr) == (2, True)
