@@ -568,7 +568,7 @@ BEGIN
         CASE WHEN v_more.rest > 0 THEN v_more.rest || ' jobs with other lanes are left' END);
     RETURN v_count + v_more.cancelled;
 END $$;
-CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer) RETURNS bigint[]
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer, p_group text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
@@ -578,7 +578,21 @@ DECLARE
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
+    v_line    bigint[];
 BEGIN
+    IF p_batch IS NOT NULL THEN
+        RETURN ARRAY(
+            SELECT id FROM jobs
+            WHERE batch_id = p_batch AND batch_id IS NOT NULL
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+              AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_group IS NULL OR group_key = p_group)
+            ORDER BY id DESC LIMIT p_looked
+        );
+    END IF;
     IF p_statuses && '{claimed,doing}' THEN
         v_result := ARRAY(
             SELECT id FROM claimed_jobs
@@ -587,9 +601,11 @@ BEGIN
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
-              AND (p_queueing_lock IS NULL OR EXISTS (
+              AND (p_queueing_lock IS NULL AND p_group IS NULL OR EXISTS (
                   SELECT FROM jobs
-                  WHERE jobs.id = claimed_jobs.id AND queueing_lock = p_queueing_lock))
+                  WHERE jobs.id = claimed_jobs.id
+                    AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+                    AND (p_group IS NULL OR group_key = p_group)))
               AND (p_worker IS NULL OR worker_id = p_worker)
             ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
@@ -600,11 +616,15 @@ BEGIN
              WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
                AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+               AND (p_group IS NULL OR group_key = p_group)
              ORDER BY id DESC LIMIT p_looked)
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
     ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
+        IF v_stored <@ '{todo,blocked,limited}' AND p_statuses IS NOT NULL THEN
+            v_line := CASE WHEN p_lock IS NOT NULL THEN lane_line(p_lock, p_looked) END;
+        END IF;
         v_result := v_result || ARRAY(
             SELECT id FROM jobs
             WHERE (p_statuses IS NULL OR status = ANY (v_stored))
@@ -614,6 +634,8 @@ BEGIN
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (v_line IS NULL OR id = ANY (v_line))
             ORDER BY id DESC LIMIT p_looked
         );
     END IF;
@@ -1064,7 +1086,7 @@ CREATE FUNCTION inturn.closed_lane(p_id bigint, p_locks text[], p_shared text[])
     WHERE lanes.lock = ANY (p_locks) AND NOT lets_start(lanes, p_id, p_shared)
     ORDER BY lanes.lock LIMIT 1
 $$;
-CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(jobs_count bigint, more boolean)
+CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text) RETURNS TABLE(jobs_count bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -1080,12 +1102,15 @@ BEGIN
             WHERE (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (p_batch IS NULL OR batch_id = p_batch)
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
-        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
+        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock,
+            p_group => p_group, p_batch => p_batch);
         SELECT least(count(*), p_limit) INTO v_live
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group) WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
@@ -1094,6 +1119,8 @@ BEGIN
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (p_batch IS NULL OR batch_id = p_batch)
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;
@@ -1117,10 +1144,10 @@ BEGIN
     v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
     RETURN QUERY
     WITH live AS MATERIALIZED (
-        SELECT queue, task, lock, status
+        SELECT queue, task, locks, status
         FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
     ), finished AS MATERIALIZED (
-        SELECT queue, task, lock, status FROM finished_jobs
+        SELECT queue, task, coalesce(locks, ARRAY[lock]), status FROM finished_jobs
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
           AND (p_queue IS NULL OR queue = p_queue)
           AND (p_task IS NULL OR task = p_task)
@@ -1128,10 +1155,13 @@ BEGIN
           AND (p_by <> 'lock' OR lock IS NOT NULL)
         ORDER BY id DESC LIMIT p_looked
     ), named AS (
-        SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
-               status
+        SELECT each.name, status
         FROM (TABLE live UNION ALL TABLE finished) AS looked
-        WHERE p_statuses IS NULL OR status = ANY (p_statuses)
+        CROSS JOIN LATERAL unnest(
+            CASE p_by WHEN 'queue' THEN ARRAY[queue] WHEN 'task' THEN ARRAY[task] ELSE locks END
+        ) AS each(name)
+        WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+          AND (p_by <> 'lock' OR p_lock IS NULL OR each.name = p_lock)
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
@@ -2856,6 +2886,22 @@ CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
+CREATE FUNCTION inturn.lane_line(p_lock text, p_most integer) RETURNS bigint[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(line.id), '{}') END
+    FROM (
+        (SELECT jobs.id FROM jobs
+         WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited')
+             AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+         LIMIT p_most + 1)
+        UNION ALL
+        (SELECT waits.id FROM waits WHERE waits.lock = p_lock LIMIT p_most + 1)
+        UNION ALL
+        (SELECT jobs.id FROM jobs WHERE jobs.keeps_lanes AND p_lock = ANY (jobs.locks)
+         LIMIT p_most + 1)
+    ) AS line
+$$;
 CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[], readers integer, waits_for text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2917,6 +2963,9 @@ BEGIN
     -- A lane that waits for a retry may have another head.
     (SELECT job_id FROM lanes
      WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+    UNION ALL
+    (SELECT jobs.id FROM jobs
+     WHERE jobs.keeps_lanes AND (p_lock IS NULL OR p_lock = ANY (jobs.locks)) LIMIT p_looked)
     UNION ALL
     SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
     UNION ALL
@@ -3172,7 +3221,7 @@ BEGIN
     LEFT JOIN running ON running.name = known.name
     ORDER BY known.name COLLATE "C";
 END $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[])
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[])
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -3187,13 +3236,11 @@ DECLARE
 BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
-        WHEN p_batch IS NOT NULL THEN ARRAY(
-            SELECT jobs.id FROM jobs WHERE jobs.batch_id = p_batch AND jobs.batch_id IS NOT NULL
-            ORDER BY jobs.id DESC LIMIT p_limit + 10000)
         WHEN v_live THEN candidates(
             -- If you ask for no status, all of them match.
             CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit)
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
+            p_group, p_batch)
         ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
@@ -3216,6 +3263,7 @@ BEGIN
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
           AND (p_batch IS NULL OR job.batch_id = p_batch)
+          AND (p_group IS NULL OR job.group_key = p_group)
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
@@ -3441,7 +3489,7 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
-CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
+CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_group text DEFAULT NULL::text) RETURNS TABLE(queue text, task text, locks text[], status inturn.job_status)
     LANGUAGE plpgsql STABLE
     SET enable_nestloop TO 'off'
     SET enable_seqscan TO 'off'
@@ -3451,7 +3499,8 @@ CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
-        SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
+        SELECT job.id, job.queue, job.task, coalesce(job.locks, ARRAY[job.lock]) AS locks,
+               job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
         WHERE job.id = ANY (p_ids)
@@ -3459,11 +3508,12 @@ BEGIN
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+          AND (p_group IS NULL OR job.group_key = p_group)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
     )
-    SELECT looked.queue, looked.task, looked.lock, coalesce(looked.status, in_hand.status)
+    SELECT looked.queue, looked.task, looked.locks, coalesce(looked.status, in_hand.status)
     FROM looked LEFT JOIN in_hand ON in_hand.id = looked.id;
 END $$;
 CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]

@@ -15,6 +15,9 @@ def test_a_job_with_several_locks_is_deferred_shown_and_listed(queue: Run) -> No
         for status in ((), ("--status", "todo")):
             listed = queue("jobs", "list", "--lock", lock, *status, "--json").stdout
             assert len(json.loads(listed)) == count, (lock, status)
+            counted = queue("jobs", "count", "--lock", lock, *status, "--json").stdout
+            assert json.loads(counted)["count"] == count, (lock, status)
+    assert "a, b, c (shared)" in queue("jobs", "list").stdout
 
 
 def test_locks_that_make_no_sense_are_refused_by_name(queue: Run) -> None:
