@@ -72,7 +72,8 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'retrying',
     'paused',
     'halted',
-    'delayed'
+    'delayed',
+    'idle'
 );
 CREATE DOMAIN inturn.limit_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_limit_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
@@ -1183,6 +1184,8 @@ CREATE FUNCTION inturn.count_lanes(p_limit integer, p_states text[] DEFAULT NULL
     SELECT count(*) FROM (
         SELECT FROM lanes
         WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        UNION ALL
+        SELECT FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
         LIMIT p_limit
     ) AS counted
 $$;
@@ -2933,7 +2936,8 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
-    SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
+    SELECT p_lock, coalesce(lane.state::text, CASE WHEN other.lock IS NULL THEN 'free' ELSE 'idle' END),
+           lane.since, workers.name,
            lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
            head.id, head.status, head.task, head.attempts, head.created_at,
            CASE head.stored_as WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
@@ -2942,15 +2946,18 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
            failed.errors -> -1 ->> 'error',
            (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
            ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
-           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers,
-           CASE WHEN head.status = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
-               closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
-               SELECT other.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS other
-               WHERE other.id <> head.id LIMIT 1)) END
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers, other.lock
     FROM (SELECT p_lock AS lock) AS asked
     LEFT JOIN lane ON true
     LEFT JOIN head ON true
     LEFT JOIN workers ON workers.id = lane.worker_id
+    LEFT JOIN LATERAL (
+        SELECT coalesce(
+            closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
+            SELECT first.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS first
+            WHERE first.id <> head.id LIMIT 1)) AS lock
+        WHERE head.status = 'blocked' AND head.locks IS NOT NULL
+    ) AS other ON true
     LEFT JOIN LATERAL (
         SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
     ) AS failed ON true
@@ -3267,7 +3274,7 @@ BEGIN
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
-CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer)
+CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer, waits_for text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -3276,11 +3283,16 @@ BEGIN
     RETURN QUERY
     SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
            waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
-           failed_job_id, failed_task, readers
+           failed_job_id, failed_task, readers, waits_for
     FROM lane_status
     WHERE lock = ANY (ARRAY(
-        SELECT lanes.lock FROM lanes
-        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        SELECT lanes.lock FROM (
+            SELECT lock, stopped, since FROM lanes
+            WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+            UNION ALL
+            SELECT lock, NULL, since FROM idle_lanes
+            WHERE p_states IS NULL OR 'idle' = ANY (p_states)
+        ) AS lanes
         ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since LIMIT p_limit
     ))
     ORDER BY stopped IS NULL, stopped = 'paused', since;
@@ -6076,6 +6088,115 @@ COMMENT ON VIEW inturn.halted_lanes IS 'Lanes that a failed job has halted, the 
 COMMENT ON COLUMN inturn.halted_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN inturn.halted_lanes.stopped_at IS 'When the job failed, or when the lane was paused before.';
 COMMENT ON COLUMN inturn.halted_lanes.failed_job_id IS 'The job that failed.';
+CREATE VIEW inturn.idle_lanes AS
+ WITH RECURSIVE line(lock) AS (
+        ( SELECT waits.lock
+           FROM inturn.waits
+          ORDER BY waits.lock
+         LIMIT 1)
+        UNION ALL
+         SELECT ( SELECT waits.lock
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text > (line.lock)::text)
+                  ORDER BY waits.lock
+                 LIMIT 1) AS lock
+           FROM line
+          WHERE (line.lock IS NOT NULL)
+        ), crossed AS MATERIALIZED (
+         SELECT line.lock
+           FROM line
+          WHERE (line.lock IS NOT NULL)
+         LIMIT 1000
+        ), lane AS MATERIALIZED (
+         SELECT crossed.lock
+           FROM crossed
+        UNION
+         SELECT job.lock
+           FROM ((crossed
+             CROSS JOIN LATERAL ( SELECT waits.id
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text = (crossed.lock)::text)
+                  ORDER BY waits.priority DESC, waits.id
+                 LIMIT 10) front)
+             CROSS JOIN LATERAL ( SELECT jobs.lock
+                   FROM inturn.jobs
+                  WHERE (jobs.id = front.id)
+                 LIMIT 1) job)
+        )
+ SELECT (lane.lock)::text AS lock,
+    head.id AS job_id,
+    COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since,
+    closed.lock AS waits_for
+   FROM (((lane
+     CROSS JOIN LATERAL ( SELECT line.id
+           FROM (( SELECT jobs.priority,
+                    jobs.id
+                   FROM inturn.jobs
+                  WHERE (((jobs.lock)::text = (lane.lock)::text) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1)
+                UNION ALL
+                ( SELECT waits.priority,
+                    waits.id
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text = (lane.lock)::text)
+                  ORDER BY waits.priority DESC, waits.id
+                 LIMIT 1)) line
+          ORDER BY line.priority DESC, line.id
+         LIMIT 1) first)
+     CROSS JOIN LATERAL ( SELECT jobs.id,
+            jobs.claim_id,
+            jobs.fence,
+            jobs.worker_id,
+            jobs.scheduled_at,
+            jobs.created_at,
+            jobs.started_at,
+            jobs.status,
+            jobs.on_retry,
+            jobs.on_failure,
+            jobs.abort,
+            jobs.has_waiters,
+            jobs.has_children,
+            jobs.has_parents,
+            jobs.timeout,
+            jobs.expires_at,
+            jobs.was_attempted,
+            jobs.lost_queueing_lock,
+            jobs.priority,
+            jobs.attempts,
+            jobs.queue,
+            jobs.task,
+            jobs.lock,
+            jobs.queueing_lock,
+            jobs.args,
+            jobs.errors,
+            jobs.limit_key,
+            jobs.group_key,
+            jobs.batch_id,
+            jobs.locks,
+            jobs.shared,
+            jobs.keeps_lanes
+           FROM inturn.jobs
+          WHERE (jobs.id = first.id)
+         LIMIT 1) head)
+     CROSS JOIN LATERAL ( SELECT other.lock
+           FROM (unnest(head.locks) other(lock)
+             LEFT JOIN inturn.lanes USING (lock))
+          WHERE ((other.lock <> (lane.lock)::text) AND (((lanes.lock IS NOT NULL) AND (NOT (((lanes.stopped IS NULL) OR COALESCE((lanes.stopped_until <= inturn.clock()), false)) AND (COALESCE((lanes.job_id = head.id), false) OR ((lanes.readers IS NOT NULL) AND COALESCE((other.lock = ANY (head.shared)), false)))))) OR (EXISTS ( SELECT
+                   FROM inturn.waits
+                  WHERE (((waits.lock)::text = other.lock) AND (ROW(waits.priority, head.id) > ROW(head.priority, waits.id))))) OR (EXISTS ( SELECT
+                   FROM inturn.jobs
+                  WHERE (((jobs.lock)::text = other.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, head.id) > ROW(head.priority, jobs.id)))))))
+          ORDER BY other.lock
+         LIMIT 1) closed)
+  WHERE (NOT (EXISTS ( SELECT
+           FROM inturn.lanes
+          WHERE (lanes.lock = (lane.lock)::text))));
+COMMENT ON VIEW inturn.idle_lanes IS 'Lanes that nobody holds, and whose next job waits for another lane, at most 11,000.';
+COMMENT ON COLUMN inturn.idle_lanes.lock IS 'The lock of the lane.';
+COMMENT ON COLUMN inturn.idle_lanes.job_id IS 'Its next job.';
+COMMENT ON COLUMN inturn.idle_lanes.since IS 'Since when that job has been due.';
+COMMENT ON COLUMN inturn.idle_lanes.waits_for IS 'The first of the lanes that it waits for.';
 ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.jobs_id_seq
     START WITH 1
@@ -6125,8 +6246,37 @@ CREATE VIEW inturn.lane_status AS
     lanes.stop_reason,
     lanes.failed_job_id,
     failed.task AS failed_task,
-    lanes.readers
-   FROM (((((inturn.lanes
+    lanes.readers,
+    lanes.waits_for
+   FROM (((((( SELECT lanes_1.lock,
+            lanes_1.worker_id,
+            lanes_1.job_id,
+            lanes_1.since,
+            lanes_1.stopped,
+            lanes_1.stopped_at,
+            lanes_1.stopped_until,
+            lanes_1.failed_job_id,
+            lanes_1.stopped_by,
+            lanes_1.stop_reason,
+            lanes_1.readers,
+            lanes_1.state,
+            NULL::text AS waits_for
+           FROM inturn.lanes lanes_1
+        UNION ALL
+         SELECT idle_lanes.lock,
+            NULL::uuid,
+            idle_lanes.job_id,
+            idle_lanes.since,
+            NULL::inturn.lane_state,
+            NULL::timestamp with time zone,
+            NULL::timestamp with time zone,
+            NULL::bigint,
+            NULL::text,
+            NULL::text,
+            NULL::integer,
+            'idle'::inturn.lane_state,
+            idle_lanes.waits_for
+           FROM inturn.idle_lanes) lanes
      LEFT JOIN inturn.workers ON ((workers.id = lanes.worker_id)))
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
@@ -6179,10 +6329,10 @@ CREATE VIEW inturn.lane_status AS
           ORDER BY finished.finished_at DESC
          LIMIT 1) failed ON (true))
   ORDER BY (lanes.stopped IS NULL), (lanes.stopped = 'paused'::inturn.lane_state), lanes.since;
-COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
+COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted, delayed or idle.';
 COMMENT ON COLUMN inturn.lane_status.lock IS 'The lock that the jobs of the lane share.';
-COMMENT ON COLUMN inturn.lane_status.state IS 'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
-COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying.';
+COMMENT ON COLUMN inturn.lane_status.state IS 'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked; idle: nobody holds it, and its next job waits for another lane.';
+COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying; idle: since when its next job has been due.';
 COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that its worker has, or the one that goes next.';
 COMMENT ON COLUMN inturn.lane_status.job_status IS 'The status of that job: doing if it runs, claimed if its worker runs others first.';
 COMMENT ON COLUMN inturn.lane_status.task IS 'The task of that job.';
@@ -6201,6 +6351,7 @@ COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
 COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.readers IS 'How many jobs share it: they run, or keep their share for their retry; NULL: none.';
+COMMENT ON COLUMN inturn.lane_status.waits_for IS 'idle: the other lane that its next job waits for, the first if it waits for several.';
 CREATE TABLE inturn.limit_looks (
     key text NOT NULL COLLATE pg_catalog."C",
     id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -6626,7 +6777,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';

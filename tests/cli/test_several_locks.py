@@ -30,6 +30,12 @@ def test_a_lane_says_for_which_other_lane_it_waits(queue: Run) -> None:
     queue("lanes", "pause", "b")
     id = queue("defer", "far.away", "--lock", "a", "--lock", "b").stdout.strip()
     assert "in lane b" in queue("jobs", "explain", id).stdout
+    listed = json.loads(queue("lanes", "list", "--state", "idle", "--json").stdout)
+    assert [(lane["lock"], lane["waits_for"], lane["job_id"]) for lane in listed] == [
+        ("a", "b", id)
+    ]
+    assert "waits for lane b" in queue("lanes", "list").stdout
+    assert "idle" in queue("lanes", "show", "a").stdout
     shown = queue("lanes", "explain", "a").stdout
     assert "it also waits for lane b" in shown
     assert "queue lanes show b" in shown
