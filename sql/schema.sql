@@ -1111,7 +1111,8 @@ BEGIN
         v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock,
             p_group => p_group, p_batch => p_batch);
         SELECT least(count(*), p_limit) INTO v_live
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group) WHERE status = ANY (p_statuses);
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group)
+        WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
@@ -2936,7 +2937,8 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
-    SELECT p_lock, coalesce(lane.state::text, CASE WHEN other.lock IS NULL THEN 'free' ELSE 'idle' END),
+    SELECT p_lock,
+           coalesce(lane.state::text, CASE WHEN other.lock IS NULL THEN 'free' ELSE 'idle' END),
            lane.since, workers.name,
            lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
            head.id, head.status, head.task, head.attempts, head.created_at,
@@ -6544,7 +6546,11 @@ CREATE VIEW inturn.queue_status AS
          SELECT jobs.queue,
             jobs.id,
             jobs.lock,
-            jobs.scheduled_at
+            jobs.scheduled_at,
+            jobs.priority,
+            jobs.locks,
+            jobs.shared,
+            jobs.keeps_lanes
            FROM inturn.jobs
           WHERE (jobs.status = 'scheduled'::inturn.job_status)
           ORDER BY jobs.scheduled_at
@@ -6579,12 +6585,14 @@ CREATE VIEW inturn.queue_status AS
          SELECT head.queue,
             head.id,
             lane.lock,
-            COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since
+            COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since,
+            head.priority
            FROM (lane_to_resume lane
              CROSS JOIN LATERAL ( SELECT jobs.queue,
                     jobs.id,
                     jobs.scheduled_at,
-                    jobs.created_at
+                    jobs.created_at,
+                    jobs.priority
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
                            FROM inturn.jobs first
@@ -6631,13 +6639,21 @@ CREATE VIEW inturn.queue_status AS
             job.lock,
             job.since,
             job.is_token,
-            job.waits
+            job.waits,
+            job.priority,
+            job.locks,
+            job.shared,
+            job.keeps_lanes
            FROM (name name_1
              CROSS JOIN LATERAL (( SELECT jobs.id,
                     jobs.lock,
                     COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS since,
                     false AS is_token,
-                    false AS waits
+                    false AS waits,
+                    jobs.priority,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -6647,7 +6663,11 @@ CREATE VIEW inturn.queue_status AS
                     jobs.lock,
                     COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS "coalesce",
                     true,
-                    true
+                    true,
+                    jobs.priority,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -6657,7 +6677,11 @@ CREATE VIEW inturn.queue_status AS
                     jobs.lock,
                     COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS "coalesce",
                     (jobs.lock IS NOT NULL),
-                    (jobs.lock IS NOT NULL)
+                    (jobs.lock IS NOT NULL),
+                    jobs.priority,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.queue
@@ -6667,7 +6691,11 @@ CREATE VIEW inturn.queue_status AS
                     later.lock,
                     later.scheduled_at,
                     false,
-                    false
+                    false,
+                    later.priority,
+                    later.locks,
+                    later.shared,
+                    later.keeps_lanes
                    FROM later
                   WHERE (((later.queue)::text = name_1.queue) AND ((later.scheduled_at)::timestamp with time zone <= inturn.clock()))
                 UNION ALL
@@ -6675,19 +6703,61 @@ CREATE VIEW inturn.queue_status AS
                     resuming.lock,
                     resuming.since,
                     false,
-                    true
+                    true,
+                    resuming.priority,
+                    NULL::text[],
+                    NULL::text[],
+                    NULL::boolean
                    FROM resuming
                   WHERE ((resuming.queue)::text = name_1.queue)) job)
+        ), crossed AS (
+         SELECT
+           FROM ( SELECT
+                   FROM inturn.waits
+                UNION ALL
+                 SELECT
+                   FROM front
+                  WHERE (front.locks IS NOT NULL)) found
+         LIMIT 1
         ), startable AS (
          SELECT front.queue,
-            (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT front.lock) FILTER (WHERE lane.open)) AS runnable,
+            (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT lane.place) FILTER (WHERE (lane.open AND (front.lock IS NOT NULL)))) AS runnable,
             min(front.since) FILTER (WHERE lane.open) AS runnable_since,
             (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE lane.open))[1] AS oldest_id,
-            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.waits AND lane.open))) AS behind,
+            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT lane.place) FILTER (WHERE (front.waits AND lane.open))) AS behind,
             (GREATEST(count(*) FILTER (WHERE (front.lock IS NULL)), count(*) FILTER (WHERE front.is_token)) >= 1000) AS cut
            FROM ((front
              LEFT JOIN inturn.lanes ON ((lanes.lock = front.lock)))
-             CROSS JOIN LATERAL ( SELECT ((lanes.lock IS NULL) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL)) OR (((lanes.worker_id IS NULL) AND COALESCE((lanes.job_id = front.id), true) AND (COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock())) IS TRUE)) AS open) lane)
+             CROSS JOIN LATERAL ( SELECT
+                        CASE
+                            WHEN (front.locks IS NULL) THEN (((lanes.lock IS NULL) AND
+                            CASE
+                                WHEN ( SELECT true
+                                   FROM crossed) THEN ((( SELECT true
+                                   FROM inturn.waits
+                                  WHERE (((waits.lock)::text = front.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id)))
+                                 LIMIT 1) IS NULL) AND COALESCE(( SELECT (head.locks IS NULL)
+                                   FROM inturn.jobs head
+                                  WHERE (((head.lock)::text = front.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
+                                  ORDER BY head.priority DESC, head.id
+                                 LIMIT 1), true))
+                                ELSE true
+                            END) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL)) OR (((lanes.worker_id IS NULL) AND COALESCE((lanes.job_id = front.id), true) AND (COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock())) IS TRUE))
+                            ELSE (NOT (EXISTS ( SELECT
+                               FROM ((unnest(front.locks) each(lock)
+                                 CROSS JOIN LATERAL ( SELECT COALESCE((each.lock = ANY (front.shared)), false) AS "coalesce") lane_1(is_shared))
+                                 LEFT JOIN inturn.lanes other ON ((other.lock = each.lock)))
+                              WHERE (((other.lock IS NOT NULL) AND (NOT (((other.stopped IS NULL) OR COALESCE((other.stopped_until <= inturn.clock()), false)) AND (COALESCE((other.job_id = front.id), false) OR ((other.readers IS NOT NULL) AND lane_1.is_shared))))) OR ((NOT lane_1.is_shared) AND (front.keeps_lanes IS NULL) AND ((EXISTS ( SELECT
+                                       FROM inturn.waits
+                                      WHERE (((waits.lock)::text = each.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id))))) OR (EXISTS ( SELECT
+                                       FROM inturn.jobs
+                                      WHERE (((jobs.lock)::text = each.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, front.id) > ROW(front.priority, jobs.id)))))))))))
+                        END AS open,
+                    ROW(front.lock,
+                        CASE
+                            WHEN (front.lock = ANY (front.shared)) THEN front.id
+                            ELSE NULL::bigint
+                        END) AS place) lane)
           GROUP BY front.queue
         )
  SELECT name.queue,
@@ -6721,7 +6791,7 @@ CREATE VIEW inturn.queue_status AS
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
-COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. Scale by this number.';
+COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, all that share a lane which is not held against them, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
 COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.limited IS 'Jobs that their limit does not let start yet: more workers would not help.';

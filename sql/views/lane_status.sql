@@ -1,7 +1,7 @@
--- One row for each lane that is held, retrying, stopped or delayed, or that is idle because its next
--- job waits for another lane. It tells you who holds or stopped the lane, since when, which job runs
--- or goes next, and how many wait. Halted lanes come first, then paused ones. Counting stops at
--- 1,000.
+-- One row for each lane that is held, retrying, stopped or delayed, or that is idle because its
+-- next job waits for another lane. It tells you who holds or stopped the lane, since when, which
+-- job runs or goes next, and how many wait. Halted lanes come first, then paused ones. Counting
+-- stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
 WITH in_hand AS MATERIALIZED (
     -- One value that is searched by its keys. With wrong statistics, a join would compare each lane

@@ -77,6 +77,16 @@ def test_it_waits_for_a_job_that_goes_first_in_the_other_lane(engine: Engine) ->
     engine.defer(lock="b")
     both = defer(engine, "a", "b")
     assert lanes(engine) == {"a": ("idle", "b", both, 1)}
+    third = defer(engine, "0", "b")
+    assert lanes(engine) == {"a": ("idle", "b", both, 1), "0": ("idle", "b", third, 1)}
+
+
+def test_it_waits_for_a_job_that_goes_first_as_in_its_second_lane(engine: Engine) -> None:
+    engine.query("SELECT pause_lane('a')")
+    first = defer(engine, "a", "c")
+    second = defer(engine, "b", "c")
+    told = {lock: row[:3] for lock, row in lanes(engine).items() if lock != "a"}
+    assert told == {"b": ("idle", "c", second), "c": ("idle", "a", first)}
 
 
 def test_a_chain_of_lanes_is_told_from_link_to_link(engine: Engine) -> None:

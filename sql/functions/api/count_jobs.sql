@@ -35,7 +35,8 @@ BEGIN
         v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock,
             p_group => p_group, p_batch => p_batch);
         SELECT least(count(*), p_limit) INTO v_live
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group) WHERE status = ANY (p_statuses);
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group)
+        WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (

@@ -1,6 +1,6 @@
 -- Returns jobs that may be able to start in their lanes: the heads of at most p_looked lanes, and
--- the jobs that lanes wait for, or that keep a share of them. NULL means any lane. It takes two probes for each lane in which
--- jobs wait, and reads the rows of `lanes`.
+-- the jobs that lanes wait for, or that keep a share of them. NULL means any lane. It takes two
+-- probes for each lane in which jobs wait, and reads the rows of `lanes`.
 CREATE OR REPLACE FUNCTION lane_starters(p_looked integer, p_lock text) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
