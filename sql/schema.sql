@@ -72,7 +72,8 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'retrying',
     'paused',
     'halted',
-    'delayed'
+    'delayed',
+    'idle'
 );
 CREATE DOMAIN inturn.limit_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_limit_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
@@ -568,7 +569,7 @@ BEGIN
         CASE WHEN v_more.rest > 0 THEN v_more.rest || ' jobs with other lanes are left' END);
     RETURN v_count + v_more.cancelled;
 END $$;
-CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer) RETURNS bigint[]
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer, p_group text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
@@ -578,7 +579,21 @@ DECLARE
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
+    v_line    bigint[];
 BEGIN
+    IF p_batch IS NOT NULL THEN
+        RETURN ARRAY(
+            SELECT id FROM jobs
+            WHERE batch_id = p_batch AND batch_id IS NOT NULL
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+              AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_group IS NULL OR group_key = p_group)
+            ORDER BY id DESC LIMIT p_looked
+        );
+    END IF;
     IF p_statuses && '{claimed,doing}' THEN
         v_result := ARRAY(
             SELECT id FROM claimed_jobs
@@ -587,9 +602,11 @@ BEGIN
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
-              AND (p_queueing_lock IS NULL OR EXISTS (
+              AND (p_queueing_lock IS NULL AND p_group IS NULL OR EXISTS (
                   SELECT FROM jobs
-                  WHERE jobs.id = claimed_jobs.id AND queueing_lock = p_queueing_lock))
+                  WHERE jobs.id = claimed_jobs.id
+                    AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+                    AND (p_group IS NULL OR group_key = p_group)))
               AND (p_worker IS NULL OR worker_id = p_worker)
             ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
@@ -600,11 +617,15 @@ BEGIN
              WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
                AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+               AND (p_group IS NULL OR group_key = p_group)
              ORDER BY id DESC LIMIT p_looked)
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
     ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
+        IF v_stored <@ '{todo,blocked,limited}' AND p_statuses IS NOT NULL THEN
+            v_line := CASE WHEN p_lock IS NOT NULL THEN lane_line(p_lock, p_looked) END;
+        END IF;
         v_result := v_result || ARRAY(
             SELECT id FROM jobs
             WHERE (p_statuses IS NULL OR status = ANY (v_stored))
@@ -614,6 +635,8 @@ BEGIN
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (v_line IS NULL OR id = ANY (v_line))
             ORDER BY id DESC LIMIT p_looked
         );
     END IF;
@@ -1064,7 +1087,7 @@ CREATE FUNCTION inturn.closed_lane(p_id bigint, p_locks text[], p_shared text[])
     WHERE lanes.lock = ANY (p_locks) AND NOT lets_start(lanes, p_id, p_shared)
     ORDER BY lanes.lock LIMIT 1
 $$;
-CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(jobs_count bigint, more boolean)
+CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text) RETURNS TABLE(jobs_count bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -1080,12 +1103,16 @@ BEGIN
             WHERE (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (p_batch IS NULL OR batch_id = p_batch)
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
-        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
+        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock,
+            p_group => p_group, p_batch => p_batch);
         SELECT least(count(*), p_limit) INTO v_live
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group)
+        WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
@@ -1094,6 +1121,8 @@ BEGIN
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (p_batch IS NULL OR batch_id = p_batch)
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;
@@ -1117,10 +1146,10 @@ BEGIN
     v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
     RETURN QUERY
     WITH live AS MATERIALIZED (
-        SELECT queue, task, lock, status
+        SELECT queue, task, locks, status
         FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
     ), finished AS MATERIALIZED (
-        SELECT queue, task, lock, status FROM finished_jobs
+        SELECT queue, task, coalesce(locks, ARRAY[lock]), status FROM finished_jobs
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
           AND (p_queue IS NULL OR queue = p_queue)
           AND (p_task IS NULL OR task = p_task)
@@ -1128,10 +1157,13 @@ BEGIN
           AND (p_by <> 'lock' OR lock IS NOT NULL)
         ORDER BY id DESC LIMIT p_looked
     ), named AS (
-        SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
-               status
+        SELECT each.name, status
         FROM (TABLE live UNION ALL TABLE finished) AS looked
-        WHERE p_statuses IS NULL OR status = ANY (p_statuses)
+        CROSS JOIN LATERAL unnest(
+            CASE p_by WHEN 'queue' THEN ARRAY[queue] WHEN 'task' THEN ARRAY[task] ELSE locks END
+        ) AS each(name)
+        WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+          AND (p_by <> 'lock' OR p_lock IS NULL OR each.name = p_lock)
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),
@@ -1153,6 +1185,8 @@ CREATE FUNCTION inturn.count_lanes(p_limit integer, p_states text[] DEFAULT NULL
     SELECT count(*) FROM (
         SELECT FROM lanes
         WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        UNION ALL
+        SELECT FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
         LIMIT p_limit
     ) AS counted
 $$;
@@ -2856,6 +2890,22 @@ CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
+CREATE FUNCTION inturn.lane_line(p_lock text, p_most integer) RETURNS bigint[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(line.id), '{}') END
+    FROM (
+        (SELECT jobs.id FROM jobs
+         WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited')
+             AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+         LIMIT p_most + 1)
+        UNION ALL
+        (SELECT waits.id FROM waits WHERE waits.lock = p_lock LIMIT p_most + 1)
+        UNION ALL
+        (SELECT jobs.id FROM jobs WHERE jobs.keeps_lanes AND p_lock = ANY (jobs.locks)
+         LIMIT p_most + 1)
+    ) AS line
+$$;
 CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[], readers integer, waits_for text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2887,7 +2937,9 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
-    SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
+    SELECT p_lock,
+           coalesce(lane.state::text, CASE WHEN other.lock IS NULL THEN 'free' ELSE 'idle' END),
+           lane.since, workers.name,
            lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
            head.id, head.status, head.task, head.attempts, head.created_at,
            CASE head.stored_as WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
@@ -2896,15 +2948,18 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
            failed.errors -> -1 ->> 'error',
            (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
            ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
-           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers,
-           CASE WHEN head.status = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
-               closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
-               SELECT other.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS other
-               WHERE other.id <> head.id LIMIT 1)) END
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers, other.lock
     FROM (SELECT p_lock AS lock) AS asked
     LEFT JOIN lane ON true
     LEFT JOIN head ON true
     LEFT JOIN workers ON workers.id = lane.worker_id
+    LEFT JOIN LATERAL (
+        SELECT coalesce(
+            closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
+            SELECT first.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS first
+            WHERE first.id <> head.id LIMIT 1)) AS lock
+        WHERE head.status = 'blocked' AND head.locks IS NOT NULL
+    ) AS other ON true
     LEFT JOIN LATERAL (
         SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
     ) AS failed ON true
@@ -2917,6 +2972,9 @@ BEGIN
     -- A lane that waits for a retry may have another head.
     (SELECT job_id FROM lanes
      WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+    UNION ALL
+    (SELECT jobs.id FROM jobs
+     WHERE jobs.keeps_lanes AND (p_lock IS NULL OR p_lock = ANY (jobs.locks)) LIMIT p_looked)
     UNION ALL
     SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
     UNION ALL
@@ -3172,7 +3230,7 @@ BEGIN
     LEFT JOIN running ON running.name = known.name
     ORDER BY known.name COLLATE "C";
 END $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[])
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[])
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -3187,13 +3245,11 @@ DECLARE
 BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
-        WHEN p_batch IS NOT NULL THEN ARRAY(
-            SELECT jobs.id FROM jobs WHERE jobs.batch_id = p_batch AND jobs.batch_id IS NOT NULL
-            ORDER BY jobs.id DESC LIMIT p_limit + 10000)
         WHEN v_live THEN candidates(
             -- If you ask for no status, all of them match.
             CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit)
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
+            p_group, p_batch)
         ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
@@ -3216,10 +3272,11 @@ BEGIN
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
           AND (p_batch IS NULL OR job.batch_id = p_batch)
+          AND (p_group IS NULL OR job.group_key = p_group)
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
-CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer)
+CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer, waits_for text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -3228,11 +3285,16 @@ BEGIN
     RETURN QUERY
     SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
            waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
-           failed_job_id, failed_task, readers
+           failed_job_id, failed_task, readers, waits_for
     FROM lane_status
     WHERE lock = ANY (ARRAY(
-        SELECT lanes.lock FROM lanes
-        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        SELECT lanes.lock FROM (
+            SELECT lock, stopped, since FROM lanes
+            WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+            UNION ALL
+            SELECT lock, NULL, since FROM idle_lanes
+            WHERE p_states IS NULL OR 'idle' = ANY (p_states)
+        ) AS lanes
         ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since LIMIT p_limit
     ))
     ORDER BY stopped IS NULL, stopped = 'paused', since;
@@ -3441,7 +3503,7 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
-CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false) RETURNS TABLE(queue text, task text, lock text, status inturn.job_status)
+CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_group text DEFAULT NULL::text) RETURNS TABLE(queue text, task text, locks text[], status inturn.job_status)
     LANGUAGE plpgsql STABLE
     SET enable_nestloop TO 'off'
     SET enable_seqscan TO 'off'
@@ -3451,7 +3513,8 @@ CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
-        SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
+        SELECT job.id, job.queue, job.task, coalesce(job.locks, ARRAY[job.lock]) AS locks,
+               job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
         WHERE job.id = ANY (p_ids)
@@ -3459,11 +3522,12 @@ BEGIN
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+          AND (p_group IS NULL OR job.group_key = p_group)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
     )
-    SELECT looked.queue, looked.task, looked.lock, coalesce(looked.status, in_hand.status)
+    SELECT looked.queue, looked.task, looked.locks, coalesce(looked.status, in_hand.status)
     FROM looked LEFT JOIN in_hand ON in_hand.id = looked.id;
 END $$;
 CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[]
@@ -6004,6 +6068,41 @@ CREATE TABLE inturn.finished_jobs_default (
     locks text[] COLLATE pg_catalog."C",
     shared text[] COLLATE pg_catalog."C"
 );
+CREATE VIEW inturn.forgotten_batches AS
+ SELECT batch.id,
+    batch.name,
+    batch.opened_at,
+    batch.callback_id
+   FROM (( SELECT batch_gates.batch_id
+           FROM inturn.batch_gates
+          ORDER BY batch_gates.batch_id
+         LIMIT 10000) gate
+     CROSS JOIN LATERAL ( SELECT batches.id,
+            batches.name,
+            batches.opened_at,
+            batches.closed_at,
+            batches.callback_id
+           FROM inturn.batches
+          WHERE (batches.id = gate.batch_id)
+         LIMIT 1) batch)
+  WHERE ((batch.closed_at IS NULL) AND (batch.opened_at < (inturn.clock() - '01:00:00'::interval)) AND (NOT (EXISTS ( SELECT
+           FROM inturn.batch_events event
+          WHERE ((event.batch_id = batch.id) AND ((event.event = 'closed'::inturn.batch_event) OR ((event.event = 'joined'::inturn.batch_event) AND (event.at > (inturn.clock() - '01:00:00'::interval)))))))) AND (( SELECT (jobs.created_at > (inturn.clock() - '01:00:00'::interval))
+           FROM inturn.jobs
+          WHERE ((jobs.batch_id = batch.id) AND (jobs.batch_id IS NOT NULL))
+          ORDER BY jobs.id DESC
+         LIMIT 1) IS NOT TRUE) AND (( SELECT (job.created_at > (inturn.clock() - '01:00:00'::interval))
+           FROM inturn.finished_jobs job
+          WHERE ((job.batch_id = batch.id) AND (job.batch_id IS NOT NULL) AND (job.finished_at >= date_trunc('day'::text, (inturn.clock() - '01:00:00'::interval), 'UTC'::text)))
+          ORDER BY job.id DESC
+         LIMIT 1) IS NOT TRUE))
+  ORDER BY batch.opened_at
+ LIMIT 1000;
+COMMENT ON VIEW inturn.forgotten_batches IS 'Batches that are open, and that no job has joined for an hour: perhaps nobody closes them.';
+COMMENT ON COLUMN inturn.forgotten_batches.id IS 'Its number.';
+COMMENT ON COLUMN inturn.forgotten_batches.name IS 'Its name.';
+COMMENT ON COLUMN inturn.forgotten_batches.opened_at IS 'When it was opened.';
+COMMENT ON COLUMN inturn.forgotten_batches.callback_id IS 'The job that waits for its end; NULL: none.';
 CREATE TABLE inturn.granted_roles (
     role text NOT NULL COLLATE pg_catalog."C",
     kind text NOT NULL,
@@ -6027,6 +6126,115 @@ COMMENT ON VIEW inturn.halted_lanes IS 'Lanes that a failed job has halted, the 
 COMMENT ON COLUMN inturn.halted_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN inturn.halted_lanes.stopped_at IS 'When the job failed, or when the lane was paused before.';
 COMMENT ON COLUMN inturn.halted_lanes.failed_job_id IS 'The job that failed.';
+CREATE VIEW inturn.idle_lanes AS
+ WITH RECURSIVE line(lock) AS (
+        ( SELECT waits.lock
+           FROM inturn.waits
+          ORDER BY waits.lock
+         LIMIT 1)
+        UNION ALL
+         SELECT ( SELECT waits.lock
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text > (line.lock)::text)
+                  ORDER BY waits.lock
+                 LIMIT 1) AS lock
+           FROM line
+          WHERE (line.lock IS NOT NULL)
+        ), crossed AS MATERIALIZED (
+         SELECT line.lock
+           FROM line
+          WHERE (line.lock IS NOT NULL)
+         LIMIT 1000
+        ), lane AS MATERIALIZED (
+         SELECT crossed.lock
+           FROM crossed
+        UNION
+         SELECT job.lock
+           FROM ((crossed
+             CROSS JOIN LATERAL ( SELECT waits.id
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text = (crossed.lock)::text)
+                  ORDER BY waits.priority DESC, waits.id
+                 LIMIT 10) front)
+             CROSS JOIN LATERAL ( SELECT jobs.lock
+                   FROM inturn.jobs
+                  WHERE (jobs.id = front.id)
+                 LIMIT 1) job)
+        )
+ SELECT (lane.lock)::text AS lock,
+    head.id AS job_id,
+    COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since,
+    closed.lock AS waits_for
+   FROM (((lane
+     CROSS JOIN LATERAL ( SELECT line.id
+           FROM (( SELECT jobs.priority,
+                    jobs.id
+                   FROM inturn.jobs
+                  WHERE (((jobs.lock)::text = (lane.lock)::text) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1)
+                UNION ALL
+                ( SELECT waits.priority,
+                    waits.id
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text = (lane.lock)::text)
+                  ORDER BY waits.priority DESC, waits.id
+                 LIMIT 1)) line
+          ORDER BY line.priority DESC, line.id
+         LIMIT 1) first)
+     CROSS JOIN LATERAL ( SELECT jobs.id,
+            jobs.claim_id,
+            jobs.fence,
+            jobs.worker_id,
+            jobs.scheduled_at,
+            jobs.created_at,
+            jobs.started_at,
+            jobs.status,
+            jobs.on_retry,
+            jobs.on_failure,
+            jobs.abort,
+            jobs.has_waiters,
+            jobs.has_children,
+            jobs.has_parents,
+            jobs.timeout,
+            jobs.expires_at,
+            jobs.was_attempted,
+            jobs.lost_queueing_lock,
+            jobs.priority,
+            jobs.attempts,
+            jobs.queue,
+            jobs.task,
+            jobs.lock,
+            jobs.queueing_lock,
+            jobs.args,
+            jobs.errors,
+            jobs.limit_key,
+            jobs.group_key,
+            jobs.batch_id,
+            jobs.locks,
+            jobs.shared,
+            jobs.keeps_lanes
+           FROM inturn.jobs
+          WHERE (jobs.id = first.id)
+         LIMIT 1) head)
+     CROSS JOIN LATERAL ( SELECT other.lock
+           FROM (unnest(head.locks) other(lock)
+             LEFT JOIN inturn.lanes USING (lock))
+          WHERE ((other.lock <> (lane.lock)::text) AND (((lanes.lock IS NOT NULL) AND (NOT (((lanes.stopped IS NULL) OR COALESCE((lanes.stopped_until <= inturn.clock()), false)) AND (COALESCE((lanes.job_id = head.id), false) OR ((lanes.readers IS NOT NULL) AND COALESCE((other.lock = ANY (head.shared)), false)))))) OR (EXISTS ( SELECT
+                   FROM inturn.waits
+                  WHERE (((waits.lock)::text = other.lock) AND (ROW(waits.priority, head.id) > ROW(head.priority, waits.id))))) OR (EXISTS ( SELECT
+                   FROM inturn.jobs
+                  WHERE (((jobs.lock)::text = other.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, head.id) > ROW(head.priority, jobs.id)))))))
+          ORDER BY other.lock
+         LIMIT 1) closed)
+  WHERE (NOT (EXISTS ( SELECT
+           FROM inturn.lanes
+          WHERE (lanes.lock = (lane.lock)::text))));
+COMMENT ON VIEW inturn.idle_lanes IS 'Lanes that nobody holds, and whose next job waits for another lane, at most 11,000.';
+COMMENT ON COLUMN inturn.idle_lanes.lock IS 'The lock of the lane.';
+COMMENT ON COLUMN inturn.idle_lanes.job_id IS 'Its next job.';
+COMMENT ON COLUMN inturn.idle_lanes.since IS 'Since when that job has been due.';
+COMMENT ON COLUMN inturn.idle_lanes.waits_for IS 'The first of the lanes that it waits for.';
 ALTER TABLE inturn.jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.jobs_id_seq
     START WITH 1
@@ -6076,8 +6284,37 @@ CREATE VIEW inturn.lane_status AS
     lanes.stop_reason,
     lanes.failed_job_id,
     failed.task AS failed_task,
-    lanes.readers
-   FROM (((((inturn.lanes
+    lanes.readers,
+    lanes.waits_for
+   FROM (((((( SELECT lanes_1.lock,
+            lanes_1.worker_id,
+            lanes_1.job_id,
+            lanes_1.since,
+            lanes_1.stopped,
+            lanes_1.stopped_at,
+            lanes_1.stopped_until,
+            lanes_1.failed_job_id,
+            lanes_1.stopped_by,
+            lanes_1.stop_reason,
+            lanes_1.readers,
+            lanes_1.state,
+            NULL::text AS waits_for
+           FROM inturn.lanes lanes_1
+        UNION ALL
+         SELECT idle_lanes.lock,
+            NULL::uuid,
+            idle_lanes.job_id,
+            idle_lanes.since,
+            NULL::inturn.lane_state,
+            NULL::timestamp with time zone,
+            NULL::timestamp with time zone,
+            NULL::bigint,
+            NULL::text,
+            NULL::text,
+            NULL::integer,
+            'idle'::inturn.lane_state,
+            idle_lanes.waits_for
+           FROM inturn.idle_lanes) lanes
      LEFT JOIN inturn.workers ON ((workers.id = lanes.worker_id)))
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
@@ -6130,10 +6367,10 @@ CREATE VIEW inturn.lane_status AS
           ORDER BY finished.finished_at DESC
          LIMIT 1) failed ON (true))
   ORDER BY (lanes.stopped IS NULL), (lanes.stopped = 'paused'::inturn.lane_state), lanes.since;
-COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted or delayed.';
+COMMENT ON VIEW inturn.lane_status IS 'Lanes that are held, reserved for a retry, paused, halted, delayed or idle.';
 COMMENT ON COLUMN inturn.lane_status.lock IS 'The lock that the jobs of the lane share.';
-COMMENT ON COLUMN inturn.lane_status.state IS 'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked.';
-COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying.';
+COMMENT ON COLUMN inturn.lane_status.state IS 'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it is stopped; delayed: an open transaction has its next job locked; idle: nobody holds it, and its next job waits for another lane.';
+COMMENT ON COLUMN inturn.lane_status.since IS 'Since when it is held or retrying; idle: since when its next job has been due.';
 COMMENT ON COLUMN inturn.lane_status.job_id IS 'The job that its worker has, or the one that goes next.';
 COMMENT ON COLUMN inturn.lane_status.job_status IS 'The status of that job: doing if it runs, claimed if its worker runs others first.';
 COMMENT ON COLUMN inturn.lane_status.task IS 'The task of that job.';
@@ -6152,12 +6389,68 @@ COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
 COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.readers IS 'How many jobs share it: they run, or keep their share for their retry; NULL: none.';
+COMMENT ON COLUMN inturn.lane_status.waits_for IS 'idle: the other lane that its next job waits for, the first if it waits for several.';
 CREATE TABLE inturn.limit_looks (
     key text NOT NULL COLLATE pg_catalog."C",
     id uuid DEFAULT gen_random_uuid() NOT NULL,
     left_at timestamp with time zone NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE VIEW inturn.miscounted_limits AS
+ WITH RECURSIVE waiting(key) AS (
+        ( SELECT (jobs.limit_key)::text AS limit_key
+           FROM inturn.jobs
+          WHERE (jobs.status = 'limited'::inturn.job_status)
+          ORDER BY (jobs.limit_key)::text
+         LIMIT 1)
+        UNION ALL
+         SELECT ( SELECT (jobs.limit_key)::text AS limit_key
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'limited'::inturn.job_status) AND ((jobs.limit_key)::text > waiting.key))
+                  ORDER BY jobs.limit_key
+                 LIMIT 1) AS limit_key
+           FROM waiting
+          WHERE (waiting.key IS NOT NULL)
+        ), in_hand AS MATERIALIZED (
+         SELECT (jobs.limit_key)::text AS key
+           FROM inturn.jobs
+          WHERE (jobs.status = 'doing'::inturn.job_status)
+          ORDER BY jobs.worker_id
+         LIMIT 10001
+        ), running AS MATERIALIZED (
+         SELECT in_hand.key,
+            count(*) AS jobs
+           FROM in_hand
+          WHERE (in_hand.key IS NOT NULL)
+          GROUP BY in_hand.key
+        UNION ALL
+         SELECT first.key,
+            0
+           FROM ( SELECT waiting.key
+                   FROM waiting
+                  WHERE (waiting.key IS NOT NULL)
+                 LIMIT 1000) first
+        ), compared AS (
+         SELECT running.key,
+            (sum(running.jobs))::bigint AS running,
+            (COALESCE(( SELECT own.used
+                   FROM inturn.limit_keys own
+                  WHERE (own.key = running.key)), 0))::bigint AS counted
+           FROM running
+          GROUP BY running.key
+        )
+ SELECT key,
+    counted,
+    running
+   FROM compared
+  WHERE ((counted <> running) AND (( SELECT count(*) AS count
+           FROM in_hand) <= 10000))
+  ORDER BY key
+ LIMIT 1000;
+COMMENT ON VIEW inturn.miscounted_limits IS 'Keys of limits that count other jobs than those that run. There should never be any.';
+COMMENT ON COLUMN inturn.miscounted_limits.key IS 'The key.';
+COMMENT ON COLUMN inturn.miscounted_limits.counted IS 'How many jobs it counts.';
+COMMENT ON COLUMN inturn.miscounted_limits.running IS 'How many jobs of it run.';
 CREATE VIEW inturn.open_transactions AS
  SELECT pid,
     COALESCE(application_name, ''::text) AS application,
@@ -6254,7 +6547,11 @@ CREATE VIEW inturn.queue_status AS
          SELECT jobs.queue,
             jobs.id,
             jobs.lock,
-            jobs.scheduled_at
+            jobs.scheduled_at,
+            jobs.priority,
+            jobs.locks,
+            jobs.shared,
+            jobs.keeps_lanes
            FROM inturn.jobs
           WHERE (jobs.status = 'scheduled'::inturn.job_status)
           ORDER BY jobs.scheduled_at
@@ -6289,12 +6586,14 @@ CREATE VIEW inturn.queue_status AS
          SELECT head.queue,
             head.id,
             lane.lock,
-            COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since
+            COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since,
+            head.priority
            FROM (lane_to_resume lane
              CROSS JOIN LATERAL ( SELECT jobs.queue,
                     jobs.id,
                     jobs.scheduled_at,
-                    jobs.created_at
+                    jobs.created_at,
+                    jobs.priority
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
                            FROM inturn.jobs first
@@ -6341,13 +6640,21 @@ CREATE VIEW inturn.queue_status AS
             job.lock,
             job.since,
             job.is_token,
-            job.waits
+            job.waits,
+            job.priority,
+            job.locks,
+            job.shared,
+            job.keeps_lanes
            FROM (name name_1
              CROSS JOIN LATERAL (( SELECT jobs.id,
                     jobs.lock,
                     COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS since,
                     false AS is_token,
-                    false AS waits
+                    false AS waits,
+                    jobs.priority,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -6357,7 +6664,11 @@ CREATE VIEW inturn.queue_status AS
                     jobs.lock,
                     COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS "coalesce",
                     true,
-                    true
+                    true,
+                    jobs.priority,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -6367,7 +6678,11 @@ CREATE VIEW inturn.queue_status AS
                     jobs.lock,
                     COALESCE((jobs.scheduled_at)::timestamp with time zone, jobs.created_at) AS "coalesce",
                     (jobs.lock IS NOT NULL),
-                    (jobs.lock IS NOT NULL)
+                    (jobs.lock IS NOT NULL),
+                    jobs.priority,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.queue
@@ -6377,7 +6692,11 @@ CREATE VIEW inturn.queue_status AS
                     later.lock,
                     later.scheduled_at,
                     false,
-                    false
+                    false,
+                    later.priority,
+                    later.locks,
+                    later.shared,
+                    later.keeps_lanes
                    FROM later
                   WHERE (((later.queue)::text = name_1.queue) AND ((later.scheduled_at)::timestamp with time zone <= inturn.clock()))
                 UNION ALL
@@ -6385,19 +6704,61 @@ CREATE VIEW inturn.queue_status AS
                     resuming.lock,
                     resuming.since,
                     false,
-                    true
+                    true,
+                    resuming.priority,
+                    NULL::text[],
+                    NULL::text[],
+                    NULL::boolean
                    FROM resuming
                   WHERE ((resuming.queue)::text = name_1.queue)) job)
+        ), crossed AS (
+         SELECT
+           FROM ( SELECT
+                   FROM inturn.waits
+                UNION ALL
+                 SELECT
+                   FROM front
+                  WHERE (front.locks IS NOT NULL)) found
+         LIMIT 1
         ), startable AS (
          SELECT front.queue,
-            (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT front.lock) FILTER (WHERE lane.open)) AS runnable,
+            (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT lane.place) FILTER (WHERE (lane.open AND (front.lock IS NOT NULL)))) AS runnable,
             min(front.since) FILTER (WHERE lane.open) AS runnable_since,
             (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE lane.open))[1] AS oldest_id,
-            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT front.lock) FILTER (WHERE (front.waits AND lane.open))) AS behind,
+            (count(*) FILTER (WHERE front.is_token) - count(DISTINCT lane.place) FILTER (WHERE (front.waits AND lane.open))) AS behind,
             (GREATEST(count(*) FILTER (WHERE (front.lock IS NULL)), count(*) FILTER (WHERE front.is_token)) >= 1000) AS cut
            FROM ((front
              LEFT JOIN inturn.lanes ON ((lanes.lock = front.lock)))
-             CROSS JOIN LATERAL ( SELECT ((lanes.lock IS NULL) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL)) OR (((lanes.worker_id IS NULL) AND COALESCE((lanes.job_id = front.id), true) AND (COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock())) IS TRUE)) AS open) lane)
+             CROSS JOIN LATERAL ( SELECT
+                        CASE
+                            WHEN (front.locks IS NULL) THEN (((lanes.lock IS NULL) AND
+                            CASE
+                                WHEN ( SELECT true
+                                   FROM crossed) THEN ((( SELECT true
+                                   FROM inturn.waits
+                                  WHERE (((waits.lock)::text = front.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id)))
+                                 LIMIT 1) IS NULL) AND COALESCE(( SELECT (head.locks IS NULL)
+                                   FROM inturn.jobs head
+                                  WHERE (((head.lock)::text = front.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
+                                  ORDER BY head.priority DESC, head.id
+                                 LIMIT 1), true))
+                                ELSE true
+                            END) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL)) OR (((lanes.worker_id IS NULL) AND COALESCE((lanes.job_id = front.id), true) AND (COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock())) IS TRUE))
+                            ELSE (NOT (EXISTS ( SELECT
+                               FROM ((unnest(front.locks) each(lock)
+                                 CROSS JOIN LATERAL ( SELECT COALESCE((each.lock = ANY (front.shared)), false) AS "coalesce") lane_1(is_shared))
+                                 LEFT JOIN inturn.lanes other ON ((other.lock = each.lock)))
+                              WHERE (((other.lock IS NOT NULL) AND (NOT (((other.stopped IS NULL) OR COALESCE((other.stopped_until <= inturn.clock()), false)) AND (COALESCE((other.job_id = front.id), false) OR ((other.readers IS NOT NULL) AND lane_1.is_shared))))) OR ((NOT lane_1.is_shared) AND (front.keeps_lanes IS NULL) AND ((EXISTS ( SELECT
+                                       FROM inturn.waits
+                                      WHERE (((waits.lock)::text = each.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id))))) OR (EXISTS ( SELECT
+                                       FROM inturn.jobs
+                                      WHERE (((jobs.lock)::text = each.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, front.id) > ROW(front.priority, jobs.id)))))))))))
+                        END AS open,
+                    ROW(front.lock,
+                        CASE
+                            WHEN (front.lock = ANY (front.shared)) THEN front.id
+                            ELSE NULL::bigint
+                        END) AS place) lane)
           GROUP BY front.queue
         )
  SELECT name.queue,
@@ -6431,7 +6792,7 @@ CREATE VIEW inturn.queue_status AS
   ORDER BY name.queue;
 COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
-COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. Scale by this number.';
+COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, all that share a lane which is not held against them, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
 COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.limited IS 'Jobs that their limit does not let start yet: more workers would not help.';
@@ -6493,6 +6854,24 @@ CREATE VIEW inturn.repaired_lanes AS
 COMMENT ON VIEW inturn.repaired_lanes IS 'Lanes that reconcile has repaired in the last day.';
 COMMENT ON COLUMN inturn.repaired_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN inturn.repaired_lanes.at IS 'When it was repaired.';
+CREATE VIEW inturn.repaired_limits AS
+ SELECT lock AS key,
+    at
+   FROM ( SELECT lane_audit.id,
+            lane_audit.at,
+            lane_audit.who,
+            lane_audit.operation,
+            lane_audit.lock,
+            lane_audit.jobs,
+            lane_audit.reason
+           FROM inturn.lane_audit
+          ORDER BY lane_audit.id DESC
+         LIMIT 10000) newest
+  WHERE ((operation = 'reconcile-limit'::text) AND (at > (inturn.clock() - '1 day'::interval)))
+  ORDER BY id DESC;
+COMMENT ON VIEW inturn.repaired_limits IS 'Keys of limits whose counts reconcile has repaired in the last day.';
+COMMENT ON COLUMN inturn.repaired_limits.key IS 'The key.';
+COMMENT ON COLUMN inturn.repaired_limits.at IS 'When it was repaired.';
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
@@ -6577,7 +6956,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';

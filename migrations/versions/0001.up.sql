@@ -18,7 +18,8 @@ CREATE TYPE lane_state AS ENUM (
     'retrying',   -- nobody owns it: job_id goes next, before everything else that waits
     'paused',     -- a person stopped it, perhaps until a given time
     'halted',     -- a job failed for good whose policy is to stop the lane
-    'delayed'     -- nobody owns it: an open transaction has locked its next job; workers look again
+    'delayed',    -- nobody owns it: an open transaction has locked its next job; workers look again
+    'idle'        -- never stored: nobody owns it, and its next job waits for another lane
 );
 
 -- What happens to the lane while a job waits for its next attempt, and after a job failed for good.

@@ -336,7 +336,10 @@ Outcome = Ended | Again | Committed
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane that is held, waits for a retry, or is stopped. `job_id` is its running or next job.
+    """A lane that is held, waits for a retry, is stopped, or is idle.
+
+    `job_id` is its running or next job. A lane is idle if nobody holds it, and its next job waits
+    for another lane.
 
     app.lanes.pause("alphabet", reason="no paper")
     lane = app.lanes.show("alphabet")
@@ -364,6 +367,7 @@ class Lane:
     failed_job_id: int | None  # of a halted lane; last_error says how it failed
     failed_task: str | None
     readers: int | None  # how many jobs share it, None if it is not shared
+    waits_for: str | None = None  # idle: the other lane that its next job waits for
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ SELECT lock, waiting AS jobs, inturn.clock() - coalesce(stopped_at, since) AS wa
                    ELSE 'running' END, job_id, coalesce(worker, 'a worker that is gone'))
            WHEN state = 'retrying' THEN format('next attempt of job %s', job_id)
            WHEN state = 'delayed' THEN format('transaction that has locked job %s', job_id)
+           WHEN state = 'idle' THEN format('lane %s', lane_status.waits_for)
            WHEN stopped_until IS NOT NULL THEN format('%s until %s', state, stopped_until)
            ELSE format('%s until somebody resumes it', state)
        END AS waits_for,

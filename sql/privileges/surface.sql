@@ -125,7 +125,8 @@ SELECT * FROM (VALUES
     ('table', 'lane_status',            '{monitor}',
         'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, '
         'waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, '
-        'failed_job_id, failed_task, readers'),
+        'failed_job_id, failed_task, readers, waits_for'),
+    ('table', 'idle_lanes',             '{operator,monitor}', NULL),
     ('table', 'lanes',                  '{operator,monitor}', NULL),
     ('table', 'waits',                  '{operator,monitor}', NULL),
     ('table', 'limits',                 '{operator,monitor}', NULL),
@@ -139,6 +140,9 @@ SELECT * FROM (VALUES
     ('table', 'halted_lanes',           '{operator,monitor}', NULL),
     ('table', 'paused_lanes',           '{operator,monitor}', NULL),
     ('table', 'repaired_lanes',         '{operator,monitor}', NULL),
+    ('table', 'repaired_limits',        '{operator,monitor}', NULL),
+    ('table', 'miscounted_limits',      '{operator,monitor}', NULL),
+    ('table', 'forgotten_batches',      '{operator,monitor}', NULL),
     ('table', 'recent_failures',        '{operator}', NULL),
     ('table', 'recent_failures',        '{monitor}', 'task, failed, last_at, job_id'),
     ('table', 'shared_errors',          '{operator}', NULL),

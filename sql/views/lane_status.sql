@@ -1,6 +1,7 @@
--- One row for each lane that is held, retrying, stopped or delayed. It tells you who holds or
--- stopped the lane, since when, which job runs or goes next, and how many wait. Halted lanes come
--- first, then paused ones. Counting stops at 1,000.
+-- One row for each lane that is held, retrying, stopped or delayed, or that is idle because its
+-- next job waits for another lane. It tells you who holds or stopped the lane, since when, which
+-- job runs or goes next, and how many wait. Halted lanes come first, then paused ones. Counting
+-- stops at 1,000.
 CREATE OR REPLACE VIEW lane_status AS
 WITH in_hand AS MATERIALIZED (
     -- One value that is searched by its keys. With wrong statistics, a join would compare each lane
@@ -19,8 +20,15 @@ SELECT lanes.lock, lanes.state, lanes.since,
        least(behind.counted, 1000) AS waiting, behind.counted > 1000 AS more,
        coalesce(failed.errors, job.errors) -> -1 ->> 'error' AS last_error,
        lanes.stopped, lanes.stopped_at, lanes.stopped_until, lanes.stopped_by, lanes.stop_reason,
-       lanes.failed_job_id, failed.task AS failed_task, lanes.readers
-FROM lanes
+       lanes.failed_job_id, failed.task AS failed_task, lanes.readers, lanes.waits_for
+FROM (
+    SELECT lock, worker_id, job_id, since, stopped, stopped_at, stopped_until, failed_job_id,
+           stopped_by, stop_reason, readers, state, NULL AS waits_for
+    FROM lanes
+    UNION ALL
+    SELECT lock, NULL, job_id, since, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'idle', waits_for
+    FROM idle_lanes
+) AS lanes
 LEFT JOIN workers ON workers.id = lanes.worker_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS counted FROM (
@@ -67,12 +75,14 @@ LEFT JOIN LATERAL (
 ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since;
 
 COMMENT ON VIEW lane_status IS
-    'Lanes that are held, reserved for a retry, paused, halted or delayed.';
+    'Lanes that are held, reserved for a retry, paused, halted, delayed or idle.';
 COMMENT ON COLUMN lane_status.lock IS 'The lock that the jobs of the lane share.';
 COMMENT ON COLUMN lane_status.state IS
     'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it '
-    'is stopped; delayed: an open transaction has its next job locked.';
-COMMENT ON COLUMN lane_status.since IS 'Since when it is held or retrying.';
+    'is stopped; delayed: an open transaction has its next job locked; idle: nobody holds it, and '
+    'its next job waits for another lane.';
+COMMENT ON COLUMN lane_status.since IS 
+    'Since when it is held or retrying; idle: since when its next job has been due.';
 COMMENT ON COLUMN lane_status.job_id IS 'The job that its worker has, or the one that goes next.';
 COMMENT ON COLUMN lane_status.job_status IS
     'The status of that job: doing if it runs, claimed if its worker runs others first.';
@@ -99,3 +109,5 @@ COMMENT ON COLUMN lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN lane_status.failed_task IS 'The task of the job that failed.';
 COMMENT ON COLUMN lane_status.readers IS
     'How many jobs share it: they run, or keep their share for their retry; NULL: none.';
+COMMENT ON COLUMN lane_status.waits_for IS
+    'idle: the other lane that its next job waits for, the first if it waits for several.';

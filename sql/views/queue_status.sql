@@ -48,8 +48,8 @@ WITH RECURSIVE free_name(queue) AS (
     FROM (SELECT queue FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000) AS job
     GROUP BY queue
 ), later AS MATERIALIZED (
-    SELECT queue, id, lock, scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at
-    LIMIT 10000
+    SELECT queue, id, lock, scheduled_at, priority, locks, shared, keeps_lanes
+    FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 10000
 ), pending AS MATERIALIZED (
     SELECT queue, count(*) AS looked
     FROM (SELECT queue FROM jobs WHERE status = 'pending' ORDER BY scheduled_at LIMIT 10000) AS job
@@ -65,11 +65,12 @@ WITH RECURSIVE free_name(queue) AS (
     ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
 ), resuming AS MATERIALIZED (
     -- The next claim makes these jobs tokens. If no worker is left, nobody has done so yet.
-    SELECT head.queue, head.id, lane.lock, coalesce(head.scheduled_at, head.created_at) AS since
+    SELECT head.queue, head.id, lane.lock, coalesce(head.scheduled_at, head.created_at) AS since,
+           head.priority
     FROM lane_to_resume AS lane
     CROSS JOIN LATERAL (
         -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
-        SELECT queue, id, scheduled_at, created_at FROM jobs
+        SELECT queue, id, scheduled_at, created_at, priority FROM jobs
         WHERE status = 'blocked' AND id = coalesce(lane.job_id, (
             SELECT first.id FROM jobs AS first
             WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked', 'limited')
@@ -89,39 +90,45 @@ WITH RECURSIVE free_name(queue) AS (
     UNION SELECT queue FROM resuming
     UNION SELECT unnest(queues) FROM workers
 ), front AS MATERIALIZED (
-    SELECT name.queue, job.id, job.lock, job.since, job.is_token, job.waits
-    FROM name CROSS JOIN LATERAL (
+    SELECT name.queue, job.* FROM name CROSS JOIN LATERAL (
         (SELECT id, lock, coalesce(scheduled_at, created_at) AS since, false AS is_token,
-             false AS waits
+             false AS waits, priority, locks, shared, keeps_lanes
          FROM jobs
          WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
            AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
-        (SELECT id, lock, coalesce(scheduled_at, created_at), true, true FROM jobs
+        (SELECT id, lock, coalesce(scheduled_at, created_at), true, true, priority, locks, shared,
+             keeps_lanes
+         FROM jobs
          WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
            AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
-        (SELECT id, lock, coalesce(scheduled_at, created_at), lock IS NOT NULL, lock IS NOT NULL
+        (SELECT id, lock, coalesce(scheduled_at, created_at), lock IS NOT NULL, lock IS NOT NULL,
+             priority, locks, shared, keeps_lanes
          FROM jobs
          WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = name.queue
          ORDER BY jobs.queue LIMIT 1000)
         UNION ALL
-        SELECT id, lock, scheduled_at, false, false FROM later WHERE later.queue = name.queue
-            AND scheduled_at <= clock()
+        SELECT id, lock, scheduled_at, false, false, priority, locks, shared, keeps_lanes
+        FROM later WHERE later.queue = name.queue AND scheduled_at <= clock()
         UNION ALL
-        SELECT id, lock, since, false, true FROM resuming WHERE resuming.queue = name.queue
+        SELECT id, lock, since, false, true, priority, NULL, NULL, NULL
+        FROM resuming WHERE resuming.queue = name.queue
     ) AS job
+), crossed AS (
+    SELECT FROM (SELECT FROM waits UNION ALL SELECT FROM front WHERE locks IS NOT NULL) AS found
+    LIMIT 1
 ), startable AS (
     SELECT front.queue,
-           -- Only one job of each lane can start.
-           count(*) FILTER (WHERE front.lock IS NULL) + count(DISTINCT front.lock)
-               FILTER (WHERE open) AS runnable,
+           -- Only one job of each lane can start, or all that share it.
+           count(*) FILTER (WHERE front.lock IS NULL) + count(DISTINCT place)
+               FILTER (WHERE open AND front.lock IS NOT NULL) AS runnable,
            min(front.since) FILTER (WHERE open) AS runnable_since,
            (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE open))[1]
                AS oldest_id,
-           count(*) FILTER (WHERE is_token) - count(DISTINCT front.lock)
+           count(*) FILTER (WHERE is_token) - count(DISTINCT place)
                FILTER (WHERE waits AND open) AS behind,
            greatest(count(*) FILTER (WHERE front.lock IS NULL), count(*)
                FILTER (WHERE is_token)) >= 1000 AS cut
@@ -129,10 +136,42 @@ WITH RECURSIVE free_name(queue) AS (
     LEFT JOIN lanes ON lanes.lock = front.lock
     CROSS JOIN LATERAL (
         -- A pause that is over keeps nobody out.
-        SELECT lanes.lock IS NULL
-            OR (lanes.job_id = front.id AND lanes.stopped IS NULL)
-            OR (lanes.worker_id IS NULL AND coalesce(lanes.job_id = front.id, true)
-                AND coalesce(lanes.look_at, lanes.stopped_until) <= clock()) IS TRUE AS open
+        SELECT CASE WHEN front.locks IS NULL
+            THEN lanes.lock IS NULL
+                -- It is not behind a job with several lanes, or a reader. Others pay one probe.
+                AND CASE WHEN (SELECT true FROM crossed) THEN (
+                    SELECT true FROM waits WHERE waits.lock = front.lock
+                        AND (waits.priority, front.id) > (front.priority, waits.id) LIMIT 1) IS NULL
+                    AND coalesce((
+                        SELECT head.locks IS NULL FROM jobs AS head
+                        WHERE head.lock = front.lock
+                            AND head.status IN ('todo', 'blocked', 'limited')
+                            AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
+                        ORDER BY head.priority DESC, head.id LIMIT 1), true) ELSE true END
+                OR (lanes.job_id = front.id AND lanes.stopped IS NULL)
+                OR (lanes.worker_id IS NULL AND coalesce(lanes.job_id = front.id, true)
+                    AND coalesce(lanes.look_at, lanes.stopped_until) <= clock()) IS TRUE
+            -- It is not behind another job in a lane that it has for itself, and no lane is held
+            -- against it. Readers count also behind a writer that waits.
+            ELSE NOT EXISTS (
+                SELECT FROM unnest(front.locks) AS each(lock)
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(each.lock = ANY (front.shared), false)) AS lane(is_shared)
+                LEFT JOIN lanes AS other ON other.lock = each.lock
+                WHERE other.lock IS NOT NULL AND NOT (
+                        (other.stopped IS NULL OR coalesce(other.stopped_until <= clock(), false))
+                        AND (coalesce(other.job_id = front.id, false)
+                            OR other.readers IS NOT NULL AND lane.is_shared))
+                    OR NOT lane.is_shared AND front.keeps_lanes IS NULL AND (EXISTS (
+                        SELECT FROM waits WHERE waits.lock = each.lock
+                            AND (waits.priority, front.id) > (front.priority, waits.id))
+                        OR EXISTS (
+                        SELECT FROM jobs WHERE jobs.lock = each.lock
+                            AND jobs.status IN ('todo', 'blocked', 'limited')
+                            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+                            AND (jobs.priority, front.id) > (front.priority, jobs.id))))
+            END AS open,
+            ROW(front.lock, CASE WHEN front.lock = ANY (front.shared) THEN front.id END) AS place
     ) AS lane
     GROUP BY front.queue
 )
@@ -169,8 +208,8 @@ COMMENT ON VIEW queue_status IS
     'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN queue_status.runnable IS
-    'Jobs that a worker could start now: one of each free lane, and all jobs without a lock. '
-    'Scale by this number.';
+    'Jobs that a worker could start now: one of each free lane, all that share a lane which is not '
+    'held against them, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN queue_status.runnable_since IS
     'Since when the oldest of them has been due: since it was deferred, or since the time that '
     'it was scheduled for.';

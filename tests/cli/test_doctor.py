@@ -152,6 +152,91 @@ def test_the_doctor_finds_lanes_reconciled_in_the_last_day(engine: Engine, queue
     assert found["reconciler"]["detail"].endswith("had to be woken: slept")
 
 
+def remark_in(printed: str) -> str:
+    return printed[printed.index("queue batches close") :].strip()
+
+
+def test_the_doctor_finds_a_batch_that_nobody_closes_and_the_advice_leads_to_its_end(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    for name in ("import", "busy", "closed", "young"):
+        engine.at("2026-01-31 13:01:00+00" if name == "young" else NOON)
+        engine.query("SELECT open_batch(%s)", name)
+    engine.query("SELECT close_batch(3)")
+    engine.at(NOON)
+    engine.query("SELECT defer('t', batch_id => 1)")
+    engine.at("2026-01-31 13:30:00+00")
+    engine.query("SELECT defer('t', batch_id => 2)")
+    engine.at("2026-01-31 14:00:00+00")
+    engine.heartbeat()
+    status, found = findings(queue)
+    assert (status, found["batches"]["state"]) == (0, "warn"), "it waits for an hour, not longer"
+    assert found["batches"]["detail"].startswith(
+        "1 batch is open, though no job has joined for an hour: 1 import (for 2h00m)."
+    )
+    engine.claim()
+    engine.claim()
+    engine.query("SELECT claim((SELECT id FROM workers), '{default}', 1)")
+    assert findings(queue)[1]["batches"]["detail"].startswith("1 batch is open"), "counted by now"
+    assert found["batches"]["advice"] == "queue batches show 1"
+    shown = type_in(found["batches"]["advice"], folder, INTURN_DSN=engine.dsn)
+    closed = type_in(remark_in(shown.stderr), folder, INTURN_DSN=engine.dsn)
+    assert closed.returncode == 0, closed.stderr
+    assert findings(queue)[1]["batches"]["state"] == "ok"
+    engine.at("2026-01-31 14:30:00+00")
+    engine.heartbeat()
+    assert "2 batches are open" in findings(queue)[1]["batches"]["detail"]
+
+
+def test_a_batch_whose_newest_job_has_ended_is_not_forgotten(engine: Engine, queue: Run) -> None:
+    engine.at(NOON)
+    engine.sign_on()
+    engine.query("SELECT open_batch('import')")
+    engine.at("2026-01-31 13:30:00+00")
+    engine.heartbeat()
+    engine.query("SELECT defer('t', batch_id => 1)")
+    engine.fail(engine.claim(), None, "no")
+    engine.query("SELECT FROM claim((SELECT id FROM workers), '{default}', 1)")
+    assert engine.query("SELECT FROM batch_events WHERE event = 'joined'") == []
+    assert findings(queue)[1]["batches"]["state"] == "ok"
+    engine.query("SELECT prepare_history(1)")
+    engine.at("2026-01-31 14:31:00+00")
+    engine.heartbeat()
+    assert findings(queue)[1]["batches"]["state"] == "warn"
+
+
+@pytest.mark.parametrize(("counted", "running"), [(1, 0), (0, 1)])
+def test_the_doctor_finds_a_limit_that_counts_wrong_and_its_advice_repairs_it(
+    counted: int, running: int, engine: Engine, queue: Run
+) -> None:
+    engine.sign_on()
+    engine.query("SELECT set_limit('stripe', 1)")
+    engine.query("SELECT defer('t', limit_key => 'stripe')")
+    claimed = engine.claim()
+    assert findings(queue)[1]["limits"]["state"] == "ok"
+    if not running:
+        engine.query("SELECT defer('t', limit_key => 'stripe')")
+        engine.fail(claimed, None, "no")
+    engine.query("UPDATE limit_keys SET used = %s", counted)
+    engine.query("SELECT FROM claim((SELECT id FROM workers), '{default}', 1)")
+    status, found = findings(queue)
+    assert (status, found["limits"]["state"]) == (10, "fail")
+    assert found["limits"]["detail"].endswith(
+        f"stripe counts {counted}, but {running} {'runs' if running else 'run'}"
+    )
+    engine.query(found["limits"]["advice"])
+    assert engine.query("SELECT coalesce(sum(used), 0) FROM limit_keys") == [(running,)]
+    if not running:
+        assert engine.claim()[0] == 2, "the job that stood before a full limit"
+    status, found = findings(queue)
+    assert (status, found["limits"]["state"]) == (10, "fail")
+    assert found["limits"]["detail"].endswith("in the last day, and repaired: stripe")
+    engine.query("UPDATE lane_audit SET at = at - interval '25 hours'")
+    assert findings(queue)[1]["limits"]["state"] == "ok"
+
+
 def test_a_late_worker_alone_is_a_warning(engine: Engine, queue: Run) -> None:
     engine.at("2026-01-31 14:00:00+00")
     engine.sign_on()

@@ -372,7 +372,7 @@ def test_nothing_to_list(engine: Engine, queue: Run) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         0,
         "",
-        "No lane is in use or stopped. Jobs may wait: queue jobs list\n",
+        "No lane is in use, stopped or idle. Jobs may wait: queue jobs list\n",
     )
     assert queue("lanes", "list", "--json").stdout == "[]\n"
     assert queue("lanes", "list", "--state", "held").stderr == "No lane is held.\n"

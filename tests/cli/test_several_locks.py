@@ -15,6 +15,9 @@ def test_a_job_with_several_locks_is_deferred_shown_and_listed(queue: Run) -> No
         for status in ((), ("--status", "todo")):
             listed = queue("jobs", "list", "--lock", lock, *status, "--json").stdout
             assert len(json.loads(listed)) == count, (lock, status)
+            counted = queue("jobs", "count", "--lock", lock, *status, "--json").stdout
+            assert json.loads(counted)["count"] == count, (lock, status)
+    assert "a, b, c (shared)" in queue("jobs", "list").stdout
 
 
 def test_locks_that_make_no_sense_are_refused_by_name(queue: Run) -> None:
@@ -27,6 +30,12 @@ def test_a_lane_says_for_which_other_lane_it_waits(queue: Run) -> None:
     queue("lanes", "pause", "b")
     id = queue("defer", "far.away", "--lock", "a", "--lock", "b").stdout.strip()
     assert "in lane b" in queue("jobs", "explain", id).stdout
+    listed = json.loads(queue("lanes", "list", "--state", "idle", "--json").stdout)
+    assert [(lane["lock"], lane["waits_for"], lane["job_id"]) for lane in listed] == [
+        ("a", "b", id)
+    ]
+    assert "waits for lane b" in queue("lanes", "list").stdout
+    assert "idle" in queue("lanes", "show", "a").stdout
     shown = queue("lanes", "explain", "a").stdout
     assert "it also waits for lane b" in shown
     assert "queue lanes show b" in shown

@@ -10,7 +10,7 @@ import anyio
 import psycopg
 import pytest
 
-from inturn import App, RetryStrategy
+from inturn import App, RetryStrategy, shared
 from inturn.control.jobs import Jobs
 from inturn.errors import BadArgument
 from inturn.operations.jobs import get_job
@@ -169,6 +169,24 @@ def test_jobs_are_counted_by_queue_task_and_lock(app: App, job_ids: dict[str, in
     assert counts("list_queues", queue="x", task="ok", lock="a") == {
         "x": {"jobs_count": 1, "succeeded": 1}
     }
+
+
+def test_a_job_with_several_locks_is_found_and_counted_in_each_of_its_lanes(app: App) -> None:
+    job = app.configure_task("ok", lock=["a", shared("b")], group="tenant:7").defer()
+    app.configure_task("ok", lock="b", group="tenant:8").defer()
+    for lock in ("a", "b"):
+        assert job in {found.id for found in app.job_manager.list_jobs(lock=lock)}
+    assert [found.id for found in both(app, "list_jobs", group="tenant:7")] == [job]
+    assert {each["name"]: each["jobs_count"] for each in app.job_manager.list_locks()} == {
+        "a": 1,
+        "b": 2,
+    }
+    [counts] = app.job_manager.list_locks(lock="b")
+    assert (counts["name"], counts["todo"], counts["blocked"]) == ("b", 1, 1)
+    app.job_manager.cancel_job_by_id(job)
+    [counts] = app.job_manager.list_locks(lock="a")
+    assert (counts["name"], counts["cancelled"]) == ("a", 1)
+    assert [found.id for found in both(app, "list_jobs", group="tenant:7")] == [job]
 
 
 def test_only_the_newest_jobs_are_counted(app: App, query: Query) -> None:

@@ -56,7 +56,8 @@ def app(django: Any) -> Iterator[App]:
 
     with psycopg.connect(app.connector.dsn, autocommit=True) as connection:
         connection.execute(
-            "TRUNCATE inturn.jobs, inturn.lanes, inturn.finished_jobs, store_order RESTART IDENTITY"
+            "TRUNCATE inturn.jobs, inturn.waits, inturn.lanes, inturn.finished_jobs, "
+            "inturn.batches, inturn.batch_gates, inturn.batch_events, store_order RESTART IDENTITY"
         )
     yield app
     for name in set(app.tasks) - {"store.tasks.ship"}:

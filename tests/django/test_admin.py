@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from inturn import App
+from inturn import App, JobContext, shared
 
 BOTH = ["view_job", "change_job", "view_finishedjob", "change_finishedjob"]
 
@@ -199,7 +199,7 @@ def test_with_the_permission_to_change_there_are(visitor: Any, ship: Any, status
 
 def test_without_a_permission_there_is_no_page(visitor: Any) -> None:
     stranger = visitor()
-    for kind in ("job", "finishedjob", "lane", "worker", "schedule"):
+    for kind in ("job", "finishedjob", "batch", "lane", "worker", "schedule"):
         assert stranger.get(f"/admin/inturn/{kind}/").status_code == 403
 
 
@@ -235,6 +235,83 @@ def test_finished_jobs_are_found_by_lock_task_and_id(app: App, browser: Any, shi
     ship.configure(lock="customer:bob").defer(order=1)
     assert found("job", "customer:bob") == found("job", "store.tasks.ship") == found("job", "3")
     assert found("job", "customer:bob") == [3]
+
+
+def found(browser: Any, kind: str, **query: object) -> set[int]:
+    page = browser.get(f"/admin/inturn/{kind}/", query)
+    return {row.pk for row in page.context["cl"].result_list}
+
+
+def test_jobs_are_found_by_any_of_their_locks_their_group_and_their_batch(
+    app: App, browser: Any, ship: Any
+) -> None:
+    batch = app.batches.open("import")
+    ship.configure(lock="customer:ann", group="tenant:1").defer(order=1)
+    ship.configure(lock=[shared("catalogue"), "customer:bob"], group="tenant:7").defer(order=2)
+    ship.configure(batch=batch).defer(order=3)
+    for kind in ("job", "finishedjob"):
+        assert found(browser, kind, q="customer:bob") == {2}
+        assert found(browser, kind, q="catalogue") == {2}
+        assert found(browser, kind, q="tenant:7") == {2}
+        assert found(browser, kind, group_key="tenant:1") == {1}
+        assert found(browser, kind, batch_id=batch) == {3}
+        page = read(browser.get(f"/admin/inturn/{kind}/"))
+        assert '<td class="field-all_locks">catalogue (shared), customer:bob</td>' in page
+        assert f'<a href="?batch_id={batch}">{batch}</a>' in page
+        work(app)
+
+
+def test_a_live_job_shows_its_group_its_limit_its_expiry_and_how_far_it_is(
+    app: App, browser: Any
+) -> None:
+    @app.task(name="tell", pass_context=True)
+    def tell(context: JobContext) -> None:
+        context.progress(3, 4, "three")
+        context.snooze({"hours": 1})
+
+    job = tell.configure(limit="stripe", group="tenant 7", expires_in={"days": 1}).defer()
+    work(app)
+    row = read(browser.get("/admin/inturn/job/"))
+    assert '<td class="field-limit_key">stripe</td>' in row
+    assert '<a href="?group_key=tenant+7">tenant 7</a>' in row
+    assert '<td class="field-told">3 of 4: three</td>' in row
+    assert '<td class="field-expires_at nowrap">-</td>' not in row
+    assert "expires_at" in read(browser.get(f"/admin/inturn/job/{job}/change/"))
+
+
+def test_batches_are_listed_closed_and_cancelled(
+    app: App, browser: Any, ship: Any, statuses: Any
+) -> None:
+    opened = [app.batches.open(name) for name in ("import", "export")]
+    jobs = [ship.configure(batch=batch).defer(order=1) for batch in opened]
+    page = read(browser.get("/admin/inturn/batch/"))
+    assert '<td class="field-state">open</td>' in page
+    assert f'<a href="../job/?batch_id={opened[0]}">live</a>' in page
+    assert found(browser, "batch", q="export") == {opened[1]}
+    assert found(browser, "batch", q=opened[0]) == {opened[0]}
+    assert browser.get(f"/admin/inturn/batch/{opened[0]}/change/").status_code == 200
+    assert "1 closed." in read(act(browser, "batch", "close_batches", opened[0]))
+    assert "1 had changed meanwhile" in read(act(browser, "batch", "close_batches", opened[0]))
+    assert [app.batches.show(batch).state for batch in opened] == ["closed", "open"]  # type: ignore[union-attr]
+    asked = read(act(browser, "batch", "cancel_batches", opened[1], confirmed=False))
+    assert f"<li>{opened[1]} export</li>" in asked
+    assert "1 cancelled." in read(act(browser, "batch", "cancel_batches", opened[1]))
+    assert statuses() == [(jobs[0], "todo"), (jobs[1], "cancelled")]
+    work(app)
+    assert "1 had changed meanwhile" in read(act(browser, "batch", "cancel_batches", opened[0]))
+
+
+def test_only_who_may_change_batches_has_their_actions(app: App, visitor: Any) -> None:
+    batch = app.batches.open("import")
+    viewer = visitor("view_batch")
+    page = read(viewer.get("/admin/inturn/batch/"))
+    assert "import" in page
+    assert "close_batches" not in page
+    act(viewer, "batch", "close_batches", batch)
+    assert app.batches.show(batch).state == "open"  # type: ignore[union-attr]
+    assert "close_batches" in read(
+        visitor("view_batch", "change_batch").get("/admin/inturn/batch/")
+    )
 
 
 def test_results_and_errors_are_shown(app: App, browser: Any) -> None:

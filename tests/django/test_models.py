@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from inturn import App
+from inturn import App, shared
 
 Write = Callable[[Any], object]
 WRITES: dict[str, tuple[Write, str]] = {
@@ -114,6 +114,52 @@ def test_a_live_job_shows_its_locks_timeout_worker_and_whether_it_is_to_abort(
     app.run_worker(wait=False, install_signal_handlers=False)
     assert seen[0].abort_requested
     assert seen[0].worker_id is not None
+
+
+def test_a_job_shows_its_locks_limit_group_batch_and_expiry_as_long_as_it_is_known(
+    app: App, ship: Any
+) -> None:
+    from inturn.django.models import AnyJob, Batch, FinishedJob, Job
+
+    batch = app.batches.open("import")
+    flow = {"limit": "stripe", "group": "tenant:7", "batch": batch, "expires_in": {"hours": 1}}
+    ship.configure(lock=["b", shared("a")], **flow).defer(order=1)
+    for model in (Job, AnyJob, FinishedJob):
+        job = model.objects.get(locks__contains=["b"])
+        assert (job.locks, job.shared) == (["a", "b"], ["a"])
+        assert (job.limit_key, job.group_key, job.batch_id) == ("stripe", "tenant:7", batch)
+        assert job.expires_at > job.created_at
+        app.run_worker(wait=False, install_signal_handlers=False)
+    counted = Batch.objects.get(id=batch)
+    assert (counted.name, counted.state, counted.total) == ("import", "open", 1)
+    assert (counted.remaining, counted.succeeded) == (0, 1)
+
+
+# What a view or a table has, and no model shows, for it is the engine's own.
+HIDDEN = {
+    "live_jobs": {"stored_as"},
+    "all_jobs": {"stored_as"},
+    "finished_jobs": {"on_retry", "on_failure"},
+    "lanes": {"worker_id", "job_id", "look_at", "stopped"},
+    "worker_status": {"loop_turned_at"},
+}
+
+
+def test_each_column_that_people_may_read_is_in_its_model(app: App, django: Any) -> None:
+    from django.apps import apps
+
+    for model in apps.get_app_config("inturn").get_models():
+        name = model._meta.db_table.split(".")[1].strip('"')
+        with django.connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT column_name FROM information_schema.columns "
+                "WHERE table_schema = 'inturn' AND table_name = %s",
+                [name],
+            )
+            there = {column for (column,) in cursor.fetchall()}
+        shown = {field.column for field in model._meta.fields}
+        assert there - shown == HIDDEN.get(name, set()), name
+        assert shown <= there
 
 
 def test_a_foreign_key_follows_its_job_into_the_history(app: App, ship: Any) -> None:

@@ -28,6 +28,21 @@ KINDS: dict[str, list[LiteralString]] = {
         "SELECT -n, now(), now(), 'failed', 'hold', 'halt', 0, 1, 'default', 't', 'lane ' || n,"
         """  '{}', '[{"error": "boom"}]', 0 FROM numbers""",
     ],
+    # Long keys, so that the trees have their depth from the beginning.
+    "keys of limits": [
+        "INSERT INTO limit_keys (key) SELECT repeat('key ', 15) || n FROM numbers",
+        "INSERT INTO jobs (created_at, status, task, limit_key) "
+        "SELECT now(), 'limited', 't', repeat('key ', 15) || n FROM numbers",
+    ],
+    "batches that nobody closes": [
+        "INSERT INTO batches (name, opened_at, total) "
+        "SELECT 'b', now() - interval '2 hours', 1 FROM numbers",
+        "INSERT INTO batch_gates (batch_id) SELECT n FROM numbers",
+        "INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure,"
+        "  priority, attempts, queue, task, args, errors, fence, batch_id) "
+        "SELECT -n, now() - interval '2 hours', now(), 'failed', 'hold', 'halt', 0, 1, 'default',"
+        "  't', '{}', '[]', 0, n FROM numbers",
+    ],
     "fenced resources": ["INSERT INTO fences_seen SELECT 'resource ' || n, 0 FROM numbers"],
 }
 

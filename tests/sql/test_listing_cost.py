@@ -163,3 +163,44 @@ def test_the_status_of_queues_does_not_read_for_each_queue_what_the_workers_have
     for _ in range(11):
         connection.execute(claim, [worker[0], IN_HAND])
     assert rows_of_queues(connection) < before + 20 * 11 * IN_HAND
+
+
+# The jobs of one lane, one batch and one group lie behind ever more others.
+FLOW = """
+INSERT INTO jobs (created_at, status, task, lock, locks, batch_id, group_key)
+SELECT now(), 'todo', 't', 'a', '{a,b}', 1, 'tenant:7' FROM generate_series(1, 50)
+"""
+LINE = "INSERT INTO waits (lock, priority, id) SELECT 'b', 0, id FROM jobs WHERE lock = 'a'"
+FILTERS = {
+    "a lane": (JobFilter(["blocked"], lock="b"), 49),
+    "what can start in a lane": (JobFilter(["todo"], lock="b"), 1),
+    "a batch": (JobFilter(batch=1), 50),
+    "what waits in a batch": (JobFilter(["todo", "blocked"], batch=1), 50),
+    "what can start in a group": (JobFilter(["todo"], group="tenant:7"), 1),
+}
+
+
+def filtered_cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
+    connection.execute("VACUUM ANALYZE jobs, waits")
+    costs = {}
+    for name, (which, there) in FILTERS.items():
+        statement = next(count_jobs(which, COUNTED))
+        text = fill_schema(statement.text, "inturn")
+        assert connection.execute(text, statement.parameters).fetchone() == (there, False), name
+        costs[f"a list of {name}"] = pages(connection, list_jobs(which, 100))
+        costs[f"a count of {name}"] = pages(connection, count_jobs(which, COUNTED))
+    return costs
+
+
+def test_the_jobs_of_a_lane_a_batch_or_a_group_are_found_without_reading_the_others(
+    connection: psycopg.Connection[Any],
+) -> None:
+    connection.execute(FLOW)
+    connection.execute(LINE)
+    connection.execute(WAIT, [3 * COUNTED])
+    before = filtered_cost(connection)
+    connection.execute(WAIT, [9 * COUNTED])
+    after = filtered_cost(connection)
+    assert {
+        name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20
+    } == {}, before

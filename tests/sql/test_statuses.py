@@ -81,6 +81,49 @@ def test_a_lane_whose_pause_is_over_is_runnable_before_any_claim_resumes_it(engi
     assert runnable(engine) == (0, 2, None), f"{urgent} runs before {second}"
 
 
+def several(engine: Engine, *locks: str, shared: str | None = None) -> int:
+    ((id,),) = engine.query(
+        "SELECT defer('t', locks => %s::text[], shared => %s::text[])",
+        *(list(locks), shared and [shared]),
+    )
+    return int(id)
+
+
+def test_a_job_with_several_lanes_is_runnable_only_if_all_of_them_are_free(engine: Engine) -> None:
+    worker = engine.sign_on()
+    first = engine.defer("t", "b")
+    assert runnable(engine) == (1, 0, first)
+    both = several(engine, "a", "b")
+    behind = engine.defer("t", "a")
+    assert runnable(engine) == (1, 2, first), "not although lane a has no row"
+    end(engine, worker, engine.claim())
+    assert runnable(engine) == (1, 1, both), behind
+    other = several(engine, "b", "c")
+    assert runnable(engine) == (1, 2, both), "two jobs that have a lane in common"
+    assert claim_all(engine, worker) == [both]
+    assert runnable(engine) == (0, 2, None), other
+
+
+def test_all_jobs_that_share_a_free_lane_are_runnable(engine: Engine) -> None:
+    worker = engine.sign_on()
+    writer = engine.defer("t", "catalogue")
+    claimed = engine.claim()
+    readers = [several(engine, "catalogue", f"user:{n % 2}", shared="catalogue") for n in range(3)]
+    assert runnable(engine) == (0, 3, None), writer
+    end(engine, worker, claimed)
+    assert runnable(engine) == (2, 1, readers[0]), "two have the same user"
+    assert engine.claim()[0] == readers[0]
+    assert runnable(engine) == (1, 1, readers[1]), "beside the one that runs"
+
+
+def end(engine: Engine, worker: UUID, claimed: tuple[int, UUID]) -> None:
+    engine.query(
+        "SELECT finish(%s, '{default}', 0, ARRAY[%s::bigint], ARRAY[%s::uuid], '{succeeded}', "
+        "'{NULL}')",
+        *(worker, *claimed),
+    )
+
+
 def test_a_lane_whose_pause_is_over_still_waits_for_its_retry(engine: Engine) -> None:
     engine.at("2026-01-31 14:00:00+00")
     worker = engine.sign_on()

@@ -12,7 +12,7 @@ from inturn.cli.doctor_finding import LONG, MOST, Finding, name_some
 from inturn.cli.doctor_work import examine_work
 from inturn.cli.formatting import amount, span, visible
 from inturn.errors import SchemaMismatch
-from inturn.operations import lanes, maintenance, workers
+from inturn.operations import lanes, limits, maintenance, workers
 from inturn.operations.maintenance import check_schema
 
 SKEW = timedelta(seconds=2)
@@ -63,6 +63,27 @@ def _reconciler(database: Database) -> Finding:
     return Finding("reconciler", "ok", "no lane got stuck in the last day")
 
 
+def _limits(database: Database) -> Finding:
+    wrong = database.run(limits.list_miscounted_limits())
+    if wrong:
+        names = [_miscount(*each) for each in wrong]
+        call = f"SELECT {_qualify(database.schema, 'reconcile')}('', 1);"
+        return Finding("limits", "fail", f"jobs are counted wrong: {name_some(names)}", call)
+    repaired = [visible(key) for key in database.run(limits.list_repaired_limits())]
+    if repaired:
+        detail = f"counts of jobs were wrong in the last day, and repaired: {name_some(repaired)}"
+        advice = (
+            "these limits work again. Unless you changed rows by hand, please report this as a bug"
+        )
+        return Finding("limits", "fail", detail, advice)
+    return Finding("limits", "ok", "each limit counts the jobs that run")
+
+
+def _miscount(key: str, counted: int, running: int) -> str:
+    verb = "runs" if running == 1 else "run"
+    return f"{visible(key)} counts {counted:,}, but {running:,} {verb}"
+
+
 def _sequences(database: Database) -> Finding:
     behind = database.run(maintenance.list_sequences_behind())
     if behind:
@@ -78,11 +99,17 @@ def _sequences(database: Database) -> Finding:
 
 def _quote_name(schema: str, name: str) -> str:
     """Return the name of a sequence as a literal of SQL."""
-    from psycopg.sql import Identifier, Literal
+    from psycopg.sql import Literal
+
+    return Literal(_qualify(schema, name)).as_string(None)
+
+
+def _qualify(schema: str, name: str) -> str:
+    """Return a name of the queue with its schema, in quotes only if it needs them."""
+    from psycopg.sql import Identifier
 
     plain = f"{schema}.{name}"
-    qualified = plain if PLAIN.fullmatch(schema) else Identifier(schema, name).as_string(None)
-    return Literal(qualified).as_string(None)
+    return plain if PLAIN.fullmatch(schema) else Identifier(schema, name).as_string(None)
 
 
 def _transactions(database: Database) -> Finding:
@@ -121,6 +148,7 @@ def _clock(database: Database) -> Finding:
 CHECKS: tuple[Callable[[Database], Finding], ...] = (
     _crashes,
     _reconciler,
+    _limits,
     _sequences,
     _transactions,
     _clock,

@@ -7,7 +7,7 @@ from datetime import datetime
 from inturn.cli.database import Database
 from inturn.cli.doctor_finding import LONG, MOST, NAMED, Finding, name_some
 from inturn.cli.formatting import amount, argument, option_value, span, visible
-from inturn.operations import failures, lanes, workers
+from inturn.operations import batches, failures, lanes, workers
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
@@ -48,6 +48,7 @@ def examine_work(database: Database) -> Iterator[Finding]:
     yield _backlog(scene)
     yield _halted(database, scene)
     yield _paused(database, scene)
+    yield _batches(database, scene)
     may_read = database.run(failures.may_read_errors(database.schema))
     yield _errors(database.run(failures.list_shared_errors(with_errors=may_read)))
     yield _failures(database.run(failures.list_recent_failures(with_errors=may_read)))
@@ -134,6 +135,20 @@ def _paused(database: Database, scene: Scene) -> Finding:
 def _pause(lane: lanes.PausedLane, now: datetime) -> str:
     end = f"{span(lane.until - now)} to go" if lane.until else "until resumed"
     return f"{visible(lane.lock)} (for {span(now - lane.since)}, {end})"
+
+
+def _batches(database: Database, scene: Scene) -> Finding:
+    found = database.run(batches.list_forgotten_batches())
+    if not found:
+        return Finding("batches", "ok", "no batch seems to be forgotten")
+    least = " or more" if len(found) >= MOST else ""
+    count = f"{len(found):,}{least} {'batch is' if len(found) == 1 else 'batches are'}"
+    names = [f"{id} {visible(name)} (for {span(scene.now - at)})" for id, name, at in found]
+    detail = (
+        f"{count} open, though no job has joined for an hour: {name_some(names)}. "
+        "A batch does not end before somebody closes it"
+    )
+    return Finding("batches", "warn", detail, f"queue batches show {found[0][0]}")
 
 
 def _lanes(count: int) -> str:

@@ -25,7 +25,7 @@ UNCUT = ("ID", "STATUS", "STATE")
 LEGIBLE = 24  # characters: as much of an error as a narrow terminal should show
 STYLES = {
     **dict.fromkeys(("halted", "failed", "late", "fail"), "red"),
-    **dict.fromkeys(("paused", "retrying", "delayed", "warn"), "yellow"),
+    **dict.fromkeys(("paused", "retrying", "delayed", "idle", "warn"), "yellow"),
     **dict.fromkeys(("held", "doing", "live", "ok"), "green"),
 }
 

@@ -42,6 +42,7 @@ class JobLists:
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
         batch: int | None = None,
+        group: str | None = None,
     ) -> list[StoredJob]:
         """Return the newest jobs that match, at most `limit`, the oldest of them first.
 
@@ -49,7 +50,8 @@ class JobLists:
         """
         return self._connector.run(
             list_jobs(
-                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch), limit
+                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
+                limit,
             )
         )
 
@@ -64,11 +66,13 @@ class JobLists:
         worker_id: UUID | str | None = None,
         limit: int = LISTED,
         batch: int | None = None,
+        group: str | None = None,
     ) -> list[StoredJob]:
         """Like `list_jobs`, in an event loop."""
         return await self._connector.run_async(
             list_jobs(
-                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch), limit
+                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
+                limit,
             )
         )
 
@@ -134,6 +138,7 @@ class JobLists:
     ) -> list[Counts]:
         """Return each lock, at most 1,000 of them, with the number of its jobs in each status.
 
+        A job with several locks counts for each of them.
         To see what holds up a lane, use `app.lanes`.
         """
         return self._connector.run(count_jobs_by("lock", _filter(queue, task, status, lock)))
@@ -209,8 +214,9 @@ def _filter(
     queueing_lock: str | None = None,
     worker_id: UUID | str | None = None,
     batch: int | None = None,
+    group: str | None = None,
 ) -> JobFilter:
     if status is not None:
         check_choice("status", Status, status)
     statuses = () if status is None else (status,)
-    return JobFilter(statuses, queue, task, lock, id, queueing_lock, worker_id, batch)
+    return JobFilter(statuses, queue, task, lock, id, queueing_lock, worker_id, batch, group)

@@ -84,6 +84,19 @@ def _retry(app: App, job_id: int, user: str) -> object:
     return app.job_manager.retry_job_by_id(job_id)
 
 
+def _close_batch(app: App, batch: int, user: str) -> object:
+    found = app.batches.show(batch)
+    return found is not None and found.state == "open" and app.batches.close(batch)
+
+
+def _cancel_batch(app: App, batch: int, user: str) -> object:
+    found = app.batches.show(batch)
+    if found is None or found.state == "ended":
+        return False
+    app.batches.cancel(batch)
+    return True
+
+
 CANCEL = Change(
     "cancel_jobs",
     "Cancel the selected jobs",
@@ -132,4 +145,18 @@ RETRY_HEAD = Change(
     "retried",
     "The failed job of each halted lane runs again, and then the lane goes on.",
     lambda app, lock, user: app.lanes.retry_head(lock, by=user),
+)
+CLOSE_BATCH = Change(
+    "close_batches",
+    "Close the selected batches",
+    "closed",
+    "A batch that is closed ends when no job of it is left, and then its callback runs.",
+    _close_batch,
+)
+CANCEL_BATCH = Change(
+    "cancel_batches",
+    "Cancel the selected batches",
+    "cancelled",
+    "Their callbacks and the jobs that wait will never run. Jobs that run go on.",
+    _cancel_batch,
 )

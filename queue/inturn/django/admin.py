@@ -1,4 +1,4 @@
-"""Jobs, lanes, workers and schedules in Django's admin.
+"""Jobs, batches, lanes, workers and schedules in Django's admin.
 
 A page costs the same however many rows there are.
 It shows the newest rows by an index, counts only up to a limit, and never lists all locks or tasks.
@@ -12,9 +12,11 @@ from typing import Any
 from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
+from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 
 from inturn.django import actions
-from inturn.django.models import FinishedJob, Job, Lane, Schedule, Worker
+from inturn.django.models import Batch, FinishedJob, Job, Lane, Schedule, Worker
 
 MOST = 1000  # rows that you can page through; search for older ones by their id
 NEWEST = 10_000  # jobs that a filter by status looks at, and finished ones that a search does
@@ -74,12 +76,11 @@ def is_id(term: str) -> bool:
     return term.isdecimal() and int(term) <= BIGGEST_ID
 
 
-class JobPage(ReadOnly):
-    """The common part of the pages of live and of finished jobs."""
+class SearchPage(ReadOnly):
+    """A page of rows with numbers, the newest first. A search is for a number or a text."""
 
     ordering = ("-id",)
     search_fields = ("id",)  # Django shows the field if there are any; get_search_results decides
-    search_help_text = "The id of a job, a lock, a queueing lock, or a task"
 
     def get_search_results(
         self, request: Any, queryset: "QuerySet[Any]", search_term: str
@@ -95,7 +96,33 @@ class JobPage(ReadOnly):
         return self.search_text(queryset, term), False
 
     def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
-        return queryset.filter(Q(lock=term) | Q(task=term) | Q(queueing_lock=term))
+        raise NotImplementedError
+
+
+class JobPage(SearchPage):
+    """The common part of the pages of live and of finished jobs."""
+
+    search_help_text = "The id of a job, a lock, a queueing lock, a task, or a group"
+
+    def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
+        return queryset.filter(
+            Q(lock=term)
+            | Q(locks__contains=[term])
+            | Q(task=term)
+            | Q(queueing_lock=term)
+            | Q(group_key=term)
+        )
+
+    @admin.display(description="locks")
+    def all_locks(self, job: Any) -> str:
+        shared = job.shared or []
+        locks = job.locks or [job.lock or ""]
+        return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
+
+    @admin.display(description="batch")
+    def batch(self, job: Any) -> str:
+        """Return its batch, with a link to the jobs of it."""
+        return "" if job.batch_id is None else link_to({"batch_id": job.batch_id}, job.batch_id)
 
 
 @admin.register(Job)
@@ -104,17 +131,36 @@ class JobAdmin(JobPage):
         "id",
         "status",
         "task",
-        "lock",
+        "all_locks",
         "queue",
+        "group",
+        "batch",
+        "limit_key",
         "priority",
         "attempts",
+        "told",
         "scheduled_at",
+        "expires_at",
         "started_at",
     )
     list_filter = (StatusFilter,)
     actions = [
         actions.make_action(change) for change in (actions.RUN_NOW, actions.CANCEL, actions.ABORT)
     ]
+
+    @admin.display(description="group")
+    def group(self, job: Job) -> str:
+        """Return its group, with a link to the live jobs of it."""
+        return "" if job.group_key is None else link_to({"group_key": job.group_key}, job.group_key)
+
+    @admin.display(description="progress")
+    def told(self, job: Job) -> str:
+        """Return how far it is, as its task has told."""
+        if job.progress is None:
+            return ""
+        done, total, text = (job.progress[name] for name in ("done", "total", "text"))
+        amount = f"{done}" if total is None else f"{done} of {total}"
+        return f"{amount}: {text}" if text else amount
 
 
 @admin.register(FinishedJob)
@@ -123,8 +169,11 @@ class FinishedJobAdmin(JobPage):
         "id",
         "status",
         "task",
-        "lock",
+        "all_locks",
         "queue",
+        "group_key",
+        "batch",
+        "limit_key",
         "attempts",
         "started_at",
         "finished_at",
@@ -132,7 +181,8 @@ class FinishedJobAdmin(JobPage):
     )
     list_filter = (StatusFilter,)
     search_help_text = (
-        f"The id of a job, or a lock, a queueing lock or a task of the newest {NEWEST:,} jobs"
+        "The id of a job, or a lock, a queueing lock, a task or a group of the newest "
+        f"{NEWEST:,} jobs"
     )
     actions = [actions.make_action(actions.RETRY)]
 
@@ -149,6 +199,12 @@ class FinishedJobAdmin(JobPage):
         return shorten(text)
 
 
+def link_to(query: dict[str, Any], text: object) -> str:
+    """Return a link to the rows of the same page that match."""
+    link: str = format_html('<a href="?{}">{}</a>', urlencode(query), text)
+    return link
+
+
 def last_line(job: FinishedJob) -> str:
     return str(job.errors[-1].get("error")).rpartition("\n")[2] if job.errors else ""
 
@@ -157,11 +213,46 @@ def shorten(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
+@admin.register(Batch)
+class BatchAdmin(SearchPage):
+    list_display = (
+        "id",
+        "name",
+        "state",
+        "total",
+        "remaining",
+        "succeeded",
+        "failed",
+        "cancelled",
+        "aborted",
+        "opened_at",
+        "closed_at",
+        "callback_id",
+        "jobs",
+    )
+    search_help_text = f"The id of a batch, or the name of one of the newest {NEWEST:,}"
+    actions = [
+        actions.make_action(change) for change in (actions.CLOSE_BATCH, actions.CANCEL_BATCH)
+    ]
+
+    def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
+        return queryset.filter(id__in=newest(Batch), name=term)
+
+    @admin.display(description="jobs")
+    def jobs(self, batch: Batch) -> str:
+        """Return links to its live jobs and to those that have ended."""
+        link = '<a href="../{}/?batch_id={}">{}</a>'
+        pages = (("job", "live"), ("finishedjob", "ended"))
+        links: str = format_html_join(", ", link, [(page, batch.pk, name) for page, name in pages])
+        return links
+
+
 @admin.register(Lane)
 class LaneAdmin(ReadOnly):
     list_display = (
         "lock",
         "state",
+        "readers",
         "since",
         "stopped_until",
         "stopped_by",

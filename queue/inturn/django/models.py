@@ -27,6 +27,13 @@ ENDED = [status.value for status in Status if status not in model.LIVE]
 RETRY = "app.job_manager.retry_job_by_id(job_id)"
 
 
+class Names(ArrayField):
+    """Names in an array, which can be read without `django.contrib.postgres` being installed."""
+
+    def check(self, **kwargs: Any) -> list[Any]:
+        return [found for found in super().check(**kwargs) if found.id != "postgres.E005"]
+
+
 class JobFields(ReadOnlyModelBase):
     id = models.BigIntegerField(primary_key=True)
     queue = models.TextField()
@@ -47,6 +54,9 @@ class JobFields(ReadOnlyModelBase):
     limit_key = models.TextField(null=True)
     group_key = models.TextField(null=True)
     batch_id = models.BigIntegerField(null=True)
+    # All locks of a job that has several, or shares one. None for all other jobs.
+    locks: "models.Field[Any, list[str] | None]" = Names(models.TextField(), null=True)
+    shared: "models.Field[Any, list[str] | None]" = Names(models.TextField(), null=True)
 
     instead = {
         "create": "task.defer(…)",
@@ -113,6 +123,38 @@ class AnyJob(JobFields):
         verbose_name = "job"
 
 
+class Batch(ReadOnlyModelBase):
+    """Jobs that are counted together, and how many of them have ended."""
+
+    id = models.BigIntegerField(primary_key=True)
+    name = models.TextField()
+    state = models.TextField(choices=choices("open", "closed", "ended"))
+    total = models.BigIntegerField()
+    remaining = models.BigIntegerField()
+    succeeded = models.BigIntegerField()
+    failed = models.BigIntegerField()
+    cancelled = models.BigIntegerField()
+    aborted = models.BigIntegerField()
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    callback_id = models.BigIntegerField(null=True)
+
+    instead = {
+        "create": "app.batch(name)",
+        "update": "app.batches.close(batch)",
+        "delete": "app.batches.cancel(batch)",
+    }
+
+    class Meta:
+        managed = False
+        db_table = table("batch_status")
+        verbose_name_plural = "batches"
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.name}"
+
+
 class Lane(ReadOnlyModelBase):
     """A lane that is held, retrying, delayed, paused or halted."""
 
@@ -124,6 +166,7 @@ class Lane(ReadOnlyModelBase):
     stopped_by = models.TextField(null=True)
     stop_reason = models.TextField(null=True)
     failed_job_id = models.BigIntegerField(null=True)
+    readers = models.IntegerField(null=True)  # how many jobs share it
 
     instead = {
         "create": "app.lanes.pause(lock)",
@@ -137,13 +180,6 @@ class Lane(ReadOnlyModelBase):
 
     def __str__(self) -> str:
         return str(self.lock)
-
-
-class Names(ArrayField):
-    """Names in an array, which can be read without `django.contrib.postgres` being installed."""
-
-    def check(self, **kwargs: Any) -> list[Any]:
-        return [found for found in super().check(**kwargs) if found.id != "postgres.E005"]
 
 
 class Worker(ReadOnlyModelBase):

@@ -1,6 +1,6 @@
 """Batches: jobs that are counted together, and the job that runs when all of them have ended."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from inturn.arguments import check_lock
 from inturn.errors import BadArgument
@@ -20,6 +20,7 @@ SELECT id, name, state, total, remaining, succeeded, failed, cancelled, aborted,
        closed_at, ended_at, callback_id
 FROM {schema}.batch_status WHERE id = %s OR %s ORDER BY id DESC LIMIT %s
 """
+FORGOTTEN = "SELECT id, name, opened_at FROM {schema}.forgotten_batches"
 PRUNE = "SELECT {schema}.prune_batches(%s, %s)"
 
 FOR_CALLBACKS = ("queue", "lock", "priority", "on_retry", "on_failure", "timeout", "limit")
@@ -88,6 +89,15 @@ def list_batches(limit: int) -> Operation[list[BatchProgress]]:
     """Return the batches, the newest first."""
     rows = yield Statement(LIST, [None, True, limit])
     return [BatchProgress(*row) for row in rows]
+
+
+def list_forgotten_batches() -> Operation[list[tuple[int, str, datetime]]]:
+    """Return batches that are open although no job has joined them for an hour, the oldest first.
+
+    At most 1,000.
+    """
+    rows = yield Statement(FORGOTTEN)
+    return [(id, name, opened_at) for id, name, opened_at in rows]
 
 
 def prune_batches(keep: timedelta, limit: int) -> Operation[int]:

@@ -30,7 +30,7 @@ _JOB: LiteralString = (
     "started_at, "
 )
 _LISTED: LiteralString = (
-    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s)"
+    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s)"
 )
 LIST: LiteralString = (
     _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
@@ -51,11 +51,13 @@ STALLED: LiteralString = (
 # though it keeps those of earlier attempts.
 _SUMMARY: LiteralString = (
     "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
-    "started_at, finished_at, CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END "
+    "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
+    "CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END "
 )
 LIST_SUMMARIES: LiteralString = _SUMMARY + "FROM " + _LISTED
 COUNT = """
-SELECT jobs_count, more FROM {schema}.count_jobs(%s, %s::{schema}.job_status[], %s, %s, %s)
+SELECT jobs_count, more FROM {schema}.count_jobs(
+    %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s)
 """
 COUNT_BY = """
 SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
@@ -78,13 +80,19 @@ class JobFilter:
     queueing_lock: str | None = None
     worker_id: UUID | str | None = None
     batch: int | None = None
+    group: str | None = None
 
     def list_parameters(self) -> list[Any]:
         """Return the parameters of list_jobs.sql that follow its limit."""
-        return [self.id, *self.count_parameters(), self.queueing_lock, self.worker_id, self.batch]
+        mine = [self.queueing_lock, self.worker_id, self.batch, self.group]
+        return [self.id, *self.common_parameters(), *mine]
 
     def count_parameters(self) -> list[Any]:
         """Return the parameters of count_jobs.sql that follow its limit."""
+        return [*self.common_parameters(), self.batch, self.group]
+
+    def common_parameters(self) -> list[Any]:
+        """Return those that count_jobs_by.sql has too."""
         return [list(self.statuses) or None, self.queue, self.task, self.lock]
 
 
@@ -125,6 +133,11 @@ class JobSummary:
     scheduled_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    locks: list[str] | None  # all of them if it has several, or shares one
+    shared: list[str] | None  # the locks of lanes that it shares
+    limit_key: str | None
+    group_key: str | None
+    batch_id: int | None
     last_error: str | None  # None if it succeeded
 
 
@@ -188,7 +201,7 @@ def count_jobs(which: JobFilter, limit: int) -> Operation[tuple[int, bool]]:
 
 def count_jobs_by(by: By, which: JobFilter) -> Operation[list[Counts]]:
     """Return how many jobs there are of each queue, task or lock, among the newest 10,000."""
-    rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.count_parameters()])
+    rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.common_parameters()])
     return [cast(Counts, dict(zip(Counts.__annotations__, row, strict=True))) for row in rows]
 
 

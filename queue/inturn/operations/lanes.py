@@ -11,7 +11,7 @@ from inturn.operations import Operation, Statement
 LANE: LiteralString = (
     "SELECT lock, state::text, since, job_id, job_status::text, task, attempts, due_at, worker, "
     "heartbeat_at, waiting, more, last_error, stopped::text, stopped_at, stopped_until, "
-    "stopped_by, stop_reason, failed_job_id, failed_task, readers "
+    "stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for "
 )
 LIST = LANE + "FROM {schema}.list_lanes(%s, %s)"
 GET = LANE + "FROM {schema}.lane_status WHERE lock = %s"
@@ -64,7 +64,7 @@ class NextJob:
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """How a lane stands. Its state is `free` if nobody holds it."""
+    """How a lane stands. Its state is `free` if nobody holds it and it waits for no other lane."""
 
     lock: str
     state: str
@@ -125,7 +125,7 @@ class AuditEntry:
 
 
 def list_lanes(limit: int, states: Sequence[str] = ()) -> Operation[list[Lane]]:
-    """Return lanes that are held, reserved or stopped: halted ones first, then paused ones.
+    """Return lanes that are held, reserved, stopped or idle: halted ones first, then paused ones.
 
     `states` chooses some of them. An empty sequence means any.
     """

@@ -11,6 +11,8 @@ from inturn.operations import Operation, Statement
 SET = "SELECT {schema}.set_limit(%s, %s::int, %s::int, %s::interval, %s::int, %s)"
 REMOVE = "SELECT {schema}.remove_limit(%s, %s)"
 LIST = "SELECT pattern, slots, rate, period, burst, running, limited FROM {schema}.list_limits(%s)"
+REPAIRED = "SELECT DISTINCT key FROM {schema}.repaired_limits ORDER BY key"
+MISCOUNTED = "SELECT key, counted, running FROM {schema}.miscounted_limits"
 
 MOST = 2**31 - 1
 PERIODS = {
@@ -50,6 +52,17 @@ def list_limits(limit: int) -> Operation[list[Limit]]:
         Limit(pattern, slots, rate and format_rate(rate, period), burst, running, limited)
         for pattern, slots, rate, period, burst, running, limited in rows
     ]
+
+
+def list_repaired_limits() -> Operation[list[str]]:
+    """Return the keys whose counts the reconciler had to repair in the last day."""
+    return [key for (key,) in (yield Statement(REPAIRED))]
+
+
+def list_miscounted_limits() -> Operation[list[tuple[str, int, int]]]:
+    """Return keys whose counts are wrong, with the count and how many jobs run, at most 1,000."""
+    rows = yield Statement(MISCOUNTED)
+    return [(key, counted, running) for key, counted, running in rows]
 
 
 def check_pattern(pattern: object) -> str:

@@ -42,7 +42,7 @@ job_status = Enum(
     "aborted",
     name="job_status",
 )
-lane_state = Enum("held", "retrying", "paused", "halted", "delayed", name="lane_state")
+lane_state = Enum("held", "retrying", "paused", "halted", "delayed", "idle", name="lane_state")
 retry_policy = Enum("hold", "release", name="retry_policy")
 parent_policy = Enum("cancel", "go", "hold", name="parent_policy")
 failure_policy = Enum("continue", "halt", name="failure_policy")

@@ -8,7 +8,9 @@ CREATE OR REPLACE FUNCTION count_jobs(
     p_statuses job_status[] DEFAULT NULL,
     p_queue    text         DEFAULT NULL,
     p_task     text         DEFAULT NULL,
-    p_lock     text         DEFAULT NULL
+    p_lock     text         DEFAULT NULL,
+    p_batch    bigint       DEFAULT NULL,
+    p_group    text         DEFAULT NULL
 ) RETURNS TABLE (jobs_count bigint, more boolean)
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -25,12 +27,16 @@ BEGIN
             WHERE (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (p_batch IS NULL OR batch_id = p_batch)
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
-        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock);
+        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock,
+            p_group => p_group, p_batch => p_batch);
         SELECT least(count(*), p_limit) INTO v_live
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock) WHERE status = ANY (p_statuses);
+        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group)
+        WHERE status = ANY (p_statuses);
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
@@ -39,6 +45,8 @@ BEGIN
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (p_batch IS NULL OR batch_id = p_batch)
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;

@@ -1,7 +1,7 @@
 -- Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them. Bounded: it
 -- looks at the newest p_looked live jobs (see candidates) and as many finished ones. `more` is true
 -- in each row if there may be more than it looked at, or are more than it returns: the counts are
--- lower bounds. NULL in a filter means any.
+-- lower bounds. NULL in a filter means any. By lock, a job counts in each of its lanes.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs_by(
@@ -32,10 +32,10 @@ BEGIN
     v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
     RETURN QUERY
     WITH live AS MATERIALIZED (
-        SELECT queue, task, lock, status
+        SELECT queue, task, locks, status
         FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
     ), finished AS MATERIALIZED (
-        SELECT queue, task, lock, status FROM finished_jobs
+        SELECT queue, task, coalesce(locks, ARRAY[lock]), status FROM finished_jobs
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
           AND (p_queue IS NULL OR queue = p_queue)
           AND (p_task IS NULL OR task = p_task)
@@ -43,10 +43,13 @@ BEGIN
           AND (p_by <> 'lock' OR lock IS NOT NULL)
         ORDER BY id DESC LIMIT p_looked
     ), named AS (
-        SELECT CASE p_by WHEN 'queue' THEN queue WHEN 'task' THEN task ELSE lock END AS name,
-               status
+        SELECT each.name, status
         FROM (TABLE live UNION ALL TABLE finished) AS looked
-        WHERE p_statuses IS NULL OR status = ANY (p_statuses)
+        CROSS JOIN LATERAL unnest(
+            CASE p_by WHEN 'queue' THEN ARRAY[queue] WHEN 'task' THEN ARRAY[task] ELSE locks END
+        ) AS each(name)
+        WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+          AND (p_by <> 'lock' OR p_lock IS NULL OR each.name = p_lock)
     )
     SELECT name, count(*),
            count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'blocked'),

@@ -7,6 +7,8 @@ AS $$
     SELECT count(*) FROM (
         SELECT FROM lanes
         WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        UNION ALL
+        SELECT FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
         LIMIT p_limit
     ) AS counted
 $$;

@@ -1,8 +1,8 @@
 -- Returns all there is to say about one lane, in one row: its state, the job that runs or goes next
 -- (head), the job that has halted it (failed), and the jobs behind. The state is `free` if nobody
--- holds the lane. A head that has other lanes may wait for one of them (waits_for). If jobs share
--- the lane (readers), the head is the job that goes next. One statement, one snapshot. At most
--- 1,000 jobs behind the head are read.
+-- holds the lane, or `idle` if its head has other lanes too and waits for one of them (waits_for).
+-- If jobs share the lane (readers), the head is the job that goes next. One statement, one
+-- snapshot. At most 1,000 jobs behind the head are read.
 CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
     lock text, state text, since timestamptz, worker text,
     stopped lane_state, stopped_at timestamptz, stopped_until timestamptz, stopped_by text,
@@ -44,7 +44,9 @@ AS $$
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
-    SELECT p_lock, coalesce(lane.state::text, 'free'), lane.since, workers.name,
+    SELECT p_lock,
+           coalesce(lane.state::text, CASE WHEN other.lock IS NULL THEN 'free' ELSE 'idle' END),
+           lane.since, workers.name,
            lane.stopped, lane.stopped_at, lane.stopped_until, lane.stopped_by, lane.stop_reason,
            head.id, head.status, head.task, head.attempts, head.created_at,
            CASE head.stored_as WHEN 'doing' THEN head.started_at ELSE head.scheduled_at END,
@@ -53,15 +55,18 @@ AS $$
            failed.errors -> -1 ->> 'error',
            (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
            ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
-           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers,
-           CASE WHEN head.status = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
-               closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
-               SELECT other.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS other
-               WHERE other.id <> head.id LIMIT 1)) END
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers, other.lock
     FROM (SELECT p_lock AS lock) AS asked
     LEFT JOIN lane ON true
     LEFT JOIN head ON true
     LEFT JOIN workers ON workers.id = lane.worker_id
+    LEFT JOIN LATERAL (
+        SELECT coalesce(
+            closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
+            SELECT first.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS first
+            WHERE first.id <> head.id LIMIT 1)) AS lock
+        WHERE head.status = 'blocked' AND head.locks IS NOT NULL
+    ) AS other ON true
     LEFT JOIN LATERAL (
         SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
     ) AS failed ON true

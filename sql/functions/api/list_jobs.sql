@@ -12,7 +12,8 @@ CREATE OR REPLACE FUNCTION list_jobs(
     p_lock          text         DEFAULT NULL,
     p_queueing_lock text         DEFAULT NULL,
     p_worker        uuid         DEFAULT NULL,
-    p_batch         bigint       DEFAULT NULL
+    p_batch         bigint       DEFAULT NULL,
+    p_group         text         DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, status job_status, queue text, task text, lock text, queueing_lock text,
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
@@ -34,13 +35,11 @@ DECLARE
 BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
-        WHEN p_batch IS NOT NULL THEN ARRAY(
-            SELECT jobs.id FROM jobs WHERE jobs.batch_id = p_batch AND jobs.batch_id IS NOT NULL
-            ORDER BY jobs.id DESC LIMIT p_limit + 10000)
         WHEN v_live THEN candidates(
             -- If you ask for no status, all of them match.
             CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit)
+            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
+            p_group, p_batch)
         ELSE '{}' END;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
@@ -63,6 +62,7 @@ BEGIN
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
           AND (p_batch IS NULL OR job.batch_id = p_batch)
+          AND (p_group IS NULL OR job.group_key = p_group)
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;

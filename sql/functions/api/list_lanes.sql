@@ -6,7 +6,7 @@ RETURNS TABLE (
     attempts integer, due_at timestamptz, worker text, heartbeat_at timestamptz, waiting bigint,
     more boolean, last_error text, stopped lane_state, stopped_at timestamptz,
     stopped_until timestamptz, stopped_by text, stop_reason text, failed_job_id bigint,
-    failed_task text, readers integer
+    failed_task text, readers integer, waits_for text
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -16,11 +16,16 @@ BEGIN
     RETURN QUERY
     SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
            waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
-           failed_job_id, failed_task, readers
+           failed_job_id, failed_task, readers, waits_for
     FROM lane_status
     WHERE lock = ANY (ARRAY(
-        SELECT lanes.lock FROM lanes
-        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        SELECT lanes.lock FROM (
+            SELECT lock, stopped, since FROM lanes
+            WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+            UNION ALL
+            SELECT lock, NULL, since FROM idle_lanes
+            WHERE p_states IS NULL OR 'idle' = ANY (p_states)
+        ) AS lanes
         ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since LIMIT p_limit
     ))
     ORDER BY stopped IS NULL, stopped = 'paused', since;

@@ -5,7 +5,9 @@
 -- * todo, and none that waits for something: at most p_looked jobs without a lock, the newest, and
 --   what could start in the first p_looked lanes, whatever their queues and tasks. In deep lanes
 --   the newest jobs are all blocked.
--- * Otherwise the newest p_looked that may have such a status.
+-- * Otherwise the newest p_looked that may have such a status. If you ask for a lock, and only for
+--   jobs that wait in its lane, they are found by its line, unless that is longer.
+-- * Of a batch: the newest p_looked.
 --
 -- Fewer than p_looked candidates are all there are. The caller still has to filter them.
 --
@@ -20,7 +22,9 @@ CREATE OR REPLACE FUNCTION candidates(
     p_in_lanes      boolean DEFAULT false,  -- leave out jobs without a lock
     p_queueing_lock text    DEFAULT NULL,
     p_worker        uuid    DEFAULT NULL,
-    p_in_hand       integer DEFAULT NULL    -- how many in hand are enough: all of them match
+    p_in_hand       integer DEFAULT NULL,   -- how many in hand are enough: all of them match
+    p_group         text    DEFAULT NULL,
+    p_batch         bigint  DEFAULT NULL
 ) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -30,7 +34,21 @@ DECLARE
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
+    v_line    bigint[];
 BEGIN
+    IF p_batch IS NOT NULL THEN
+        RETURN ARRAY(
+            SELECT id FROM jobs
+            WHERE batch_id = p_batch AND batch_id IS NOT NULL
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+              AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_group IS NULL OR group_key = p_group)
+            ORDER BY id DESC LIMIT p_looked
+        );
+    END IF;
     IF p_statuses && '{claimed,doing}' THEN
         v_result := ARRAY(
             SELECT id FROM claimed_jobs
@@ -39,9 +57,11 @@ BEGIN
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
-              AND (p_queueing_lock IS NULL OR EXISTS (
+              AND (p_queueing_lock IS NULL AND p_group IS NULL OR EXISTS (
                   SELECT FROM jobs
-                  WHERE jobs.id = claimed_jobs.id AND queueing_lock = p_queueing_lock))
+                  WHERE jobs.id = claimed_jobs.id
+                    AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+                    AND (p_group IS NULL OR group_key = p_group)))
               AND (p_worker IS NULL OR worker_id = p_worker)
             ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
@@ -52,11 +72,15 @@ BEGIN
              WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
                AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
+               AND (p_group IS NULL OR group_key = p_group)
              ORDER BY id DESC LIMIT p_looked)
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
     ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
+        IF v_stored <@ '{todo,blocked,limited}' AND p_statuses IS NOT NULL THEN
+            v_line := CASE WHEN p_lock IS NOT NULL THEN lane_line(p_lock, p_looked) END;
+        END IF;
         v_result := v_result || ARRAY(
             SELECT id FROM jobs
             WHERE (p_statuses IS NULL OR status = ANY (v_stored))
@@ -66,6 +90,8 @@ BEGIN
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_group IS NULL OR group_key = p_group)
+              AND (v_line IS NULL OR id = ANY (v_line))
             ORDER BY id DESC LIMIT p_looked
         );
     END IF;

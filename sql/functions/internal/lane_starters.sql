@@ -1,6 +1,6 @@
 -- Returns jobs that may be able to start in their lanes: the heads of at most p_looked lanes, and
--- the jobs that lanes wait for. NULL means any lane. It takes two probes for each lane in which
--- jobs wait, and reads the rows of `lanes`.
+-- the jobs that lanes wait for, or that keep a share of them. NULL means any lane. It takes two
+-- probes for each lane in which jobs wait, and reads the rows of `lanes`.
 CREATE OR REPLACE FUNCTION lane_starters(p_looked integer, p_lock text) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -8,6 +8,9 @@ BEGIN
     -- A lane that waits for a retry may have another head.
     (SELECT job_id FROM lanes
      WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
+    UNION ALL
+    (SELECT jobs.id FROM jobs
+     WHERE jobs.keeps_lanes AND (p_lock IS NULL OR p_lock = ANY (jobs.locks)) LIMIT p_looked)
     UNION ALL
     SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
     UNION ALL

@@ -7,8 +7,9 @@ CREATE OR REPLACE FUNCTION look_at_live(
     p_queue    text,
     p_task     text,
     p_lock     text,
-    p_in_lanes boolean DEFAULT false  -- leave out jobs without a lock
-) RETURNS TABLE (queue text, task text, lock text, status job_status)
+    p_in_lanes boolean DEFAULT false, -- leave out jobs without a lock
+    p_group    text    DEFAULT NULL
+) RETURNS TABLE (queue text, task text, locks text[], status job_status)
 LANGUAGE plpgsql STABLE
 SET enable_nestloop = off  -- wrong statistics would compare each job with each one in hand
 SET enable_seqscan = off  -- more jobs are not read only because more of them wait
@@ -18,7 +19,8 @@ AS $$
 BEGIN
     RETURN QUERY
     WITH looked AS MATERIALIZED (
-        SELECT job.id, job.queue, job.task, job.lock, job.worker_id,
+        SELECT job.id, job.queue, job.task, coalesce(job.locks, ARRAY[job.lock]) AS locks,
+               job.worker_id,
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
         WHERE job.id = ANY (p_ids)
@@ -26,10 +28,11 @@ BEGIN
           AND (p_task IS NULL OR job.task = p_task)
           AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+          AND (p_group IS NULL OR job.group_key = p_group)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
     )
-    SELECT looked.queue, looked.task, looked.lock, coalesce(looked.status, in_hand.status)
+    SELECT looked.queue, looked.task, looked.locks, coalesce(looked.status, in_hand.status)
     FROM looked LEFT JOIN in_hand ON in_hand.id = looked.id;
 END $$;

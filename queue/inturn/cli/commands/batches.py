@@ -48,7 +48,7 @@ def list_batches(database: Database, form: str) -> None:
         "OPENED": lambda batch: relative(batch.opened_at, now),
         "CALLBACK": lambda batch: str(batch.callback_id or ""),
     }
-    Output(form).records(found, columns, "There are no batches.", spare=("OPENED",))
+    Output(form).records(found, columns, "No batches.", spare=("OPENED",))
 
 
 @command.command("show", epilog="Example: queue batches show 7")
@@ -124,5 +124,5 @@ def find_batch(database: Database, batch: int) -> BatchProgress:
 
     found = database.run(batches.show_batch(batch))
     if found is None:
-        raise NotFound(f"There is no batch {batch}. To see the newest ones: queue batches list")
+        raise NotFound(f"Batch {batch} does not exist. To see the newest ones: queue batches list")
     return found

@@ -43,7 +43,7 @@ def probe_options(command: F) -> F:
 def command() -> None:
     """Ask a worker of this machine how it is. It needs a --health-port.
 
-    Exits with status 10 if the answer is no, or if there is no answer.
+    Exits with status 10 if the worker says no, or does not answer.
     """
 
 

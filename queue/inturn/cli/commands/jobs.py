@@ -21,7 +21,6 @@ from inturn.cli.job_argument import (
     job_not_found,
     make_runnable,
 )
-from inturn.cli.next_command import complete
 from inturn.cli.output import Output, advice, details, more, output_options, remark
 from inturn.cli.values import Number
 
@@ -63,6 +62,8 @@ def filter_options(function: Any) -> Any:
             shell_complete=complete_queue,
             help="Only jobs in this queue.",
         ),
+        click.option("--group", metavar="GROUP", help="Only jobs of this group."),
+        click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch."),
         click.option(
             "--status",
             "statuses",
@@ -78,7 +79,6 @@ def filter_options(function: Any) -> Any:
 
 @command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
 @filter_options
-@click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch.")
 @click.option(
     "--limit",
     type=Number(1, COUNTED),
@@ -104,7 +104,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "STATUS": lambda job: job.status,
         "TASK": lambda job: job.task,
         "QUEUE": lambda job: job.queue,
-        "LOCK": lambda job: job.lock or "",
+        "LOCK": _locks,
         "ATTEMPTS": lambda job: str(job.attempts),
         "DEFERRED": lambda job: relative(job.created_at, now),
         "WHEN": lambda job: relative(_when(job), now),
@@ -114,9 +114,6 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     Output(form).records(found, columns, nothing, spare=("DEFERRED", "QUEUE", "ATTEMPTS", "WHEN"))
     asks_live = bool(set(LIVE) & set(which.statuses))
     if len(found) < limit and not asks_live:
-        return
-    if which.batch is not None:
-        remark(f"To see how many there are: {complete(f'queue batches show {which.batch}')}")
         return
     count, or_more = database.run(jobs.count_jobs(which, COUNTED))
     if len(found) == limit < count:
@@ -198,7 +195,7 @@ def show(database: Database, job_id: int, form: str) -> None:
     Output(form).record(stored, *details(facts), *(["", title, *errors] if errors else []))
 
 
-def _locks(job: StoredJob) -> str:
+def _locks(job: StoredJob | JobSummary) -> str:
     """Return all locks of a job, and which of them it shares."""
     shared = job.shared or []
     locks = job.locks or [job.lock or ""]

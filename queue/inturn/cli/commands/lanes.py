@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from inturn.operations.lanes import LaneReport
 
 COUNTED = 10_000
-STATES = ("halted", "paused", "held", "retrying", "delayed")
+STATES = ("halted", "paused", "held", "retrying", "delayed", "idle")
 LONGEST_PAUSE = timedelta(days=365 * 1000)
 
 
@@ -71,11 +71,11 @@ def command() -> None:
 @output_options
 @with_database
 def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: str) -> None:
-    """List lanes that are in use or stopped.
+    """List lanes that are in use, stopped or idle.
 
-    These lanes are halted, paused, held, retrying or delayed. Halted lanes come first, then paused
-    ones, then those that have been in their state for longest. For a halted lane, JOB is the job
-    that failed.
+    These lanes are halted, paused, held, retrying or delayed, or idle: nobody holds them, and their
+    next job waits for another lane. Halted lanes come first, then paused ones, then those that have
+    been in their state for longest. For a halted lane, JOB is the job that failed.
     """
     from inturn.operations import lanes
 
@@ -93,7 +93,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
     nothing = (
         f"No lane is {' or '.join(states)}."
         if states
-        else complete("No lane is in use or stopped. Jobs may wait: queue jobs list")
+        else complete("No lane is in use, stopped or idle. Jobs may wait: queue jobs list")
     )
     Output(form).records(found, columns, nothing, spare=("WORKER", "SINCE"))
     if len(found) == limit:
@@ -110,6 +110,8 @@ def _job(lane: Lane) -> str:
 def _why(lane: Lane) -> str:
     if lane.failed_job_id is not None and lane.last_error:
         return last_line(lane.last_error)
+    if lane.waits_for is not None:
+        return f"waits for lane {lane.waits_for}"
     if lane.readers is not None:
         return f"shared by {lane.readers:,}"
     if lane.job_status == "claimed":

@@ -37,6 +37,15 @@ class Migration(migrations.Migration):
             options={"db_table": table("all_jobs"), "managed": False, "verbose_name": "job"},
         ),
         migrations.CreateModel(
+            name="Batch",
+            fields=[("id", models.BigIntegerField(primary_key=True))],
+            options={
+                "db_table": table("batch_status"),
+                "managed": False,
+                "verbose_name_plural": "batches",
+            },
+        ),
+        migrations.CreateModel(
             name="Worker",
             fields=[("id", models.UUIDField(primary_key=True))],
             options={"db_table": table("worker_status"), "managed": False},

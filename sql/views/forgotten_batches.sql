@@ -1,0 +1,38 @@
+-- Batches that somebody may have forgotten to close, those that were opened first at the top, at
+-- most 1,000: they have been open for more than an hour, and no job has joined them for as long. No
+-- such batch ends, so its callback never runs.
+--
+-- Bounded: it looks at the first 10,000 batches that have not ended.
+CREATE OR REPLACE VIEW forgotten_batches AS
+SELECT batch.id, batch.name, batch.opened_at, batch.callback_id
+FROM (SELECT batch_id FROM batch_gates ORDER BY batch_id LIMIT 10000) AS gate
+CROSS JOIN LATERAL (
+    SELECT batches.id, batches.name, batches.opened_at, batches.closed_at, batches.callback_id
+    FROM batches WHERE batches.id = gate.batch_id LIMIT 1
+) AS batch
+WHERE batch.closed_at IS NULL AND batch.opened_at < clock() - interval '1 hour'
+    AND NOT EXISTS (
+        SELECT FROM batch_events AS event
+        WHERE event.batch_id = batch.id AND (event.event = 'closed'
+            OR event.event = 'joined' AND event.at > clock() - interval '1 hour'))
+    -- The newest job that joined it, live or finished.
+    AND (
+        SELECT jobs.created_at > clock() - interval '1 hour' FROM jobs
+        WHERE jobs.batch_id = batch.id AND jobs.batch_id IS NOT NULL
+        ORDER BY jobs.id DESC LIMIT 1
+    ) IS NOT TRUE
+    AND (
+        -- Whole days, so that the newest job is the first one that it meets.
+        SELECT job.created_at > clock() - interval '1 hour' FROM finished_jobs AS job
+        WHERE job.batch_id = batch.id AND job.batch_id IS NOT NULL
+            AND job.finished_at >= date_trunc('day', clock() - interval '1 hour', 'UTC')
+        ORDER BY job.id DESC LIMIT 1
+    ) IS NOT TRUE
+ORDER BY batch.opened_at LIMIT 1000;
+
+COMMENT ON VIEW forgotten_batches IS
+    'Batches that are open, and that no job has joined for an hour: perhaps nobody closes them.';
+COMMENT ON COLUMN forgotten_batches.id IS 'Its number.';
+COMMENT ON COLUMN forgotten_batches.name IS 'Its name.';
+COMMENT ON COLUMN forgotten_batches.opened_at IS 'When it was opened.';
+COMMENT ON COLUMN forgotten_batches.callback_id IS 'The job that waits for its end; NULL: none.';

@@ -1,0 +1,35 @@
+-- Keys of limits that count other jobs than those that run, at most 1,000. A key that counts too
+-- many stands full although its jobs could start, and one that counts too few lets too many start.
+-- There should never be any.
+--
+-- Bounded: it looks at the keys of the jobs that run, and at the first 1,000 keys that jobs wait
+-- for. If more than 10,000 jobs run, it tells nothing.
+CREATE OR REPLACE VIEW miscounted_limits AS
+WITH RECURSIVE waiting(key) AS (
+    (SELECT limit_key::text FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 1)
+    UNION ALL
+    SELECT (SELECT jobs.limit_key::text FROM jobs
+            WHERE status = 'limited' AND jobs.limit_key > waiting.key
+            ORDER BY jobs.limit_key LIMIT 1)
+    FROM waiting WHERE waiting.key IS NOT NULL
+), in_hand AS MATERIALIZED (
+    SELECT limit_key::text AS key FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10001
+), running AS MATERIALIZED (
+    SELECT key, count(*) AS jobs FROM in_hand WHERE key IS NOT NULL GROUP BY key
+    UNION ALL
+    SELECT key, 0 FROM (SELECT key FROM waiting WHERE key IS NOT NULL LIMIT 1000) AS first
+), compared AS (
+    SELECT key, sum(jobs)::bigint AS running, coalesce((
+            SELECT own.used FROM limit_keys AS own WHERE own.key = running.key), 0)::bigint
+            AS counted
+    FROM running GROUP BY key
+)
+SELECT key, counted, running FROM compared
+WHERE counted <> running AND (SELECT count(*) FROM in_hand) <= 10000
+ORDER BY key LIMIT 1000;
+
+COMMENT ON VIEW miscounted_limits IS
+    'Keys of limits that count other jobs than those that run. There should never be any.';
+COMMENT ON COLUMN miscounted_limits.key IS 'The key.';
+COMMENT ON COLUMN miscounted_limits.counted IS 'How many jobs it counts.';
+COMMENT ON COLUMN miscounted_limits.running IS 'How many jobs of it run.';
