@@ -136,9 +136,7 @@ def disorder(evidence: Evidence) -> Iterator[Violation]:
         for run in runs:
             firsts.setdefault(run.key, run)
         ordered = [(evidence.jobs[key], run) for key, run in firsts.items() if key in evidence.jobs]
-        yield from _disorder(
-            lane, [(job, run) for job, run in ordered if not job.later and not job.after]
-        )
+        yield from _disorder(lane, [(job, run) for job, run in ordered if job.has_place])
 
 
 def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
@@ -277,14 +275,13 @@ def _wrong_ends(
 
 
 def may_be_cancelled(evidence: Evidence, job: Job) -> bool:
-    """Return True if it could expire, or comes after a job that may not have succeeded."""
-    return job.expires is not None or (
-        job.on_parent == "cancel"
-        and any(
-            parent in evidence.retried
-            or any(end["status"] != "succeeded" for end in evidence.finals.get(parent, []))
-            for parent in job.after
-        )
+    """Return True if it could expire, its batch was given up, or a parent may have failed."""
+    if job.expires is not None or evidence.given_up & {job.batch, job.callback_of}:
+        return True
+    return job.on_parent == "cancel" and any(
+        parent in evidence.retried
+        or any(end["status"] != "succeeded" for end in evidence.finals.get(parent, []))
+        for parent in job.after
     )
 
 

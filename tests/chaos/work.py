@@ -96,6 +96,19 @@ async def stroll(context: JobContext, op: str, index: int, seconds: float, fails
             raise RuntimeError("as requested")
 
 
+@app.task(name="report", pass_context=True, retry=RetryStrategy(max_attempts=ATTEMPTS, wait=0.05))
+def report(context: JobContext, op: str, index: int, seconds: float, fails: int) -> None:
+    """Run at the end of a batch, and record how its jobs have ended."""
+    with Attempt(context, op, index):
+        assert context.batch is not None
+        counts = context.batch._asdict()
+        del counts["id"]
+        history().write("counted", op=op, index=index, fence=context.job.fence, counts=counts)
+        time.sleep(seconds)
+        if context.job.attempts < fails:
+            raise RuntimeError("as requested")
+
+
 class Notes(logging.Handler):
     """Record what the worker itself logs about outages, losses and takeovers."""
 

@@ -64,6 +64,17 @@ class Job:
     after: tuple[int, ...] = ()  # jobs that must have ended before
     on_parent: str = "cancel"
     expires: float | None = None  # seconds in which its first attempt must have started
+    queue: str = "x"
+    group: str | None = None
+    batch: int | None = None  # that it has joined
+    callback_of: int | None = None  # the batch at whose end it runs
+    fails: int = 0  # how many attempts of a callback raise
+    fence: int | None = None  # all later claims have higher ones
+
+    @property
+    def has_place(self) -> bool:
+        """Return True if its place in its lane is known from when it was deferred."""
+        return not (self.scheduled or self.after or self.callback_of)
 
 
 @dataclass
@@ -103,6 +114,10 @@ class Ledger:
     stopped: dict[int, list[Span]] = field(default_factory=lambda: defaultdict(list))
     pauses: dict[str, list[Pause]] = field(default_factory=lambda: defaultdict(list))
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # how often
+    closed: dict[int, float] = field(default_factory=dict)  # when a batch was closed first
+    given_up: set[int] = field(default_factory=set)  # batches that a person cancelled
+    counted: dict[int, dict[str, int]] = field(default_factory=dict)  # what a callback was told
+    serving: dict[int, list[str] | None] = field(default_factory=dict)  # queues; None: all
 
     def add(self, event: str, **facts: Any) -> None:
         self.seen[event] += 1
@@ -112,18 +127,16 @@ class Ledger:
 
     def _insert(
         self, call: str, called: float, jobs: list[list[Any]], at: float,
-        limit: str | None = None, after: Iterable[int] = (), on_parent: str | None = None,
-        expires: float | None = None, **_: Any,
+        after: Iterable[int] = (), on_parent: str | None = None, pid: int = 0, **others: Any,
     ) -> None:  # fmt: skip
         for position, (id, lane, priority, scheduled) in enumerate(jobs):
-            job = Job(id, lane, priority, scheduled, call, position, called, inserted=at)
-            job.limit, job.after, job.expires = limit, tuple(after), expires
-            job.on_parent = on_parent or "cancel"
+            job = Job(id, lane, priority, scheduled, call, position, called, inserted=at, **others)
+            job.after, job.on_parent = tuple(after), on_parent or "cancel"
             self.jobs[id] = job
 
-    def _commit(self, jobs: list[int], at: float, **_: Any) -> None:
+    def _commit(self, jobs: list[int], at: float, fence: int | None = None, **_: Any) -> None:
         for id in jobs:
-            self.jobs[id].committed = at
+            self.jobs[id].committed, self.jobs[id].fence = at, fence
 
     def _delayed(self, **_: Any) -> None: ...
 
@@ -151,6 +164,19 @@ class Ledger:
 
     def _stop(self, victim: int, start: float, end: float, **_: Any) -> None:
         self.stopped[victim].append(Span(start, end))
+
+    def _serve(self, pid: int, queues: list[str] | None, **_: Any) -> None:
+        self.serving[pid] = queues
+
+    def _close(self, batch: int, at: float, **_: Any) -> None:
+        self.closed.setdefault(batch, at)
+
+    def _give_up(self, batch: int, at: float, **_: Any) -> None:
+        self.given_up.add(batch)
+        self.closed.setdefault(batch, at)
+
+    def _counted(self, fence: int, at: float, pid: int, **counts: int) -> None:
+        self.counted[fence] = counts
 
     def _retry(self, job: int, at: float, **_: Any) -> None:
         self.retried.add(job)
@@ -314,7 +340,7 @@ def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
         int, tuple[float, int]
     ] = {}  # of those that started later, by priority: who was committed first
     siblings: dict[tuple[str, int], int] = {}  # ... and by call and priority, the first position
-    for job in reversed([j for j in in_order_of_start if not j.scheduled and not j.after]):
+    for job in reversed([j for j in in_order_of_start if j.has_place]):
         for priority, (committed, other) in later.items():
             if priority >= job.priority and committed < job.called:
                 yield f"job {other} was there before job {job.id}, and started after it"

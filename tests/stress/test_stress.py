@@ -22,7 +22,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.stress.batch_ledger import batch_violations, batches_seen
 from tests.stress.flow_ledger import LIMITS, flow_violations, seen
+from tests.stress.group_ledger import WEIGHTS, group_violations, groups_seen
 from tests.stress.ledger import (
     FOR_EVER,
     Job,
@@ -53,6 +55,9 @@ LEFT = """
 SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes
 UNION ALL SELECT 'edge', child::text FROM edges UNION ALL SELECT 'end', job_id::text FROM ends
 UNION ALL SELECT 'limit', key FROM limit_keys WHERE used <> 0
+UNION ALL SELECT 'batch', id::text FROM batches WHERE ended_at IS NULL
+UNION ALL SELECT 'gate', batch_id::text FROM batch_gates
+UNION ALL SELECT 'event', batch_id::text FROM batch_events
 """
 
 Process = subprocess.Popen[bytes]
@@ -95,6 +100,8 @@ class Play:
                 "SELECT set_limit(%s, %s, %s, CASE WHEN %s THEN interval '1 s' END, %s)::text",
                 key, limit.get("slots"), limit.get("rate"), "rate" in limit, limit.get("burst"),
             )  # fmt: skip
+        for group, weight in WEIGHTS.items():
+            self.query("SELECT set_group(%s, %s)::text", group, weight)
         self.workers = {self.spawn("work", queues): queues for queues in WORKERS}
         self.producers: set[Process] = set()
         self.asleep: dict[Process, float] = {}  # since when
@@ -142,7 +149,7 @@ class Play:
             self.dice.choice(
                 [
                     self.cancel, self.cancel, self.pause, self.resume,
-                    self.look_after_halted_lanes, self.look_after_held_jobs,
+                    self.look_after_halted_lanes, self.look_after_held_jobs, self.give_a_batch_up,
                 ]
             )()  # fmt: skip
             time.sleep(0.05)
@@ -155,6 +162,7 @@ class Play:
             self.wake_those_who_slept_enough()
             self.look_after_halted_lanes()
             self.look_after_held_jobs()
+            self.close_batches()
             for lock in self.lanes("paused"):
                 self.operate("SELECT resume_lane(%s)", lock)
             assert time.monotonic() < deadline, (
@@ -280,6 +288,22 @@ class Play:
                 write(self.log, "retry" if is_free else "free", job=job)
                 self.query("SELECT retry_job(%s)", job)
 
+    def give_a_batch_up(self) -> None:
+        """Cancel one of the batches now and then: its callback, and its jobs that wait."""
+        if self.dice.random() < 0.8:
+            return
+        for (batch,) in self.query("SELECT id FROM batches WHERE ended_at IS NULL LIMIT 1"):
+            write(self.log, "give_up", batch=batch)
+            last: int | None = 0
+            while last is not None:
+                [(last,)] = self.query("SELECT last FROM cancel_batch(%s, %s)", batch, last)
+
+    def close_batches(self) -> None:
+        """Close the batches that producers have left open when they died."""
+        for (batch,) in self.query("SELECT id FROM batches WHERE closed_at IS NULL"):
+            write(self.log, "close", batch=batch)
+            self.query("SELECT close_batch(%s)", batch)
+
     def operate(self, statement: Any, lock: str) -> list[tuple[Any, ...]]:
         called = time.monotonic()
         rows = self.query(statement, lock)
@@ -307,7 +331,9 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         left = play.query(LEFT)
     with log.open() as lines:
         ledger = read(lines)
-    found = [*violations(ledger), *flow_violations(ledger)]
+    found = [*violations(ledger), *flow_violations(ledger), *batch_violations(ledger),
+             *group_violations(ledger)]  # fmt: skip
+    flow_seen = seen(ledger) | batches_seen(ledger) | groups_seen(ledger)
     statuses = Counter(status for ends in ledger.ends.values() for _, status in ends)
     summary = {
         "seconds": int(SECONDS),
@@ -324,7 +350,7 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         "zombie runs": zombies(ledger),
         "their reports refused": ledger.seen["refused"],
         "pauses": ledger.seen["pause"],
-        **seen(ledger),
+        **flow_seen,
         "halted lanes looked after": halted,
         "repaired by the reconciler": len(repaired),
         "deadlocks": deadlocks,
@@ -336,7 +362,7 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
     assert (left, repaired, deadlocks) == ([], [], 0), f"SEED={SEED}"
     rare = ["of them failed", "of them cancelled", "commits delayed", "rolled back",
             "processes killed", "processes stopped",
-            "their reports refused", "pauses", *seen(ledger)]  # fmt: skip
+            "their reports refused", "pauses", *flow_seen]  # fmt: skip
     assert [name for name in rare if not summary[name]] == [], "a run without them proves little"
 
 
