@@ -94,6 +94,7 @@ class Play:
         self.app_dsn, self.log = app_dsn, log
         self.dice, self.tail = random.Random(SEED), Tail(log)
         self.until = 0.0
+        self.has_given_up = False
         self.connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
         for key, limit in LIMITS.items():
             self.query(
@@ -108,14 +109,18 @@ class Play:
 
     def begin(self) -> None:
         """Start the producers when all workers are there, which takes long on a busy machine."""
-        deadline = time.monotonic() + LIMIT
-        while self.query("SELECT count(*) FROM workers") != [(len(WORKERS),)]:
-            assert time.monotonic() < deadline, "the workers do not start"
-            time.sleep(0.05)
+        self.await_workers()
         self.until = time.monotonic() + SECONDS
         self.producers |= {
             self.spawn("produce", f"{SEED} {n}", str(self.until)) for n in range(PRODUCERS)
         }
+
+    def await_workers(self) -> None:
+        """Wait until all workers have registered. Before that, a signal would just kill them."""
+        deadline = time.monotonic() + LIMIT
+        while self.query("SELECT count(*) FROM workers") != [(len(WORKERS),)]:
+            assert time.monotonic() < deadline, "the workers do not start"
+            time.sleep(0.05)
 
     def spawn(self, *arguments: str) -> Process:
         environment = os.environ | {"INTURN_DSN": self.app_dsn, "STRESS_LOG": str(self.log)}
@@ -172,6 +177,7 @@ class Play:
         while self.asleep:
             self.wake_those_who_slept_enough()
             time.sleep(0.05)
+        self.await_workers()
         for worker in self.workers:
             worker.send_signal(signal.SIGTERM)
         assert [worker.wait(LIMIT) for worker in self.workers] == [0] * len(WORKERS)
@@ -290,9 +296,10 @@ class Play:
 
     def give_a_batch_up(self) -> None:
         """Cancel one of the batches now and then: its callback, and its jobs that wait."""
-        if self.dice.random() < 0.8:
+        if self.has_given_up and self.dice.random() < 0.8:
             return
         for (batch,) in self.query("SELECT id FROM batches WHERE ended_at IS NULL LIMIT 1"):
+            self.has_given_up = True
             write(self.log, "give_up", batch=batch)
             last: int | None = 0
             while last is not None:
