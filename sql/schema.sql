@@ -27,6 +27,11 @@ CREATE DOMAIN inturn.group_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_group_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
 CREATE DOMAIN inturn.job_args AS jsonb
 	CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(VALUE) = 'object'::text));
+CREATE TYPE inturn.job_lanes AS (
+	id bigint,
+	locks text[],
+	shared text[]
+);
 CREATE TYPE inturn.retry_policy AS ENUM (
     'hold',
     'release'
@@ -43,7 +48,9 @@ CREATE TYPE inturn.job_options AS (
 	expires_at timestamp with time zone,
 	limit_key text,
 	group_key text,
-	batch_id bigint
+	batch_id bigint,
+	locks text[],
+	shared text[]
 );
 CREATE TYPE inturn.job_status AS ENUM (
     'todo',
@@ -135,7 +142,7 @@ CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb, p_attempt intege
             || jsonb_build_array(describe_attempt(p_attempt, p_started_at, p_worker) || p_error)
     END
 $$;
-CREATE FUNCTION inturn.archive_jobs(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy, limit_key text)
+CREATE FUNCTION inturn.archive_jobs(p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[] DEFAULT NULL::jsonb[], p_forget inturn.job_status[] DEFAULT '{}'::inturn.job_status[]) RETURNS TABLE(id bigint, lock text, status inturn.job_status, on_failure inturn.failure_policy, limit_key text, lanes inturn.job_lanes)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -155,17 +162,18 @@ BEGIN
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
             on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-            errors, result, timeout, expires_at, limit_key, group_key, batch_id
+            errors, result, timeout, expires_at, limit_key, group_key, batch_id, locks, shared
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
                add_error(errors, error, attempts, started_at, worker_id), result, timeout,
-               expires_at, limit_key, group_key, batch_id
+               expires_at, limit_key, group_key, batch_id, locks, shared
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
-    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure, gone.limit_key::text
+    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure, gone.limit_key::text,
+        CASE WHEN gone.locks IS NOT NULL THEN ROW(gone.id, gone.locks, gone.shared)::job_lanes END
     FROM gone
     WHERE (NOT gone.has_waiters OR notify_ended(gone.id))
         AND CASE WHEN gone.has_children OR gone.has_parents
@@ -173,7 +181,9 @@ BEGIN
         AND CASE WHEN gone.batch_id IS NOT NULL
                  THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END
         AND CASE WHEN gone.limit_key IS NOT NULL AND gone.status = 'todo'
-                 THEN leave_looks(ARRAY[gone.limit_key::text]) ELSE true END;
+                 THEN leave_looks(ARRAY[gone.limit_key::text]) ELSE true END
+        AND CASE WHEN gone.locks IS NOT NULL
+                 THEN leave_line(gone.id, gone.priority, gone.locks) ELSE true END;
 END $$;
 CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text) RETURNS void
     LANGUAGE sql
@@ -345,6 +355,64 @@ BEGIN
     PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
     RETURN v_result + v_rest;
 END $$;
+CREATE FUNCTION inturn.block_in_lanes(p_ids bigint[], p_won text[] DEFAULT '{}'::text[], p_new text[] DEFAULT '{}'::text[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_wanted text[];
+    v_held   text[];
+    v_behind bigint[];
+    v_keys   text[];
+    v_result bigint[];
+BEGIN
+    v_wanted := ARRAY(
+        SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(jobs.locks) AS lane
+        WHERE jobs.id = ANY (p_ids));
+    v_held := ARRAY(
+        SELECT lanes.lock FROM lanes
+        WHERE lanes.lock = ANY (v_wanted) AND lanes.lock <> ALL (p_new)
+        FOR UPDATE SKIP LOCKED);
+    -- A new statement: these lanes are as we see them until we commit.
+    v_behind := ARRAY(
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (p_ids) AND jobs.status = 'todo' AND (
+            jobs.keeps_lanes IS NULL AND jobs.locks && p_won
+            OR EXISTS (
+                SELECT FROM lanes AS held
+                WHERE held.lock = ANY (jobs.locks) AND held.lock IN (SELECT unnest(v_held))
+                    AND CASE WHEN jobs.keeps_lanes OR held.job_id = jobs.id
+                             THEN held.stopped IS NOT NULL
+                             ELSE NOT lets_start(held, jobs.id, jobs.shared) END)));
+    WITH behind AS MATERIALIZED (
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        FOR UPDATE SKIP LOCKED
+    ), asleep AS (
+        UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT behind.id FROM behind))
+        RETURNING jobs.id, jobs.limit_key::text
+    )
+    SELECT coalesce(array_agg(asleep.id), '{}'),
+        array_agg(DISTINCT asleep.limit_key) FILTER (WHERE asleep.limit_key IS NOT NULL)
+    INTO v_result, v_keys FROM asleep;
+    PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
+    RETURN v_result;
+END $$;
+CREATE FUNCTION inturn.bring_back(p_lock text, p_job inturn.job_lanes) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF (SELECT count(*) FROM lanes
+        WHERE lock = ANY (p_job.locks) AND failed_job_id = p_job.id AND worker_id IS NULL
+            AND (readers IS NULL OR lock = ANY (p_job.shared))) < cardinality(p_job.locks) THEN
+        PERFORM clear_stop(p_lock);
+        RETURN;
+    END IF;
+    PERFORM leave_line(id, priority, locks) FROM jobs WHERE id = p_job.id;
+    UPDATE jobs SET keeps_lanes = true WHERE id = p_job.id;
+    UPDATE lanes SET readers = coalesce(readers, 0) + 1 WHERE lock = ANY (p_job.shared);
+    PERFORM clear_stop(lane, CASE WHEN coalesce(lane <> ALL (p_job.shared), true) THEN p_job.id END)
+    FROM unnest(p_job.locks) AS lane;
+END $$;
 CREATE FUNCTION inturn.cancel_batch(p_id bigint, p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000, p_abort boolean DEFAULT false, OUT cancelled bigint, OUT asked bigint, OUT last bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -390,6 +458,48 @@ BEGIN
         PERFORM pg_notify(current_schema(), '!') WHERE asked > 0;
     END IF;
 END $$;
+CREATE FUNCTION inturn.cancel_in_lanes(p_lock text, OUT cancelled bigint, OUT rest bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_ids  bigint[];
+    v_held text[];
+    v_job  record;
+BEGIN
+    cancelled := 0;
+    rest := 0;
+    v_ids := ARRAY(
+        SELECT id FROM waits WHERE lock = p_lock
+        UNION ALL
+        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+            AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NOT NULL
+        UNION ALL
+        SELECT jobs.id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
+        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL);
+    IF v_ids = '{}' THEN
+        RETURN;
+    END IF;
+    v_held := p_lock || try_lock_lanes(ARRAY(
+        SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(locks) AS lane
+        WHERE id = ANY (v_ids) AND lane <> p_lock LIMIT 500));
+    FOR v_job IN
+        SELECT ROW(id, locks, shared)::job_lanes AS lanes, keeps_lanes AS kept
+        FROM jobs WHERE id = ANY (v_ids) ORDER BY id
+    LOOP
+        PERFORM archive_jobs(
+            ARRAY[(v_job.lanes).id], NULL, ARRAY['cancelled'::job_status], NULL)
+        WHERE NOT EXISTS (
+            SELECT FROM unnest((v_job.lanes).locks) AS lane
+            WHERE lane NOT IN (SELECT unnest(v_held)));
+        IF FOUND THEN
+            cancelled := cancelled + 1;
+            PERFORM reopen_lanes(v_job.lanes, v_job.kept);
+        ELSE
+            rest := rest + 1;
+        END IF;
+    END LOOP;
+    PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane WHERE lane <> p_lock;
+END $$;
 CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -397,27 +507,29 @@ CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RE
 DECLARE
     -- The job, if it is live. A finished one may be restored meanwhile, in a lane we do not hold.
     v_ids    bigint[];
-    v_lock   text;
+    v_locks  text[];
+    v_lanes  job_lanes;
+    v_kept   boolean;
     v_status job_status;
 BEGIN
     -- Read the history only after archive_jobs has locked it for writing: prepare_history waits
     -- for readers and keeps writers out.
     LOOP
-        SELECT array_agg(id), max(lock) INTO v_ids, v_lock FROM jobs WHERE id = p_id;
-        IF v_lock IS NOT NULL THEN
-            PERFORM lock_lane(v_lock);
-        END IF;
+        SELECT ARRAY[id], lanes_of(lock, locks) INTO v_ids, v_locks FROM jobs WHERE id = p_id;
+        PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;   -- in their order
         -- A retry may have moved the job before we had this lane. From here on it stays.
-        PERFORM FROM jobs WHERE id = p_id AND lock IS NOT DISTINCT FROM v_lock FOR UPDATE;
+        SELECT id, lanes_of(lock, locks), shared, keeps_lanes
+        INTO v_lanes.id, v_lanes.locks, v_lanes.shared, v_kept
+        FROM jobs WHERE id = p_id AND lanes_of(lock, locks) IS NOT DISTINCT FROM v_locks FOR UPDATE;
         EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
-        PERFORM reopen_lane(v_lock) WHERE v_lock IS NOT NULL;
+        PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END LOOP;
     SELECT status INTO v_status
     FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
-    IF v_lock IS NOT NULL THEN
-        UPDATE lanes SET job_id = NULL
-        WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;
-        PERFORM reopen_lane(v_lock);
+    IF v_status IS NOT NULL THEN
+        PERFORM reopen_lanes(v_lanes, v_kept);
+    ELSE
+        PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
     IF v_status IS NULL AND p_abort THEN
         UPDATE jobs SET abort = true WHERE id = p_id AND status = 'doing';
@@ -437,18 +549,24 @@ DECLARE
     v_lane  lanes := lock_lane(p_lock);
     v_ids   bigint[];
     v_count bigint;
+    v_more  record;
 BEGIN
-    v_ids := v_lane.job_id || ARRAY(
+    v_ids := ARRAY(
+        SELECT id FROM jobs WHERE id = v_lane.job_id AND locks IS NULL
+        UNION ALL
         SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+            AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NULL
             AND id IS DISTINCT FROM v_lane.job_id
     );
     SELECT count(*) INTO v_count
     FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]),
         NULL);
-    UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
+    SELECT * INTO v_more FROM cancel_in_lanes(p_lock);
+    UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id IN (SELECT unnest(v_ids));
     PERFORM reopen_lane(p_lock);
-    PERFORM audit('cancel-waiting', p_lock, v_count, p_by, NULL);
-    RETURN v_count;
+    PERFORM audit('cancel-waiting', p_lock, v_count + v_more.cancelled, p_by,
+        CASE WHEN v_more.rest > 0 THEN v_more.rest || ' jobs with other lanes are left' END);
+    RETURN v_count + v_more.cancelled;
 END $$;
 CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
@@ -467,7 +585,7 @@ BEGIN
             WHERE status = ANY (p_statuses)
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR EXISTS (
                   SELECT FROM jobs
@@ -492,7 +610,7 @@ BEGIN
             WHERE (p_statuses IS NULL OR status = ANY (v_stored))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)
@@ -513,6 +631,31 @@ BEGIN
             p_resource
             USING ERRCODE = 'object_not_in_prerequisite_state',
                 HINT = 'Write nothing. A later attempt does the work.';
+    END IF;
+END $$;
+CREATE FUNCTION inturn.check_lanes(p_lanes text[], p_lanes_of integer[], p_lanes_shared boolean[], p_jobs integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_problem text := CASE
+        WHEN cardinality(p_lanes) <> cardinality(p_lanes_of)
+            OR cardinality(p_lanes_shared) <> cardinality(p_lanes)
+            OR EXISTS (SELECT FROM unnest(p_lanes_of) AS place
+                       WHERE (place BETWEEN 1 AND p_jobs) IS NOT TRUE)
+            THEN 'for each lock, say to which job of the call it belongs, and if the job shares it'
+        WHEN EXISTS (SELECT FROM unnest(p_lanes) AS lane
+                     WHERE (octet_length(lane) BETWEEN 1 AND 1024) IS NOT TRUE)
+            THEN 'give 1 to 1,024 bytes for each'
+        WHEN EXISTS (SELECT FROM unnest(p_lanes, p_lanes_of) AS given(lane, place)
+                     GROUP BY lane, place HAVING count(*) > 1)
+            THEN 'a lock is given twice'
+        WHEN (SELECT max(count) FROM (SELECT count(*) FROM unnest(p_lanes_of) AS place
+                                      GROUP BY place) AS each) > 8
+            THEN 'a job has at most 8 locks'
+        END;
+BEGIN
+    IF v_problem IS NOT NULL THEN
+        RAISE EXCEPTION 'locks: %', v_problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
 CREATE TABLE inturn.jobs (
@@ -545,6 +688,9 @@ CREATE TABLE inturn.jobs (
     limit_key inturn.limit_name,
     group_key inturn.group_name,
     batch_id bigint,
+    locks text[] COLLATE pg_catalog."C",
+    shared text[] COLLATE pg_catalog."C",
+    keeps_lanes boolean,
     CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
     CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
     CONSTRAINT jobs_limited_by CHECK (((status <> 'limited'::inturn.job_status) OR (limit_key IS NOT NULL))),
@@ -589,6 +735,7 @@ DECLARE
     v_fair    boolean;    -- jobs with a group wait, so the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
+    v_several bigint;          -- a job with several lanes, or shared ones
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -690,14 +837,16 @@ BEGIN
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
-                    limit_key IS NOT NULL AS limited
+                    limit_key IS NOT NULL AS limited, false AS several
                 FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched, head.start_before, head.limited
+                SELECT head.id, head.queue, head.touched, head.start_before, head.limited,
+                    head.several
                 FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
+              AND NOT next.several
               AND (next.start_before IS NULL OR next.start_before > clock())
               AND (NOT next.touched OR try_lock_job(next.id));
             v_ids := v_ids || v_heads;
@@ -749,6 +898,21 @@ BEGIN
             PERFORM notify_workers(release_lanes(
                 ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
+        IF v_look.several <> '{}' THEN
+            v_lanes := v_lanes - 8 * cardinality(v_look.several);
+            FOREACH v_several IN ARRAY v_look.several LOOP
+                RETURN QUERY SELECT * FROM start_in_lanes(p_worker, p_queues, v_several,
+                    coalesce(p_slots, p_limit) - (p_limit - v_wanted));
+                GET DIAGNOSTICS v_started = ROW_COUNT;
+                v_wanted := v_wanted - v_started;
+                IF v_started = 0 THEN   -- do not try it again
+                    v_lost := v_lost || ARRAY(SELECT lock::text FROM jobs WHERE id = v_several);
+                END IF;
+            END LOOP;
+        END IF;
+        IF v_look.shut IS NOT NULL THEN
+            v_blocked := v_blocked + cardinality(block_in_lanes(v_look.shut));
+        END IF;
         -- Look again if the front has moved or the window can reach further, if we lost free jobs,
         -- or if we lost lanes and have nothing. While another claim clears the front, take what
         -- there is. With nothing, a patient caller returns. It cannot do so for ever: the other
@@ -756,9 +920,10 @@ BEGIN
         EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
             OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_marked OR v_look.more AND v_window < v_look.widest
-            OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
+            OR v_short OR v_look.several <> '{}'
+            OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
-        IF v_look.behind IS NOT NULL THEN
+        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL THEN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
                 ELSE least(2000, 8 * v_window) END;
         END IF;
@@ -767,7 +932,7 @@ BEGIN
         PERFORM set_config('inturn.turns', p_turns::text, true);
     END IF;
 END $$;
-CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean)
+CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean, several bigint[], shut bigint[])
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -788,30 +953,38 @@ BEGIN
         SELECT * FROM lane_tokens(p_queues, p_windows, p_lost)
     ), best AS (
         SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited
+            SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited,
+                false AS several
             FROM free
             UNION ALL
-            (SELECT token.id, token.priority, token.lock, false FROM token WHERE open
+            (SELECT token.id, token.priority, token.lock, false, false FROM token
+                WHERE open AND NOT token.several
                 ORDER BY token.priority DESC, token.id LIMIT p_lanes)
+            UNION ALL
+            (SELECT token.id, token.priority, token.lock, false, true FROM token
+                WHERE open AND token.several
+                ORDER BY token.priority DESC, token.id LIMIT p_lanes / 8)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit
     ), chosen AS (
         SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS seen,
+               array_agg(id) FILTER (WHERE best.several) AS several,
                bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+        SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
+               array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
                count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
            rest.behind, rest.behind_locks, rest.more, rest.widest,
-           coalesce(chosen.limited, false)
+           coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut
     FROM chosen, rest;
 END $$;
 CREATE FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) RETURNS SETOF inturn.jobs
@@ -884,6 +1057,13 @@ BEGIN
     END IF;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.closed_lane(p_id bigint, p_locks text[], p_shared text[]) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT lanes.lock FROM lanes
+    WHERE lanes.lock = ANY (p_locks) AND NOT lets_start(lanes, p_id, p_shared)
+    ORDER BY lanes.lock LIMIT 1
+$$;
 CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(jobs_count bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -899,7 +1079,7 @@ BEGIN
             SELECT FROM jobs
             WHERE (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
@@ -913,7 +1093,7 @@ BEGIN
             WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;
@@ -944,7 +1124,7 @@ BEGIN
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
           AND (p_queue IS NULL OR queue = p_queue)
           AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock)
+          AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
           AND (p_by <> 'lock' OR lock IS NOT NULL)
         ORDER BY id DESC LIMIT p_looked
     ), named AS (
@@ -975,6 +1155,13 @@ CREATE FUNCTION inturn.count_lanes(p_limit integer, p_states text[] DEFAULT NULL
         WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
         LIMIT p_limit
     ) AS counted
+$$;
+CREATE FUNCTION inturn.count_readers(p_lock text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT nullif(
+        (SELECT count(*) FROM jobs WHERE status = 'doing' AND p_lock = ANY (shared))
+        + (SELECT count(*) FROM jobs WHERE keeps_lanes AND p_lock = ANY (shared)), 0)
 $$;
 CREATE FUNCTION inturn.cut_edges(p_parents bigint[], p_children bigint[], p_outcomes inturn.job_status[]) RETURNS void
     LANGUAGE plpgsql
@@ -1016,11 +1203,13 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     )
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
-CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text, group_key text DEFAULT NULL::text, batch_id bigint DEFAULT NULL::bigint) RETURNS bigint
+CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text, group_key text DEFAULT NULL::text, batch_id bigint DEFAULT NULL::bigint, locks text[] DEFAULT NULL::text[], shared text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $_$
 DECLARE
+    v_locks   text[] := CASE WHEN locks IS NOT NULL OR shared <> '{}'
+                             THEN lanes_of(lock, locks) END;
     v_problem text := CASE
         WHEN (octet_length(task) BETWEEN 1 AND 512) IS NOT TRUE
             THEN 'task: give its name, 1 to 512 bytes'
@@ -1028,6 +1217,13 @@ DECLARE
             THEN 'args: give a JSON object of arguments by name, like {"letter": "a"}'
         WHEN octet_length(lock) NOT BETWEEN 1 AND 1024
             THEN 'lock: give 1 to 1,024 bytes, or NULL for a job without a lane'
+        WHEN lock IS NOT NULL AND locks IS NOT NULL
+            THEN 'locks: give lock or locks'
+        WHEN locks = '{}'
+            THEN 'locks: give 1 to 8 locks, or NULL for a job without a lane'
+        WHEN EXISTS (SELECT FROM unnest(shared) AS each
+                     WHERE (each IN (SELECT unnest(v_locks))) IS NOT TRUE)
+            THEN 'shared: give locks that are among the locks of the job'
         WHEN octet_length(queueing_lock) NOT BETWEEN 1 AND 1024
             THEN 'queueing_lock: give 1 to 1,024 bytes, or NULL'
         WHEN (queue ~ '^[A-Za-z0-9_.:-]{1,63}$') IS NOT TRUE
@@ -1072,7 +1268,12 @@ BEGIN
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
         p_on_parent => ARRAY[on_parent::parent_policy],
         p_group_keys => CASE WHEN group_key IS NOT NULL THEN ARRAY[group_key] END,
-        p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END
+        p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END,
+        p_lanes => v_locks,
+        p_lanes_of => array_fill(1, ARRAY[coalesce(cardinality(v_locks), 0)]),
+        p_lanes_shared => ARRAY(
+            SELECT coalesce(each.name = ANY (shared), false)
+            FROM unnest(v_locks) WITH ORDINALITY AS each(name, place) ORDER BY each.place)
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,
@@ -1125,14 +1326,14 @@ BEGIN
     v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
                       queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
-                      timeout, expires_at, limit_key, group_key, batch_id)
+                      timeout, expires_at, limit_key, group_key, batch_id, locks, shared)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
         nullif(after.any, false), o.queue, o.lock, o.priority,
         CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
         o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at, o.limit_key,
-        o.group_key, o.batch_id
+        o.group_key, o.batch_id, o.locks, o.shared
     FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
     CROSS JOIN LATERAL (SELECT (p_options[g.position]).*) AS o
     CROSS JOIN LATERAL (SELECT g.position IN (SELECT unnest(p_after_of)) AS any) AS after
@@ -1140,6 +1341,8 @@ BEGIN
     INSERT INTO edges (parent, child, on_parent)
     SELECT edge.parent, v_ids[edge.place], coalesce(p_on_parent[edge.place], 'cancel')
     FROM unnest(p_after, p_after_of) AS edge(parent, place);
+    PERFORM join_lanes(v_ids)
+    WHERE EXISTS (SELECT FROM unnest(p_options) WHERE locks IS NOT NULL);
     PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)));
     RETURN QUERY SELECT new, true FROM unnest(v_ids) AS new;
 END $$;
@@ -1167,7 +1370,7 @@ BEGIN
     PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[], p_batch_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[], p_batch_ids bigint[] DEFAULT NULL::bigint[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -1194,26 +1397,38 @@ BEGIN
         END IF;
         PERFORM join_batches(p_batch_ids);
     END IF;
-    IF p_queueing_locks IS NOT NULL OR p_after IS NOT NULL THEN
+    IF p_lanes IS NOT NULL THEN
+        PERFORM check_lanes(p_lanes, p_lanes_of, p_lanes_shared, cardinality(p_tasks));
+    END IF;
+    IF p_queueing_locks IS NOT NULL OR p_after IS NOT NULL OR p_lanes IS NOT NULL THEN
         v_options := ARRAY(
-            SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
+            SELECT ROW(coalesce(g.queue, 'default'), coalesce(lanes.locks[1], g.lock),
+                coalesce(g.priority, 0),
                 coalesce(g.at, v_now + g.delay),
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
-                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id
-            )::job_options
+                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id,
+                CASE WHEN lanes.locks[2] IS NOT NULL OR lanes.shared IS NOT NULL
+                     THEN lanes.locks END,
+                lanes.shared)::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                         p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
                         p_limit_keys, p_group_keys, p_batch_ids)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
                     queueing_lock, timeout, expires_at, expires_in, limit_key, group_key, batch_id,
                     position)
+            LEFT JOIN (
+                SELECT place, array_agg(lane ORDER BY lane COLLATE "C") AS locks,
+                    array_agg(lane ORDER BY lane COLLATE "C") FILTER (WHERE is_shared) AS shared
+                FROM unnest(p_lanes, p_lanes_of, p_lanes_shared) AS given(lane, place, is_shared)
+                GROUP BY place
+            ) AS lanes ON lanes.place = g.position
             ORDER BY g.position
         );
     END IF;
-    IF p_after IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM defer_after(
-            p_tasks, p_args, v_options, p_after, p_after_of, p_on_parent);
+    IF p_after IS NOT NULL OR p_lanes IS NOT NULL AND p_queueing_locks IS NULL THEN
+        RETURN QUERY SELECT * FROM defer_after(p_tasks, p_args, v_options,
+            coalesce(p_after, '{}'), coalesce(p_after_of, '{}'), p_on_parent);
         RETURN;
     ELSIF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(p_tasks, p_args, v_options, p_on_conflict);
@@ -1250,7 +1465,7 @@ BEGIN
     RETURNING jobs.id, true;
     PERFORM notify_workers(coalesce(p_queues, '{default}'));
 END $$;
-CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[]) RETURNS bigint
+CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET lock_timeout TO '100ms'
@@ -1269,7 +1484,8 @@ BEGIN
     SELECT id INTO v_job_id
     FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
         p_on_failure, p_queueing_locks, p_on_conflict, p_timeouts, p_limit_keys, p_group_keys,
-        p_expires_at, p_expires_in);
+        p_expires_at, p_expires_in, p_lanes => p_lanes, p_lanes_of => p_lanes_of,
+        p_lanes_shared => p_lanes_shared);
     UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
     RETURN v_job_id;
@@ -1319,7 +1535,7 @@ BEGIN
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, on_retry, on_failure,
                               queueing_lock, timeout, expires_at, limit_key, group_key,
-                              batch_id)
+                              batch_id, locks, shared)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
@@ -1344,6 +1560,7 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
+    PERFORM join_lanes(v_ids) WHERE EXISTS (SELECT FROM unnest(p_options) WHERE locks IS NOT NULL);
     PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)))
     WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
@@ -1422,28 +1639,16 @@ DECLARE
     v_held text[];
     v_gone record;
 BEGIN
-    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks INTO v_seen
+    SELECT array_agg(DISTINCT late.id) AS ids,
+        array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL) AS locks
+    INTO v_seen
     FROM (
-        SELECT id, lock FROM jobs
+        SELECT id, lanes_of(lock, locks) AS locks FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
-    ) AS late;
-    WITH wanted AS MATERIALIZED (
-        SELECT DISTINCT lock FROM unnest(v_seen.locks) AS lock WHERE lock IS NOT NULL LIMIT p_lanes
-    ), held AS MATERIALIZED (
-        SELECT lanes.lock FROM lanes WHERE lanes.lock = ANY (ARRAY(SELECT wanted.lock FROM wanted))
-        FOR UPDATE SKIP LOCKED
-    ), created AS (
-        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is just taking.
-        INSERT INTO lanes (lock, since)
-        SELECT wanted.lock, v_now FROM wanted
-        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
-                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
-        ON CONFLICT DO NOTHING
-        RETURNING lanes.lock
-    )
-    SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
+    ) AS late LEFT JOIN LATERAL unnest(late.locks) AS lane ON true;
+    v_held := try_lock_lanes(v_seen.locks[:p_lanes]);
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
     FROM (
@@ -1451,7 +1656,11 @@ BEGIN
             expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC') AS error
         FROM jobs
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
-            AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
+            AND NOT was_attempted
+            AND (lock IS NULL OR CASE WHEN locks IS NULL THEN lock IN (SELECT unnest(v_held))
+                                      ELSE NOT EXISTS (
+                                          SELECT FROM unnest(locks) AS lane
+                                          WHERE lane NOT IN (SELECT unnest(v_held))) END)
         FOR UPDATE SKIP LOCKED
     ) AS late;
     IF v_gone.ids IS NOT NULL THEN
@@ -1525,7 +1734,10 @@ BEGIN
         v_found := v_found OR FOUND;
     END IF;
     IF v_job.lock IS NOT NULL AND v_job.status <> 'pending' THEN
-        FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
+        FOR reason, detail, unblock IN
+            SELECT found.* FROM unnest(lanes_of(v_job.lock, v_job.locks)) AS lane
+            CROSS JOIN LATERAL explain_lane(v_job, lane) AS found
+        LOOP
             RETURN NEXT;
             v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')
                 OR unblock IS NOT NULL;
@@ -1592,6 +1804,57 @@ CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, deta
     CROSS JOIN LATERAL locking_processes(jobs.xmin, jobs.xmax, jobs.tableoid) AS locker
     WHERE jobs.id = p_id
 $$;
+CREATE TABLE inturn.lanes (
+    lock text NOT NULL COLLATE pg_catalog."C",
+    worker_id uuid,
+    job_id bigint,
+    since timestamp with time zone NOT NULL,
+    stopped inturn.lane_state,
+    stopped_at timestamp with time zone,
+    stopped_until timestamp with time zone,
+    look_at timestamp with time zone,
+    failed_job_id bigint,
+    stopped_by text,
+    stop_reason text,
+    readers integer,
+    state inturn.lane_state GENERATED ALWAYS AS (
+CASE
+    WHEN ((worker_id IS NOT NULL) OR (readers IS NOT NULL)) THEN 'held'::inturn.lane_state
+    WHEN (stopped IS NOT NULL) THEN stopped
+    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
+    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
+    ELSE NULL::inturn.lane_state
+END) STORED,
+    CONSTRAINT lanes_held_or_reserved CHECK ((num_nonnulls(worker_id, job_id, readers) <= 1)),
+    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
+    CONSTRAINT lanes_readers CHECK ((readers > 0)),
+    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
+    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE FUNCTION inturn.explain_held(p_lane inturn.lanes, p_where text) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN QUERY SELECT 'lane held',
+        'by job ' || id || ' (' || task || ')' || CASE job.status
+            WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
+            ELSE ' since ' || claimed_at END || p_where,
+        NULL
+    FROM claimed_jobs AS job
+    WHERE (p_lane.worker_id IS NULL OR worker_id = p_lane.worker_id)
+        AND (lock = p_lane.lock OR p_lane.lock = ANY (locks))
+    LIMIT 10;
+    IF p_lane.worker_id IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM explain_holder(p_lane.worker_id);
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT 'lane retrying',
+        'job ' || id || ' (' || task || ') keeps its share until it is tried again'
+            || coalesce(', at ' || scheduled_at, '') || p_where,
+        'queue jobs retry ' || id
+    FROM jobs WHERE keeps_lanes AND p_lane.lock = ANY (shared) ORDER BY id LIMIT 10;
+END $$;
 CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -1610,76 +1873,71 @@ CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, 
             || ' on ' || hostname
     FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
 $$;
-CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
+CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs, p_lock text) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
+    v_other text;               -- a lane that this job waits for
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
-    SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.stopped IS NOT NULL
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
-                || coalesce(': ' || v_lane.stop_reason, ''),
+                || v_where || coalesce(': ' || v_lane.stop_reason, ''),
             CASE WHEN v_lane.stopped = 'halted'
                       AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
                  THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
-                || shell_argument(p_job.lock);
+                || shell_argument(p_lock);
         v_stops := true;
     END IF;
-    IF v_lane.worker_id IS NOT NULL THEN
-        RETURN QUERY SELECT 'lane held',
-            'by job ' || id || ' (' || task || ')' || CASE job.status
-                WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
-                ELSE ' since ' || claimed_at END,
-            NULL
-        FROM claimed_jobs AS job WHERE worker_id = v_lane.worker_id AND lock = v_lane.lock;
-        RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
+    IF p_job.keeps_lanes AND v_lane.readers IS NOT NULL THEN
+        RETURN;
+    ELSIF v_lane.worker_id IS NOT NULL
+        OR (v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (p_job.shared), true)) THEN
+        RETURN QUERY SELECT * FROM explain_held(v_lane, v_where);
         RETURN;
     END IF;
-    IF v_lane.look_at > clock() THEN
+    IF v_lane.look_at > clock() AND v_lane.readers IS NULL THEN
         RETURN QUERY SELECT 'lane delayed',
-            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
+            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at
+                || v_where,
             NULL;
         v_stops := true;
     END IF;
-    -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
-    SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
-        SELECT id FROM (
-            -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
-            (SELECT head.priority, head.id FROM jobs AS head
-             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked', 'limited')
-                AND head.lock IS NOT NULL
-                AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
-             ORDER BY head.priority DESC, head.id LIMIT 1)
-            UNION ALL
-            SELECT due.priority, due.id FROM jobs AS due
-            WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
-                AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
-        ) AS startable ORDER BY priority DESC, id LIMIT 1
-    ));
+    -- The job may start in this lane. Next goes the one that the lane waits for, or its head.
+    SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, first_in_lane(p_lock));
     v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();
     IF v_first.id <> p_job.id THEN
+        IF v_first.locks IS NOT NULL AND NOT v_later THEN
+            v_other := coalesce(closed_lane(v_first.id, v_first.locks, v_first.shared), (
+                SELECT head.lock FROM lane_heads(v_first.locks) AS head
+                WHERE head.id <> v_first.id LIMIT 1));
+        END IF;
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
-                        ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+                        WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
+                        ELSE ' and waits for a worker of queue ' || v_first.queue END
+                || v_where,
+            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
+                 WHEN v_other IS NOT NULL THEN 'queue jobs explain ' || v_first.id END;
         IF v_first.limit_key IS NOT NULL THEN
             RETURN QUERY SELECT * FROM explain_limit(v_first);
             v_stops := v_stops OR FOUND;
         END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
-            v_first.queue, v_first.task, v_stops OR v_later)
+            v_first.queue, v_first.task, v_stops OR v_later OR v_other IS NOT NULL)
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
@@ -1825,7 +2083,7 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolea
         'queue worker --queues ' || p_queue
     FROM serving HAVING NOT p_waits AND count(*) > 0 AND bool_and(busy >= concurrency)
 $$;
-CREATE FUNCTION inturn.fair_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean, turns jsonb)
+CREATE FUNCTION inturn.fair_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean, several bigint[], shut bigint[], turns jsonb)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -1837,7 +2095,8 @@ BEGIN
     WITH token AS MATERIALIZED (
         SELECT * FROM lane_tokens(p_queues, p_windows, p_lost, v_tokens)
     ), startable AS MATERIALIZED (
-        SELECT f.id, f.priority, NULL AS lock, f.limit_key IS NOT NULL AS limited, '' AS name
+        SELECT f.id, f.priority, NULL AS lock, f.limit_key IS NOT NULL AS limited, '' AS name,
+            false AS several
         FROM unnest(p_queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
@@ -1848,10 +2107,11 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) AS f
         UNION ALL
-        SELECT jobs.id, jobs.priority, NULL, jobs.limit_key IS NOT NULL, jobs.group_key
+        SELECT jobs.id, jobs.priority, NULL, jobs.limit_key IS NOT NULL, jobs.group_key, false
         FROM jobs WHERE jobs.id = ANY (v_free)
         UNION ALL
-        SELECT token.id, token.priority, token.lock, false, token.group_key FROM token WHERE open
+        SELECT token.id, token.priority, token.lock, false, token.group_key, token.several
+        FROM token WHERE open
     ), known AS (
         SELECT array_agg(DISTINCT startable.name) AS names FROM startable
     ), weighed AS (
@@ -1874,7 +2134,8 @@ BEGIN
                 coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
         FROM placed
     ), best AS (
-        SELECT ordered.*, count(lock) OVER (ORDER BY position) <= p_lanes AS fits
+        SELECT ordered.*, sum(CASE WHEN several THEN 8 WHEN lock IS NOT NULL THEN 1 ELSE 0 END)
+            OVER (ORDER BY position) <= p_lanes AS fits
         FROM ordered ORDER BY position LIMIT p_limit
     ), last AS (
         SELECT DISTINCT ON (priority) priority, name,
@@ -1883,20 +2144,24 @@ BEGIN
         FROM best ORDER BY priority, position DESC
     ), chosen AS (
         SELECT array_agg(id ORDER BY position) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS lanes,
-               array_agg(id ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS seen,
+               array_agg(lock ORDER BY position)
+                   FILTER (WHERE lock IS NOT NULL AND NOT best.several AND fits) AS lanes,
+               array_agg(id ORDER BY position)
+                   FILTER (WHERE lock IS NOT NULL AND NOT best.several AND fits) AS seen,
+               array_agg(id ORDER BY position) FILTER (WHERE best.several AND fits) AS several,
                bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+        SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
+               array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
                count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
            rest.behind, rest.behind_locks, rest.more, rest.widest,
-           coalesce(chosen.limited, false),
+           coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut,
            -- A worker remembers about a hundred priorities.
            CASE WHEN (SELECT count(*) FROM jsonb_object_keys(p_turns)) < 100 THEN p_turns
                 ELSE '{}' END
@@ -1938,6 +2203,7 @@ CREATE FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_
 DECLARE
     v_held    record;
     v_stopped text[];
+    v_shared  text[];   -- lanes that some of the jobs shared
     v_done    record;
     v_next    record;
 BEGIN
@@ -1948,7 +2214,9 @@ BEGIN
         RETURN QUERY SELECT NULL::bigint, NULL::jobs, id FROM unnest(v_held.busy) AS id;
     END IF;
     SELECT array_agg(b.id) AS ids,
-           array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
+           array_agg(b.lock)
+               FILTER (WHERE b.lock IS NOT NULL AND b.lanes IS NOT DISTINCT FROM NULL) AS lanes,
+           array_agg(b.lanes) FILTER (WHERE b.lanes IS DISTINCT FROM NULL) AS several,
            array_agg(b.id)
                FILTER (WHERE b.lock IS NOT NULL
                    AND b.status = 'failed' AND b.on_failure = 'halt') AS halts,
@@ -1957,6 +2225,10 @@ BEGIN
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
     IF v_done.keys IS NOT NULL THEN
         PERFORM notify_workers(wake_limited(v_done.keys, true));
+    END IF;
+    IF v_done.several IS NOT NULL THEN
+        v_done.lanes := v_done.lanes || ARRAY(SELECT leave_lanes(v_done.several));
+        v_shared := ARRAY(SELECT DISTINCT unnest(job.shared) FROM unnest(v_done.several) AS job);
     END IF;
     IF v_done.lanes IS NULL THEN
         RETURN;
@@ -1968,6 +2240,10 @@ BEGIN
     END IF;
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := keep_stopped(v_stopped, v_done.halts);
+    END IF;
+    IF v_shared <> '{}' THEN
+        v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));
+        PERFORM notify_workers(wake_readers(v_shared));
     END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
@@ -1983,6 +2259,27 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
+CREATE FUNCTION inturn.first_in_lane(p_lock text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT id FROM (
+        (SELECT head.priority, head.id FROM jobs AS head
+         WHERE head.lock = p_lock AND head.status IN ('todo', 'blocked', 'limited')
+            AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
+            AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+         ORDER BY head.priority DESC, head.id LIMIT 1)
+        UNION ALL
+        (SELECT waits.priority, waits.id FROM waits JOIN jobs AS head ON head.id = waits.id
+         WHERE waits.lock = p_lock
+            AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+         ORDER BY waits.priority DESC, waits.id LIMIT 1)
+        UNION ALL
+        SELECT due.priority, due.id FROM jobs AS due
+        WHERE due.status = 'scheduled' AND due.scheduled_at <= clock()
+            AND (due.lock = p_lock OR p_lock = ANY (due.locks)) AND due.keeps_lanes IS NULL
+            AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
+    ) AS startable ORDER BY priority DESC, id LIMIT 1
+$$;
 CREATE TABLE inturn.limit_keys (
     key text NOT NULL COLLATE pg_catalog."C",
     used integer DEFAULT 0 NOT NULL,
@@ -2026,6 +2323,7 @@ CREATE FUNCTION inturn.free_children(p_children bigint[], p_status inturn.job_st
     AS $$
 DECLARE
     v_queues text[];
+    v_joining bigint[];   -- jobs with `locks`
 BEGIN
     WITH judged AS (
         UPDATE jobs
@@ -2038,9 +2336,11 @@ BEGIN
         ) AS child
         WHERE jobs.id = ANY (ARRAY[child.child]) AND jobs.status = p_status
             AND (NOT waits OR p_status <> 'pending')
-        RETURNING jobs.queue, jobs.status
+        RETURNING jobs.id, jobs.queue, jobs.status, jobs.locks
     )
-    SELECT array_agg(DISTINCT queue::text) INTO v_queues FROM judged WHERE status = 'todo';
+    SELECT array_agg(DISTINCT queue::text), array_agg(id) FILTER (WHERE locks IS NOT NULL)
+    INTO v_queues, v_joining FROM judged WHERE status = 'todo';
+    PERFORM join_lanes(v_joining) WHERE v_joining IS NOT NULL;
     PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;
 END $$;
 CREATE FUNCTION inturn.front_shares(p_queues text[], p_limit integer, p_lanes boolean, p_priorities integer[] DEFAULT NULL::integer[], p_after bigint[] DEFAULT NULL::bigint[]) RETURNS integer[]
@@ -2229,7 +2529,7 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, best.grouped, held.since,
+            best.start_before, best.limited, best.several, best.grouped, held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -2241,7 +2541,7 @@ BEGIN
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (head.start_before IS NULL OR head.start_before > clock())
-      AND NOT head.limited
+      AND NOT head.limited AND NOT head.several
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR head.priority > first.priority
            OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)
@@ -2328,6 +2628,18 @@ BEGIN
     PERFORM FROM workers WHERE id = p_worker FOR NO KEY UPDATE SKIP LOCKED;
     RETURN NOT FOUND;
 END $$;
+CREATE FUNCTION inturn.is_startable(p_seen inturn.jobs, p_queues text[]) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM jobs
+    WHERE jobs.id = p_seen.id AND jobs.status IN ('todo', 'blocked')
+        AND jobs.keeps_lanes IS NOT DISTINCT FROM p_seen.keeps_lanes
+        AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+        AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > clock())
+    FOR UPDATE SKIP LOCKED;
+    RETURN FOUND;
+END $$;
 CREATE FUNCTION inturn.is_touched(p_xmin xid, p_xmax xid) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -2395,6 +2707,43 @@ BEGIN
     PERFORM note_batch_event(batch, 'joined', count(*))
     FROM unnest(p_batches) AS batch WHERE batch IS NOT NULL GROUP BY batch ORDER BY batch;
 END $$;
+CREATE FUNCTION inturn.join_lanes(p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO waits (lock, priority, id)
+    SELECT lane.lock, job.priority, job.id
+    FROM jobs AS job CROSS JOIN LATERAL unnest(job.locks[2:]) AS lane(lock)
+    WHERE job.id = ANY (p_ids) AND job.locks IS NOT NULL
+        AND job.status IN ('todo', 'blocked', 'limited') AND job.keeps_lanes IS NULL
+    ON CONFLICT DO NOTHING;
+END $$;
+CREATE FUNCTION inturn.keep_or_leave(p_keeping inturn.job_lanes[], p_leaving inturn.job_lanes[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_free    text[];
+    v_stopped text[];
+    v_shared  text[];
+BEGIN
+    UPDATE lanes SET worker_id = NULL, job_id = own.id, since = clock()
+    FROM (
+        SELECT job.id, lane FROM unnest(p_keeping) AS job
+        CROSS JOIN LATERAL unnest(job.locks) AS lane
+        WHERE coalesce(lane <> ALL (job.shared), true)
+    ) AS own
+    WHERE lanes.lock = ANY (ARRAY[own.lane]);
+    IF p_leaving IS NULL THEN
+        RETURN '{}';
+    END IF;
+    v_free := ARRAY(SELECT leave_lanes(p_leaving));
+    v_shared := ARRAY(SELECT DISTINCT unnest(job.shared) FROM unnest(p_leaving) AS job);
+    PERFORM join_lanes(ARRAY(SELECT job.id FROM unnest(p_leaving) AS job));
+    v_stopped := ARRAY(SELECT lock FROM lanes WHERE lock = ANY (v_free) AND stopped IS NOT NULL);
+    UPDATE lanes SET worker_id = NULL, since = clock() WHERE lock = ANY (v_stopped);
+    RETURN release_lanes(ARRAY(SELECT unnest(v_free) EXCEPT SELECT unnest(v_stopped)))
+        || wake_readers(v_shared);
+END $$;
 CREATE FUNCTION inturn.keep_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
@@ -2404,12 +2753,14 @@ BEGIN
     WITH stop AS (
         SELECT unnest(p_locks) AS lock, NULL::bigint AS failed_id
         UNION ALL
-        SELECT lock, id FROM finished_jobs WHERE id = ANY (p_halts)
+        SELECT lane, id FROM finished_jobs CROSS JOIN LATERAL unnest(lanes_of(lock, locks)) AS lane
+        WHERE id = ANY (p_halts)
     ), reason AS (
         SELECT lock, max(failed_id) AS failed_id FROM stop GROUP BY lock
     ), stopped AS (
         UPDATE lanes
         SET worker_id = NULL,
+            look_at = NULL,
             since = clock(),
             stopped = CASE WHEN reason.failed_id IS NULL THEN lanes.stopped ELSE 'halted' END,
             stopped_at = coalesce(lanes.stopped_at, clock()),
@@ -2430,48 +2781,81 @@ CREATE FUNCTION inturn.keys_of(p_pattern text) RETURNS text[]
     WHERE key = p_pattern
         OR (right(p_pattern, 1) = '*' AND starts_with(key, left(p_pattern, -1)))
 $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean, grouped boolean)
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean, grouped boolean, several boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
-        head.group_key IS NOT NULL
+        head.group_key IS NOT NULL, head.locks IS NOT NULL
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
-            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key, jobs.locks
         FROM jobs
         WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
-            AND jobs.lock IS NOT NULL
+            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
+    WHERE CASE WHEN (SELECT true FROM waits LIMIT 1) THEN (
+        SELECT true FROM (
+            SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
+            ORDER BY waits.priority DESC, waits.id LIMIT 1
+        ) AS other WHERE (other.priority, head.id) > (head.priority, other.id)
+    ) END IS NULL
+    UNION ALL
+    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
+        is_touched(head.xmin, head.xmax),
+        CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
+        head.group_key IS NOT NULL, true
+    FROM unnest(p_locks) AS lane(lock)
+    CROSS JOIN LATERAL (
+        SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
+        ORDER BY waits.priority DESC, waits.id LIMIT 1
+    ) AS first
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
+        FROM jobs WHERE jobs.id = first.id LIMIT 1
+    ) AS head
+    WHERE (SELECT true FROM waits LIMIT 1) AND (
+        SELECT true FROM (
+            SELECT jobs.priority, jobs.id FROM jobs
+            WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT 1
+        ) AS other WHERE (other.priority, first.id) > (first.priority, other.id)
+    ) IS NULL
 $$;
 CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
     SELECT CASE
+        WHEN lane.readers IS NOT NULL THEN lane.readers IS DISTINCT FROM count_readers(p_lock)
+            OR (lane.stopped IS NULL AND lane.look_at IS NULL AND EXISTS (
+                SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
+                WHERE head.asleep AND p_lock = ANY (jobs.shared) AND may_start_next(jobs)))
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
         WHEN lane.look_at IS NOT NULL THEN false   -- resume_due looks after it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id
-                AND jobs.lock = p_lock
+                AND (jobs.lock = p_lock OR p_lock = ANY (jobs.locks))
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
-            SELECT FROM jobs WHERE id = lane.job_id AND lock = p_lock
-                AND (status IN ('todo', 'scheduled') OR status = 'limited')
-        )
-        ELSE EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
-                AND lock IS NOT NULL
-        ) AND NOT EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
-                AND lock IS NOT NULL AND status = 'todo'
+            SELECT FROM jobs WHERE id = lane.job_id AND (lock = p_lock OR p_lock = ANY (locks))
+                AND (status IN ('todo', 'scheduled') OR status = 'limited'
+                    OR status = 'blocked' AND keeps_lanes)
         )
         -- The key of a limited head wakes it.
-        AND (SELECT jobs.status FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id))
-            <> 'limited'
+        ELSE EXISTS (
+            SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
+            WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs))
+        ) AND NOT EXISTS (
+            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+                AND lock IS NOT NULL AND keeps_lanes IS NULL AND status = 'todo' AND locks IS NULL
+        )
     END
     FROM (SELECT p_lock AS lock) AS asked LEFT JOIN lanes AS lane ON lane.lock = asked.lock
 $$;
@@ -2480,7 +2864,7 @@ CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
-CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[])
+CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[], readers integer, waits_for text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -2490,11 +2874,12 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
         SELECT priority, id FROM lane_heads(ARRAY[p_lock])
         UNION ALL
         SELECT priority, id FROM jobs
-        WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
+        WHERE status = 'scheduled' AND scheduled_at <= clock()
+            AND (jobs.lock = p_lock OR p_lock = ANY (jobs.locks)) AND keeps_lanes IS NULL
     ), head AS MATERIALIZED (
         SELECT job.* FROM live_jobs AS job
         JOIN lane ON job.stored_as = 'doing' AND job.worker_id = lane.worker_id
-                 AND job.lock = lane.lock
+                 AND (job.lock = lane.lock OR lane.lock = ANY (job.locks))
         UNION ALL
         SELECT job.* FROM live_jobs AS job
         WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
@@ -2504,7 +2889,9 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
             SELECT * FROM jobs
             WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited')
-                AND jobs.lock IS NOT NULL
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT jobs.* FROM waits JOIN jobs ON jobs.id = waits.id WHERE waits.lock = p_lock
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
@@ -2517,7 +2904,11 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
            failed.errors -> -1 ->> 'error',
            (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
            ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
-           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2)
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers,
+           CASE WHEN head.status = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
+               closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
+               SELECT other.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS other
+               WHERE other.id <> head.id LIMIT 1)) END
     FROM (SELECT p_lock AS lock) AS asked
     LEFT JOIN lane ON true
     LEFT JOIN head ON true
@@ -2535,14 +2926,18 @@ BEGIN
     (SELECT job_id FROM lanes
      WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
     UNION ALL
+    SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
+    UNION ALL
     (WITH RECURSIVE lane(lock) AS (
         (SELECT jobs.lock FROM jobs
          WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+             AND jobs.keeps_lanes IS NULL
            AND (p_lock IS NULL OR jobs.lock = p_lock)
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
                 WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+                    AND jobs.keeps_lanes IS NULL
                   AND jobs.lock > lane.lock AND p_lock IS NULL
                 ORDER BY jobs.lock LIMIT 1)
         FROM lane WHERE lane.lock IS NOT NULL
@@ -2551,22 +2946,30 @@ BEGIN
      FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
      CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head);
 END $$;
-CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean, group_key text)
+CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean, group_key text, several boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT t.id, t.lock, t.priority,
+        CASE WHEN t.locks IS NOT NULL
+        THEN t.lock NOT IN (SELECT unnest(p_lost))
+            AND (SELECT true FROM lanes
+                 WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
+                 LIMIT 1) IS NULL
+        ELSE
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
             AND t.lock NOT IN (SELECT unnest(p_lost))
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
             -- A token that an open transaction has locked must not take another one's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax), coalesce(t.group_key, '')
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END
+        END,
+        is_touched(t.xmin, t.xmax), coalesce(t.group_key, ''), t.locks IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+            SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key,
+                jobs.locks, jobs.shared
             FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
               AND jobs.group_key IS NULL AND jobs.queue = q.queue
@@ -2574,12 +2977,18 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
             LIMIT q.size
         ) AS front
         UNION ALL
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key,
+            jobs.locks, jobs.shared
         FROM jobs WHERE jobs.id = ANY (p_of_groups)
     ) AS t
     LEFT JOIN LATERAL (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1
     ) AS lane ON true
+$$;
+CREATE FUNCTION inturn.lanes_of(p_lock text, p_locks text[]) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT coalesce(p_locks, CASE WHEN p_lock IS NOT NULL THEN ARRAY[p_lock] END)
 $$;
 CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2594,6 +3003,32 @@ BEGIN
            CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
     FROM workers;
 END $$;
+CREATE FUNCTION inturn.leave_lanes(p_jobs inturn.job_lanes[]) RETURNS SETOF text
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN QUERY
+    SELECT lane FROM unnest(p_jobs) AS job CROSS JOIN LATERAL unnest(job.locks) AS lane
+    WHERE coalesce(lane <> ALL (job.shared), true);
+    RETURN QUERY
+    WITH given AS (
+        SELECT lane, count(*) FROM unnest(p_jobs) AS job
+        CROSS JOIN LATERAL unnest(job.shared) AS lane GROUP BY lane
+    ), less AS (
+        UPDATE lanes SET readers = nullif(readers - given.count, 0)
+        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane])
+        RETURNING lanes.lock, lanes.readers
+    )
+    SELECT less.lock FROM less WHERE less.readers IS NULL;
+END $$;
+CREATE FUNCTION inturn.leave_line(p_id bigint, p_priority integer, p_locks text[]) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM waits
+    WHERE waits.lock = ANY (p_locks[2:]) AND waits.priority = p_priority AND waits.id = p_id;
+    RETURN true;
+END $$;
 CREATE FUNCTION inturn.leave_looks(p_keys text[]) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -2606,6 +3041,13 @@ BEGIN
     END IF;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.lets_start(p_lane inturn.lanes, p_id bigint, p_shared text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT p_lane.stopped IS NULL AND (
+        coalesce(p_lane.job_id = p_id, false)
+        OR (p_lane.readers IS NOT NULL AND coalesce(p_lane.lock = ANY (p_shared), false)))
+$$;
 CREATE FUNCTION inturn.limit_front(p_queues text[], p_keys text[], p_seen bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2738,7 +3180,7 @@ BEGIN
     LEFT JOIN running ON running.name = known.name
     ORDER BY known.name COLLATE "C";
 END $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb)
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[])
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -2767,7 +3209,7 @@ BEGIN
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
-           found.group_key, found.batch_id, found.progress
+           found.group_key, found.batch_id, found.progress, found.locks, found.shared
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -2778,14 +3220,14 @@ BEGIN
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
           AND (p_batch IS NULL OR job.batch_id = p_batch)
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
-CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text)
+CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -2794,7 +3236,7 @@ BEGIN
     RETURN QUERY
     SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
            waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
-           failed_job_id, failed_task
+           failed_job_id, failed_task, readers
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM lanes
@@ -2847,14 +3289,15 @@ DECLARE
     v_held text[];
     v_got  bigint[];
 BEGIN
-    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+    SELECT array_agg(lane) FILTER (WHERE lane IS NOT NULL) AS locks,
            array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.id, j.lock::text, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.id, lanes_of(j.lock, j.locks) AS locks, j.xmin, j.xmax FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
-    ) AS jobs;
+    ) AS jobs
+    LEFT JOIN LATERAL unnest(jobs.locks) AS lane ON true;
     PERFORM await_locks(v_ours.locks, v_ours.touched);
     WITH held AS MATERIALIZED (
         SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
@@ -2870,11 +3313,12 @@ BEGIN
         SELECT jobs.id
         FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
         CROSS JOIN LATERAL (
-            SELECT j.id, j.lock FROM jobs AS j
+            SELECT j.id, lanes_of(j.lock, j.locks) AS locks FROM jobs AS j
             WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
         ) AS jobs
-        WHERE CASE WHEN jobs.lock NOT IN (SELECT unnest(v_held))
-                   THEN (SELECT true FROM lanes WHERE lanes.lock = jobs.lock) END
+        WHERE EXISTS (SELECT FROM unnest(jobs.locks) AS lane
+                      WHERE lane NOT IN (SELECT unnest(v_held))
+                          AND (SELECT true FROM lanes WHERE lanes.lock = lane))
            OR (jobs.id IN (SELECT unnest(v_ours.touched))
                AND jobs.id NOT IN (SELECT unnest(v_got)))
     );
@@ -2901,32 +3345,6 @@ BEGIN
         SELECT job.id FROM unnest(v_jobs.ids, v_jobs.keys) AS job(id, key)
         WHERE job.key NOT IN (SELECT unnest(v_held)));
 END $$;
-CREATE TABLE inturn.lanes (
-    lock text NOT NULL COLLATE pg_catalog."C",
-    worker_id uuid,
-    job_id bigint,
-    since timestamp with time zone NOT NULL,
-    stopped inturn.lane_state,
-    stopped_at timestamp with time zone,
-    stopped_until timestamp with time zone,
-    look_at timestamp with time zone,
-    failed_job_id bigint,
-    stopped_by text,
-    stop_reason text,
-    state inturn.lane_state GENERATED ALWAYS AS (
-CASE
-    WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
-    WHEN (stopped IS NOT NULL) THEN stopped
-    WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
-    WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
-    ELSE NULL::inturn.lane_state
-END) STORED,
-    CONSTRAINT lanes_held_or_reserved CHECK (((worker_id IS NULL) OR (job_id IS NULL))),
-    CONSTRAINT lanes_looked_at CHECK (((look_at IS NULL) OR ((worker_id IS NULL) AND (stopped IS NULL)))),
-    CONSTRAINT lanes_stopped CHECK ((stopped = ANY (ARRAY['paused'::inturn.lane_state, 'halted'::inturn.lane_state]))),
-    CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE FUNCTION inturn.lock_lane(p_lock text) RETURNS inturn.lanes
     LANGUAGE plpgsql
     AS $$
@@ -2957,14 +3375,15 @@ BEGIN
     busy := '{}';
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
         bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched,
-        bool_or(jobs.limit_key IS NOT NULL) AS limited
+        bool_or(jobs.limit_key IS NOT NULL) AS limited, bool_or(jobs.several) AS several
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.lock::text, j.limit_key, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.lock::text, j.limit_key, j.xmin, j.xmax, j.locks IS NOT NULL AS several
+        FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs;
-    IF v_ours.locks IS NOT NULL THEN
+    IF v_ours.locks IS NOT NULL AND NOT v_ours.several THEN
         WITH held AS MATERIALIZED (
             SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
             ORDER BY lanes.lock
@@ -2981,6 +3400,28 @@ BEGIN
     IF v_ours.limited THEN
         busy := busy || lock_keys(mask_ids(p_ids, busy), p_claims);
     END IF;
+END $$;
+CREATE FUNCTION inturn.lock_next_job(p_lock text, OUT lane inturn.lanes, OUT job inturn.job_lanes) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    LOOP
+        job := next_job(p_lock);
+        BEGIN   -- to give the lanes back
+            PERFORM lock_lane(wanted.lock) FROM (
+                SELECT DISTINCT lock COLLATE "C" AS lock FROM unnest(p_lock || job.locks) AS lock
+                ORDER BY 1
+            ) AS wanted;
+            SELECT * INTO lane FROM lanes WHERE lock = p_lock;
+            v_id := (next_job(p_lock)).id;
+            EXIT WHEN v_id IS NOT DISTINCT FROM job.id;
+            RAISE EXCEPTION 'the next job of lane % is another one', p_lock USING ERRCODE = 'IT001';
+        EXCEPTION WHEN SQLSTATE 'IT001' THEN
+            NULL;
+        END;
+    END LOOP;
 END $$;
 CREATE FUNCTION inturn.lock_worker(p_worker uuid) RETURNS boolean
     LANGUAGE plpgsql
@@ -3024,7 +3465,7 @@ BEGIN
         WHERE job.id = ANY (p_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
@@ -3038,6 +3479,12 @@ CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[
     AS $$
     SELECT array_agg(CASE WHEN id NOT IN (SELECT unnest(p_busy)) THEN id END ORDER BY place)
     FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
+$$;
+CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT closed_lane(p_job.id, p_job.locks, p_job.shared) IS NULL AND NOT EXISTS (
+        SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
 $$;
 CREATE FUNCTION inturn.measure_lanes() RETURNS TABLE(state text, lanes bigint, more boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -3091,7 +3538,7 @@ CREATE FUNCTION inturn.measure_waiting() RETURNS TABLE(queue text, since timesta
         ORDER BY id LIMIT 10000
     ), in_lanes AS MATERIALIZED (
         SELECT id, status, queue, lock, coalesce(scheduled_at, created_at) AS since FROM jobs
-        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL
         ORDER BY lock, priority DESC, id LIMIT 10000
     ), lane AS (
         SELECT queue, lock, min(since) AS since, count(*) AS waiting
@@ -3160,6 +3607,24 @@ BEGIN
         WHERE found.name < p_before OR p_before IS NULL AND found.name IS NOT NULL
         LIMIT p_limit
     );
+END $$;
+CREATE FUNCTION inturn.next_job(p_lock text) RETURNS inturn.job_lanes
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_id     bigint;
+    v_result job_lanes;
+BEGIN
+    SELECT coalesce(failed_job_id, job_id) INTO v_id FROM lanes WHERE lock = p_lock;
+    v_id := coalesce(v_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
+    SELECT id, lanes_of(lock, locks), shared INTO v_result FROM jobs WHERE id = v_id;
+    IF NOT FOUND THEN
+        SELECT id, lanes_of(lock, locks), shared INTO v_result
+        FROM finished_jobs WHERE id = v_id ORDER BY finished_at DESC LIMIT 1;
+    END IF;
+    v_result.id := v_id;
+    v_result.locks := coalesce(v_result.locks, CASE WHEN v_id IS NOT NULL THEN ARRAY[p_lock] END);
+    RETURN v_result;
 END $$;
 CREATE FUNCTION inturn.next_look_at(p_since timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
@@ -3249,7 +3714,7 @@ BEGIN
     FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names
         FROM unnest(p_queues) AS queue) AS list;
 END $$;
-CREATE FUNCTION inturn.open_batch(name text, callback text DEFAULT NULL::text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, limit_key text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION inturn.open_batch(name text, callback text DEFAULT NULL::text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, limit_key text DEFAULT NULL::text, locks text[] DEFAULT NULL::text[], shared text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -3263,13 +3728,15 @@ BEGIN
     IF callback IS NOT NULL THEN
         v_job := defer(callback, args, lock => lock, queue => queue, priority => priority,
             on_retry => on_retry, on_failure => on_failure, timeout => timeout,
-            limit_key => limit_key);
+            limit_key => limit_key, locks => locks, shared => shared);
     END IF;
     INSERT INTO batches (name, callback_id, opened_at) VALUES (name, v_job, clock())
     RETURNING id INTO v_batch;
     INSERT INTO batch_gates (batch_id) VALUES (v_batch);
     -- Nobody else sees the job before this transaction commits.
     UPDATE jobs SET status = 'pending', has_parents = true, batch_id = v_batch WHERE id = v_job;
+    PERFORM leave_line(job.id, job.priority, job.locks) FROM jobs AS job
+    WHERE job.id = v_job AND job.locks IS NOT NULL;
     RETURN v_batch;
 END $$;
 CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS boolean
@@ -3341,9 +3808,10 @@ CREATE FUNCTION inturn.promote(p_limit integer) RETURNS void
     AS $$
 DECLARE
     v_children bigint[];
+    v_joining  bigint[];   -- jobs with `locks`
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT id, has_parents FROM jobs
+        SELECT id, has_parents, locks IS NOT NULL AS joins FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock()
         ORDER BY scheduled_at
         LIMIT p_limit
@@ -3352,7 +3820,12 @@ BEGIN
         UPDATE jobs SET status = 'todo'
         WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due WHERE due.has_parents IS NOT TRUE))
     )
-    SELECT array_agg(due.id) INTO v_children FROM due WHERE due.has_parents;
+    SELECT array_agg(due.id) FILTER (WHERE due.has_parents),
+        array_agg(due.id) FILTER (WHERE due.joins)
+    INTO v_children, v_joining FROM due WHERE due.has_parents OR due.joins;
+    IF v_joining IS NOT NULL THEN
+        PERFORM join_lanes(v_joining);
+    END IF;
     IF v_children IS NOT NULL THEN
         PERFORM await_parents(v_children);
     END IF;
@@ -3457,11 +3930,16 @@ BEGIN
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
             -- Until we know, below, that no other job waits under it.
-            lost_queueing_lock = jobs.queueing_lock IS NOT NULL
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
+            keeps_lanes = CASE WHEN jobs.locks IS NOT NULL AND jobs.was_attempted
+                                   AND jobs.on_retry = 'hold' THEN true END
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock::text, jobs.queue::text, jobs.lost_queueing_lock,
-            jobs.limit_key::text,
+        RETURNING jobs.id, CASE WHEN jobs.locks IS NULL THEN jobs.lock::text END AS lock,
+            jobs.queue::text, jobs.lost_queueing_lock, jobs.limit_key::text,
+            CASE WHEN jobs.locks IS NOT NULL
+                 THEN ROW(jobs.id, jobs.locks, jobs.shared)::job_lanes END AS lanes,
+            jobs.keeps_lanes,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
@@ -3474,6 +3952,9 @@ BEGIN
                FILTER (
                    WHERE NOT was_attempted AND lock NOT IN (SELECT unnest(v_held.stopped))
                ) AS lanes,
+           array_agg(back.lanes) FILTER (WHERE keeps_lanes) AS keeping,
+           array_agg(back.lanes)
+               FILTER (WHERE back.lanes IS DISTINCT FROM NULL AND keeps_lanes IS NULL) AS leaving,
            array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding,
            array_agg(limit_key) FILTER (WHERE limit_key IS NOT NULL) AS keys
     INTO v_back FROM back;
@@ -3482,6 +3963,9 @@ BEGIN
     END IF;
     IF v_back.keys IS NOT NULL THEN
         PERFORM notify_workers(wake_limited(v_back.keys, true));
+    END IF;
+    IF v_back.keeping IS NOT NULL OR v_back.leaving IS NOT NULL THEN
+        PERFORM notify_workers(keep_or_leave(v_back.keeping, v_back.leaving));
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));
@@ -3577,12 +4061,13 @@ BEGIN
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
          WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+             AND keeps_lanes IS NULL
          ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
                 WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked', 'limited')
-                    AND jobs.lock IS NOT NULL
+                    AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
     ), seen AS (
@@ -3713,7 +4198,7 @@ BEGIN
         PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1, p_id);
     END IF;
 END $$;
-CREATE FUNCTION inturn.release_lanes(p_locks text[]) RETURNS text[]
+CREATE FUNCTION inturn.release_lanes(p_locks text[], p_spared bigint DEFAULT NULL::bigint) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -3722,14 +4207,14 @@ DECLARE
 BEGIN
     WITH head AS MATERIALIZED (
         SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
-        FROM lane_heads(p_locks)
+        FROM lane_heads(p_locks) WHERE id IS DISTINCT FROM p_spared
     ), token AS (
         UPDATE jobs SET status = 'todo'
         WHERE jobs.id = ANY (ARRAY(SELECT head.id FROM head WHERE asleep AND NOT busy))
             AND jobs.status = 'blocked'
     ), delayed AS (
         UPDATE lanes
-        SET worker_id = NULL,
+        SET worker_id = NULL, readers = NULL,
             since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
             look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
         WHERE lanes.lock = ANY (ARRAY(SELECT head.lock FROM head WHERE busy))
@@ -3789,6 +4274,9 @@ BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
         RETURN;
+    ELSIF v_lane.readers IS NOT NULL THEN
+        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
+        PERFORM notify_workers(wake_readers(ARRAY[p_lock]));
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
     ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id
@@ -3799,6 +4287,16 @@ BEGIN
         UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
         PERFORM notify_workers(NULL);
     END IF;
+END $$;
+CREATE FUNCTION inturn.reopen_lanes(p_job inturn.job_lanes, p_kept boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE lanes SET job_id = NULL WHERE lock = ANY (p_job.locks) AND job_id = p_job.id;
+    IF p_kept THEN
+        PERFORM leave_lanes(ARRAY[p_job]);
+    END IF;
+    PERFORM reopen_lane(lane) FROM unnest(p_job.locks) AS lane;
 END $$;
 CREATE FUNCTION inturn.repair_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql
@@ -3818,7 +4316,9 @@ BEGIN
     -- If lock_lane has just made the row, nobody holds the lane.
     v_found := lane_is_stranded(p_lock);
     IF v_found THEN
-        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        UPDATE lanes SET worker_id = NULL, job_id = NULL,
+            readers = CASE WHEN readers IS NOT NULL THEN count_readers(p_lock) END
+        WHERE lock = p_lock;
         PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
     END IF;
     PERFORM reopen_lane(p_lock);
@@ -3827,36 +4327,39 @@ CREATE FUNCTION inturn.replace_waiting(p_id bigint, p_task text, p_args jsonb, p
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_status job_status;
-    v_lock   text;
-    v_key    text;
-    v_late   boolean;
+    v_job record;
 BEGIN
-    SELECT status, lock, limit_key, coalesce(expires_at <= clock() AND NOT was_attempted, false)
-    INTO v_status, v_lock, v_key, v_late
+    SELECT status, lock, limit_key, locks, shared, keeps_lanes,
+        coalesce(expires_at <= clock() AND NOT was_attempted, false) AS late
+    INTO v_job
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF v_key IS DISTINCT FROM p_options.limit_key AND v_late THEN
+    IF v_job.limit_key IS DISTINCT FROM p_options.limit_key AND v_job.late THEN
         UPDATE jobs
         SET limit_key = p_options.limit_key,
-            status = CASE WHEN v_status = 'limited' THEN 'todo' ELSE v_status END
+            status = CASE WHEN v_job.status = 'limited' THEN 'todo' ELSE v_job.status END
         WHERE id = p_id;
-        PERFORM leave_looks(ARRAY[v_key]);
-    ELSIF v_key IS DISTINCT FROM p_options.limit_key THEN
+        PERFORM leave_looks(ARRAY[v_job.limit_key]);
+    ELSIF v_job.limit_key IS DISTINCT FROM p_options.limit_key THEN
         RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
-            coalesce(quote_literal(v_key), 'NULL')
+            coalesce(quote_literal(v_job.limit_key), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF v_job.locks IS DISTINCT FROM p_options.locks
+        OR v_job.shared IS DISTINCT FROM p_options.shared THEN
+        RAISE EXCEPTION 'locks: job % waits with other locks, which replace cannot change', p_id
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE jobs
     SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at
     WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
-    IF v_status = 'scheduled'
-        AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
+    IF v_job.status = 'scheduled' AND v_job.keeps_lanes IS NULL
+        AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_job.lock AND job_id = p_id) THEN
         UPDATE jobs
         SET status = CASE WHEN p_options.scheduled_at > clock() THEN 'scheduled'::job_status
                           ELSE 'todo' END,
@@ -3865,6 +4368,7 @@ BEGIN
             group_key = p_options.group_key,
             on_retry = p_options.on_retry, on_failure = p_options.on_failure
         WHERE id = p_id;
+        PERFORM join_lanes(ARRAY[p_id]) WHERE v_job.locks IS NOT NULL;
     END IF;
     RETURN true;
 END $$;
@@ -3874,14 +4378,14 @@ CREATE FUNCTION inturn.report_progress(p_ids bigint[], p_fences bigint[], p_done
     SET lock_timeout TO '50ms'
     AS $$
 BEGIN
-    INSERT INTO progress AS told (job_id, fence, done, total, text, updated_at)
+    INSERT INTO progress AS stored (job_id, fence, done, total, text, updated_at)
     SELECT e.*, clock()
     FROM unnest(p_ids, p_fences, p_done, p_totals, p_texts) AS e(id, fence, done, total, text)
     ORDER BY e.id
     ON CONFLICT (job_id) DO UPDATE
     SET fence = excluded.fence, done = excluded.done, total = excluded.total, text = excluded.text,
         updated_at = excluded.updated_at
-    WHERE told.fence <= excluded.fence;
+    WHERE stored.fence <= excluded.fence;
 END $$;
 CREATE FUNCTION inturn.require_read_committed() RETURNS void
     LANGUAGE plpgsql
@@ -4015,20 +4519,25 @@ BEGIN
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, expires_at, has_children, priority, attempts, queue, task, lock,
-            queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id)
+            queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id,
+            locks, shared)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
             task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key,
-            group_key, batch_id
+            group_key, batch_id, locks, shared
         FROM found
-        RETURNING lost_queueing_lock
+        RETURNING lost_queueing_lock, locks
     )
     SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock,
-        (SELECT max(batch_id) FROM found) AS batch_id, (SELECT max(status) FROM found) AS status
+        (SELECT max(batch_id) FROM found) AS batch_id, (SELECT max(status) FROM found) AS status,
+        bool_or(locks IS NOT NULL) AS joins
     INTO v_back FROM back;
     IF v_back.lost_queueing_lock THEN
         PERFORM retake_queueing_locks(ARRAY[p_id]);
+    END IF;
+    IF v_back.joins THEN
+        PERFORM join_lanes(ARRAY[p_id]);
     END IF;
     IF v_back.batch_id IS NOT NULL THEN
         PERFORM rejoin_batch(p_id, v_back.batch_id, v_back.status);
@@ -4164,7 +4673,10 @@ BEGIN
             worker_id = NULL,
             priority = coalesce(ended.priority, jobs.priority),
             queue = coalesce(ended.queue, jobs.queue),
-            lock = coalesce(ended.lock, jobs.lock),
+            lock = CASE WHEN jobs.locks IS NULL THEN coalesce(ended.lock, jobs.lock)
+                        ELSE jobs.lock END,
+            keeps_lanes = CASE WHEN jobs.locks IS NOT NULL AND jobs.on_retry = 'hold'
+                               THEN true END,
             -- Until we know, below, that no other job waits under it.
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
             was_attempted = true,
@@ -4180,7 +4692,11 @@ BEGIN
         ) AS ended
         WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
         RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock, jobs.limit_key::text,
-                  CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
+                  CASE WHEN jobs.locks IS NOT NULL THEN NULL
+                       WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
+                  CASE WHEN jobs.locks IS NOT NULL
+                       THEN ROW(jobs.id, jobs.locks, jobs.shared)::job_lanes END AS lanes,
+                  jobs.keeps_lanes,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
                        ELSE jobs.on_retry END AS on_retry
     ), let_go AS (
@@ -4194,6 +4710,10 @@ BEGIN
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
                  AND again.lock NOT IN (SELECT unnest(v_held.stopped))
            ) AS released,
+           array_agg(again.lanes) FILTER (WHERE again.keeps_lanes) AS keeping,
+           array_agg(again.lanes)
+               FILTER (WHERE again.lanes IS DISTINCT FROM NULL
+                   AND again.keeps_lanes IS NULL) AS leaving,
            array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding,
            array_agg(again.limit_key) FILTER (WHERE again.limit_key IS NOT NULL) AS keys
     INTO v_again FROM again;
@@ -4202,6 +4722,9 @@ BEGIN
     END IF;
     IF v_again.keys IS NOT NULL THEN
         PERFORM notify_workers(wake_limited(v_again.keys, true));
+    END IF;
+    IF v_again.keeping IS NOT NULL OR v_again.leaving IS NOT NULL THEN
+        PERFORM notify_workers(keep_or_leave(v_again.keeping, v_again.leaving));
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));
@@ -4213,22 +4736,29 @@ CREATE FUNCTION inturn.retry_head(p_lock text, p_by text DEFAULT NULL::text) RET
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := lock_lane(p_lock);
-    v_id   bigint := coalesce(v_lane.failed_job_id, v_lane.job_id);
+    v_next record;
+    v_id   bigint;
+    v_live jobs;
 BEGIN
-    IF v_lane.failed_job_id IS NOT NULL THEN
+    SELECT * INTO v_next FROM lock_next_job(p_lock);
+    v_id := coalesce((v_next.lane).failed_job_id, (v_next.lane).job_id);
+    IF (v_next.lane).failed_job_id IS NOT NULL THEN
         PERFORM restore_job(v_id);
-        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL if it was deleted: stay halted
     ELSE
         UPDATE jobs SET status = 'todo', scheduled_at = clock()
         WHERE id = v_id AND status = 'scheduled';
     END IF;
-    IF v_id IS NULL THEN
+    SELECT * INTO v_live FROM jobs WHERE id = v_id;   -- none if it was deleted: stay halted
+    IF v_live.id IS NULL AND (v_id IS NULL OR (v_next.lane).failed_job_id IS NOT NULL) THEN
+        v_id := NULL;
         PERFORM reopen_lane(p_lock);
+    ELSIF v_live.locks IS NOT NULL AND (v_next.lane).failed_job_id IS NOT NULL THEN
+        PERFORM bring_back(p_lock, v_next.job);
     ELSE
         PERFORM clear_stop(p_lock, v_id);
-        PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id);
     END IF;
+    PERFORM reopen_lane(lane) FROM unnest((v_next.job).locks) AS lane WHERE lane <> p_lock;
+    PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
 CREATE FUNCTION inturn.retry_job(p_id bigint) RETURNS boolean
@@ -4236,13 +4766,17 @@ CREATE FUNCTION inturn.retry_job(p_id bigint) RETURNS boolean
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
+    v_lock  text := (SELECT min(lock) FROM lanes WHERE failed_job_id = p_id);
+    v_locks text[];
 BEGIN
     IF v_lock IS NOT NULL THEN
-        IF (lock_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is still halted for this job
+        v_locks := coalesce((next_job(v_lock)).locks, ARRAY[v_lock]);
+        PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;   -- in their order
+        v_lock := (SELECT min(lock) FROM lanes WHERE lock = ANY (v_locks) AND failed_job_id = p_id);
+        IF v_lock IS NOT NULL THEN   -- the lane is still halted for this job
             RETURN retry_head(v_lock) IS NOT NULL;
         END IF;
-        PERFORM reopen_lane(v_lock);
+        PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
     PERFORM FROM jobs WHERE id = p_id AND status = 'pending' FOR UPDATE;
     IF FOUND THEN
@@ -4254,7 +4788,11 @@ BEGIN
         scheduled_at = CASE WHEN status = 'scheduled' THEN clock() ELSE scheduled_at END,
         has_parents = CASE WHEN status = 'scheduled' THEN has_parents END
     WHERE id = p_id AND status IN ('scheduled', 'pending');
-    IF FOUND OR restore_job(p_id) > 0 THEN
+    IF FOUND THEN
+        PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
+        PERFORM notify_workers(NULL);
+        RETURN true;
+    ELSIF restore_job(p_id) > 0 THEN
         PERFORM notify_workers(NULL);
         RETURN true;
     END IF;
@@ -4265,11 +4803,20 @@ CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time z
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
+    v_halted text;
+    v_locks  text[];
 BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
+    v_locks := coalesce(
+        (SELECT locks FROM jobs WHERE id = p_id),
+        (SELECT locks FROM finished_jobs WHERE id = p_id ORDER BY finished_at DESC LIMIT 1));
+    IF p_lock IS NOT NULL AND v_locks IS NOT NULL THEN
+        RAISE EXCEPTION 'lock: job % has several lanes or shares one; defer a new job instead', p_id
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    v_halted := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
     -- A job changes lanes by way of the history. It leaves the old lane as if it had been
     -- cancelled or skipped.
     IF v_halted IS NOT NULL THEN
@@ -4293,12 +4840,14 @@ BEGIN
         RETURN false;
     END IF;
     -- Nobody else sees the job before this transaction commits.
+    PERFORM leave_line(id, priority, locks) FROM jobs WHERE id = p_id AND v_locks IS NOT NULL;
     UPDATE jobs
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
         scheduled_at = coalesce(p_at, scheduled_at),
         priority = coalesce(p_priority, priority),
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;
+    PERFORM join_lanes(ARRAY[p_id]) WHERE v_locks IS NOT NULL;
     RETURN true;
 END $$;
 CREATE FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS TABLE(now timestamp with time zone, after timestamp with time zone)
@@ -4553,21 +5102,24 @@ CREATE FUNCTION inturn.skip_head(p_lock text, p_by text DEFAULT NULL::text) RETU
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_lane lanes := lock_lane(p_lock);
+    v_next record;
     v_id   bigint;
+    v_kept boolean;
 BEGIN
-    IF v_lane.worker_id IS NOT NULL THEN
+    SELECT * INTO v_next FROM lock_next_job(p_lock);
+    v_id := (v_next.job).id;
+    IF (v_next.lane).worker_id IS NOT NULL THEN
         RAISE EXCEPTION 'the head of lane % is running', p_lock
             USING ERRCODE = 'object_in_use', HINT = 'Abort the job, or wait until it ends.';
-    ELSIF v_lane.stopped = 'halted' THEN
-        v_id := v_lane.failed_job_id;
+    ELSIF (v_next.lane).stopped = 'halted' THEN
+        v_id := (v_next.lane).failed_job_id;
         PERFORM clear_stop(p_lock);
     ELSE
-        v_id := coalesce(v_lane.job_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
+        SELECT keeps_lanes INTO v_kept FROM jobs WHERE id = v_id;
         PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
-        UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
-        PERFORM reopen_lane(p_lock);
+        PERFORM reopen_lane(p_lock) WHERE v_id IS NULL;
     END IF;
+    PERFORM reopen_lanes(v_next.job, v_kept);
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
@@ -4579,7 +5131,8 @@ BEGIN
     FROM (
         SELECT token.id, token.lock, token.priority
         FROM lane_tokens(p_queues, p_windows, p_lost) AS token
-        WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, p_lanes)
+        WHERE token.open AND NOT token.several
+        ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, p_lanes)
     ) AS more
     LEFT JOIN (
         SELECT f.id, f.priority
@@ -4610,6 +5163,47 @@ CREATE FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_lim
       AND (p_task IS NULL OR job.task = p_task)
     ORDER BY job.id LIMIT p_limit
 $$;
+CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer) RETURNS SETOF inturn.jobs
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_seen  jobs;
+    v_lanes job_lanes;
+    v_won   record;
+    v_other text[] := '{}';   -- lanes that we have won, and whose head is another job
+    v_is_ok boolean := false;
+    v_asleep bigint[];
+BEGIN
+    SELECT * INTO v_seen FROM jobs WHERE id = p_id AND status = 'todo';
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    v_lanes := ROW(p_id, v_seen.locks, v_seen.shared);
+    IF closed_lane(p_id, v_seen.locks, v_seen.shared) IS NOT NULL THEN
+        PERFORM block_in_lanes(ARRAY[p_id]);
+        RETURN;
+    END IF;
+    SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes);
+    IF v_won.all_won THEN
+        -- New statements, so they read what was committed before we got the lanes.
+        IF v_seen.keeps_lanes IS NULL THEN
+            v_other := ARRAY(
+                SELECT head.lock FROM lane_heads(v_seen.locks) AS head WHERE head.id <> p_id);
+        END IF;
+        v_is_ok := v_other = '{}' AND is_startable(v_seen, p_queues)
+            AND (v_seen.limit_key IS NULL OR (take_slots(ARRAY[p_id], p_slots)).ids <> '{}');
+    END IF;
+    IF v_is_ok THEN
+        PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);
+        RETURN QUERY SELECT * FROM start_jobs(p_worker, ARRAY[p_id]);
+        PERFORM notify_workers(wake_readers(v_seen.shared)) WHERE v_seen.shared IS NOT NULL;
+        RETURN;
+    END IF;
+    v_asleep := block_in_lanes(ARRAY[p_id], v_other, v_won.new_lanes);
+    PERFORM notify_workers(release_lanes(v_won.new_lanes, v_asleep[1]));
+    PERFORM notify_workers(wake_readers(v_seen.shared, v_asleep[1])) WHERE v_won.all_won;
+END $$;
 CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql
     AS $$
@@ -4640,6 +5234,25 @@ BEGIN
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
     RETURNING jobs.*;
+END $$;
+CREATE FUNCTION inturn.take_lanes(p_worker uuid, p_job inturn.job_lanes, p_new text[], p_kept boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE lanes
+    SET worker_id = CASE WHEN lanes.job_id IS NOT NULL THEN p_worker END,
+        readers = CASE WHEN lanes.job_id IS NULL
+                       THEN lanes.readers + (p_kept IS NULL)::integer END,
+        since = CASE WHEN lanes.job_id IS NOT NULL THEN clock() ELSE lanes.since END,
+        look_at = CASE WHEN lanes.job_id IS NULL THEN lanes.look_at END,
+        job_id = NULL
+    WHERE lanes.lock = ANY (p_job.locks) AND lanes.lock <> ALL (p_new);
+    IF p_kept THEN
+        UPDATE jobs SET keeps_lanes = NULL WHERE jobs.id = p_job.id;
+    ELSE
+        PERFORM leave_line(p_job.id, jobs.priority, p_job.locks) FROM jobs
+        WHERE jobs.id = p_job.id;
+    END IF;
 END $$;
 CREATE FUNCTION inturn.take_slots(p_ids bigint[], p_slots integer, OUT ids bigint[], OUT full_keys text[]) RETURNS record
     LANGUAGE plpgsql
@@ -4774,6 +5387,26 @@ BEGIN
     ON CONFLICT DO NOTHING;
     RETURN ARRAY(SELECT key FROM limit_keys WHERE key = ANY (p_keys) ORDER BY key
         FOR UPDATE SKIP LOCKED);
+END $$;
+CREATE FUNCTION inturn.try_lock_lanes(p_locks text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_held text[];
+BEGIN
+    WITH held AS MATERIALIZED (
+        SELECT lanes.lock FROM lanes WHERE lanes.lock = ANY (p_locks) FOR UPDATE SKIP LOCKED
+    ), created AS (
+        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is just taking.
+        INSERT INTO lanes (lock, since)
+        SELECT wanted.lock, clock() FROM unnest(p_locks) AS wanted(lock)
+        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
+                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
+        ON CONFLICT DO NOTHING
+        RETURNING lanes.lock
+    )
+    SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
+    RETURN v_held;
 END $$;
 CREATE FUNCTION inturn.turns_of_priority(p_queues text[], p_free boolean, p_priority integer, p_limit integer, p_turn jsonb) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -4910,6 +5543,74 @@ BEGIN
     END LOOP;
     RETURN v_result;
 END $$;
+CREATE FUNCTION inturn.wake_readers(p_locks text[], p_spared bigint DEFAULT NULL::bigint) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lanes  text[];
+    v_ids    bigint[];
+    v_busy   text[];
+    v_result text[];
+BEGIN
+    v_lanes := ARRAY(
+        SELECT lanes.lock FROM lanes
+        WHERE lanes.lock = ANY (p_locks) AND readers IS NOT NULL AND stopped IS NULL);
+    SELECT array_agg(next.id) FILTER (WHERE NOT next.busy),
+        array_agg(next.lock) FILTER (WHERE next.busy)
+    INTO v_ids, v_busy
+    FROM (
+        SELECT able.lock, able.id, NOT try_lock_job(able.id) AS busy
+        FROM (
+            SELECT head.lock, head.id
+            FROM lane_heads(v_lanes) AS head
+            CROSS JOIN LATERAL (
+                SELECT jobs.shared FROM jobs WHERE jobs.id = head.id LIMIT 1
+            ) AS job
+            WHERE head.asleep AND head.lock = ANY (job.shared)
+            UNION ALL
+            SELECT lane, jobs.id FROM jobs CROSS JOIN LATERAL unnest(jobs.shared) AS lane
+            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' 
+                AND lane IN (SELECT unnest(v_lanes))
+        ) AS able
+        WHERE able.id IS DISTINCT FROM p_spared
+    ) AS next;
+    UPDATE lanes SET look_at = next_look_at(since) WHERE lanes.lock = ANY (v_busy);
+    WITH token AS (
+        UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (v_ids) AND jobs.status = 'blocked'
+        RETURNING jobs.queue::text
+    )
+    SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM token;
+    RETURN v_result;
+END $$;
+CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_job inturn.job_lanes, OUT all_won boolean, OUT new_lanes text[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lock text;
+    v_lane lanes;
+BEGIN
+    all_won := false;
+    new_lanes := '{}';
+    FOREACH v_lock IN ARRAY p_job.locks LOOP
+        SELECT * INTO v_lane FROM lanes
+        WHERE lanes.lock = v_lock AND lets_start(lanes, p_job.id, p_job.shared)
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            INSERT INTO lanes (lock, worker_id, readers, since)
+            SELECT v_lock, CASE WHEN NOT is_shared THEN p_worker END,
+                CASE WHEN is_shared THEN 1 END, clock()
+            FROM (SELECT coalesce(v_lock = ANY (p_job.shared), false)) AS lane(is_shared)
+            WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = v_lock) IS NULL
+                       THEN pg_try_advisory_xact_lock(lane_key(v_lock)) END
+            ON CONFLICT DO NOTHING;
+            IF NOT FOUND THEN
+                RETURN;
+            END IF;
+            new_lanes := new_lanes || v_lock;
+        END IF;
+    END LOOP;
+    all_won := true;
+END $$;
 CREATE VIEW inturn.claimed_jobs AS
  SELECT jobs.id,
         CASE
@@ -4924,7 +5625,9 @@ CREATE VIEW inturn.claimed_jobs AS
     jobs.started_at AS claimed_at,
     (jobs.timeout)::interval AS timeout,
     jobs.worker_id,
-    workers.name AS worker
+    workers.name AS worker,
+    jobs.locks,
+    jobs.shared
    FROM (inturn.jobs
      LEFT JOIN inturn.workers ON ((workers.id = jobs.worker_id)))
   WHERE (jobs.status = 'doing'::inturn.job_status);
@@ -4940,6 +5643,8 @@ COMMENT ON COLUMN inturn.claimed_jobs.claimed_at IS 'When the worker claimed it.
 COMMENT ON COLUMN inturn.claimed_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN inturn.claimed_jobs.worker_id IS 'The worker that has it.';
 COMMENT ON COLUMN inturn.claimed_jobs.worker IS 'The name of that worker; NULL: the worker is gone.';
+COMMENT ON COLUMN inturn.claimed_jobs.locks IS 'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN inturn.claimed_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -4964,7 +5669,9 @@ CREATE TABLE inturn.finished_jobs (
     expires_at timestamp with time zone,
     limit_key text COLLATE pg_catalog."C",
     group_key text COLLATE pg_catalog."C",
-    batch_id bigint
+    batch_id bigint,
+    locks text[] COLLATE pg_catalog."C",
+    shared text[] COLLATE pg_catalog."C"
 )
 PARTITION BY RANGE (finished_at);
 CREATE TABLE inturn.progress (
@@ -4978,21 +5685,42 @@ CREATE TABLE inturn.progress (
     CONSTRAINT progress_text_length CHECK ((length(text) <= 200))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE TABLE inturn.waits (
+    lock inturn.lock_name NOT NULL,
+    priority integer NOT NULL,
+    id bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 CREATE VIEW inturn.live_jobs AS
  SELECT id,
         CASE
             WHEN (status = 'doing'::inturn.job_status) THEN ( SELECT claimed_jobs.status
                FROM inturn.claimed_jobs
               WHERE ((claimed_jobs.worker_id = jobs.worker_id) AND (claimed_jobs.id = jobs.id)))
+            WHEN ((status = 'todo'::inturn.job_status) AND (locks IS NOT NULL)) THEN
+            CASE
+                WHEN (EXISTS ( SELECT
+                   FROM (unnest(jobs.locks) lane(lock)
+                     LEFT JOIN inturn.lanes ON ((lanes.lock = lane.lock)))
+                  WHERE (((lanes.lock IS NOT NULL) AND (NOT (((lanes.stopped IS NULL) OR COALESCE((lanes.stopped_until <= inturn.clock()), false)) AND (COALESCE((lanes.job_id = jobs.id), false) OR ((lanes.readers IS NOT NULL) AND COALESCE((lane.lock = ANY (jobs.shared)), false)))))) OR ((jobs.keeps_lanes IS NULL) AND ((EXISTS ( SELECT
+                           FROM inturn.waits
+                          WHERE (((waits.lock)::text = lane.lock) AND (ROW(waits.priority, jobs.id) > ROW(jobs.priority, waits.id))))) OR (EXISTS ( SELECT
+                           FROM inturn.jobs head
+                          WHERE (((head.lock)::text = lane.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL) AND (ROW(head.priority, jobs.id) > ROW(jobs.priority, head.id)))))))))) THEN 'blocked'::inturn.job_status
+                ELSE 'todo'::inturn.job_status
+            END
             WHEN ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND COALESCE(( SELECT
                     CASE
-                        WHEN ((lanes.worker_id IS NOT NULL) OR (lanes.look_at IS NOT NULL) OR ((lanes.stopped IS NOT NULL) AND ((lanes.stopped_until > inturn.clock()) IS NOT FALSE))) THEN true
+                        WHEN ((lanes.worker_id IS NOT NULL) OR (lanes.readers IS NOT NULL) OR (lanes.look_at IS NOT NULL) OR ((lanes.stopped IS NOT NULL) AND ((lanes.stopped_until > inturn.clock()) IS NOT FALSE))) THEN true
                         ELSE (lanes.job_id <> jobs.id)
                     END AS "case"
                FROM inturn.lanes
-              WHERE (lanes.lock = (jobs.lock)::text)), ( SELECT (head.id <> jobs.id)
+              WHERE (lanes.lock = (jobs.lock)::text)), ( SELECT true
+               FROM inturn.waits
+              WHERE (((waits.lock)::text = (jobs.lock)::text) AND (ROW(waits.priority, jobs.id) > ROW(jobs.priority, waits.id)))
+             LIMIT 1), ( SELECT (head.id <> jobs.id)
                FROM inturn.jobs head
-              WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL))
+              WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
               ORDER BY head.priority DESC, head.id
              LIMIT 1))) THEN 'blocked'::inturn.job_status
             ELSE status
@@ -5019,7 +5747,9 @@ CREATE VIEW inturn.live_jobs AS
     batch_id,
     ( SELECT jsonb_build_object('done', reported.done, 'total', reported.total, 'text', reported.text, 'updated_at', reported.updated_at) AS jsonb_build_object
            FROM inturn.progress reported
-          WHERE ((reported.job_id = jobs.id) AND (reported.fence = jobs.fence))) AS progress
+          WHERE ((reported.job_id = jobs.id) AND (reported.fence = jobs.fence))) AS progress,
+    locks,
+    shared
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
@@ -5045,6 +5775,8 @@ COMMENT ON COLUMN inturn.live_jobs.limit_key IS 'The key of its limit; NULL: it 
 COMMENT ON COLUMN inturn.live_jobs.group_key IS 'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN inturn.live_jobs.batch_id IS 'The batch that it is in, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN inturn.live_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
+COMMENT ON COLUMN inturn.live_jobs.locks IS 'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN inturn.live_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 CREATE VIEW inturn.all_jobs AS
  SELECT live_jobs.id,
     live_jobs.status,
@@ -5069,7 +5801,9 @@ CREATE VIEW inturn.all_jobs AS
     live_jobs.limit_key,
     live_jobs.group_key,
     live_jobs.batch_id,
-    live_jobs.progress
+    live_jobs.progress,
+    live_jobs.locks,
+    live_jobs.shared
    FROM inturn.live_jobs
 UNION ALL
  SELECT finished_jobs.id,
@@ -5097,7 +5831,9 @@ UNION ALL
     finished_jobs.batch_id,
     ( SELECT jsonb_build_object('done', reported.done, 'total', reported.total, 'text', reported.text, 'updated_at', reported.updated_at) AS jsonb_build_object
            FROM inturn.progress reported
-          WHERE ((reported.job_id = finished_jobs.id) AND (reported.fence = finished_jobs.fence))) AS progress
+          WHERE ((reported.job_id = finished_jobs.id) AND (reported.fence = finished_jobs.fence))) AS progress,
+    finished_jobs.locks,
+    finished_jobs.shared
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN inturn.all_jobs.id IS 'Its number, which rises with each job.';
@@ -5124,6 +5860,8 @@ COMMENT ON COLUMN inturn.all_jobs.limit_key IS 'The key of its limit; NULL: it h
 COMMENT ON COLUMN inturn.all_jobs.group_key IS 'Its group, which takes turns with the others; NULL: none.';
 COMMENT ON COLUMN inturn.all_jobs.batch_id IS 'The batch that it is in, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN inturn.all_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
+COMMENT ON COLUMN inturn.all_jobs.locks IS 'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN inturn.all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
@@ -5269,7 +6007,9 @@ CREATE TABLE inturn.finished_jobs_default (
     expires_at timestamp with time zone,
     limit_key text COLLATE pg_catalog."C",
     group_key text COLLATE pg_catalog."C",
-    batch_id bigint
+    batch_id bigint,
+    locks text[] COLLATE pg_catalog."C",
+    shared text[] COLLATE pg_catalog."C"
 );
 CREATE TABLE inturn.granted_roles (
     role text NOT NULL COLLATE pg_catalog."C",
@@ -5312,8 +6052,15 @@ ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 );
 CREATE VIEW inturn.lane_status AS
  WITH in_hand AS MATERIALIZED (
-         SELECT jsonb_object_agg((claimed_jobs.worker_id || claimed_jobs.lock), jsonb_build_array(claimed_jobs.id, claimed_jobs.status)) AS jobs
-           FROM inturn.claimed_jobs
+         SELECT jsonb_object_agg((
+                CASE
+                    WHEN lane.is_shared THEN ''::text
+                    ELSE (claimed_jobs.worker_id)::text
+                END || lane.lock), jsonb_build_array(claimed_jobs.id, claimed_jobs.status)) AS jobs
+           FROM (inturn.claimed_jobs
+             CROSS JOIN LATERAL ( SELECT name.name,
+                    COALESCE((name.name = ANY (claimed_jobs.shared)), false) AS "coalesce"
+                   FROM unnest(COALESCE(claimed_jobs.locks, ARRAY[claimed_jobs.lock])) name(name)) lane(lock, is_shared))
           WHERE (claimed_jobs.lock IS NOT NULL)
         )
  SELECT lanes.lock,
@@ -5335,18 +6082,23 @@ CREATE VIEW inturn.lane_status AS
     lanes.stopped_by,
     lanes.stop_reason,
     lanes.failed_job_id,
-    failed.task AS failed_task
+    failed.task AS failed_task,
+    lanes.readers
    FROM (((((inturn.lanes
      LEFT JOIN inturn.workers ON ((workers.id = lanes.worker_id)))
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
                    FROM inturn.jobs jobs_1
-                  WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL))
-                 LIMIT 1001) jobs) behind)
+                  WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL) AND (jobs_1.keeps_lanes IS NULL))
+                UNION ALL
+                 SELECT
+                   FROM inturn.waits
+                  WHERE ((waits.lock)::text = lanes.lock)
+         LIMIT 1001) jobs) behind)
      CROSS JOIN LATERAL ( SELECT ((found.job ->> 0))::bigint AS id,
             ((found.job ->> 1))::inturn.job_status AS status
            FROM ( SELECT (( SELECT in_hand.jobs
-                           FROM in_hand) -> (lanes.worker_id || lanes.lock)) AS job) found) held)
+                           FROM in_hand) -> (COALESCE((lanes.worker_id)::text, ''::text) || lanes.lock)) AS job) found) held)
      LEFT JOIN LATERAL ( SELECT first.id,
             first.task,
             first.attempts,
@@ -5359,11 +6111,22 @@ CREATE VIEW inturn.lane_status AS
            FROM inturn.live_jobs first
           WHERE (first.id =
                 CASE
-                    WHEN (lanes.worker_id IS NOT NULL) THEN held.id
-                    ELSE COALESCE(lanes.job_id, ( SELECT head.id
-                       FROM inturn.jobs head
-                      WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL))
-                      ORDER BY head.priority DESC, head.id
+                    WHEN ((lanes.worker_id IS NOT NULL) OR ((lanes.readers IS NOT NULL) AND (held.id IS NOT NULL))) THEN held.id
+                    ELSE COALESCE(lanes.job_id, ( SELECT line.id
+                       FROM (( SELECT head.priority,
+                                head.id
+                               FROM inturn.jobs head
+                              WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
+                              ORDER BY head.priority DESC, head.id
+                             LIMIT 1)
+                            UNION ALL
+                            ( SELECT waits.priority,
+                                waits.id
+                               FROM inturn.waits
+                              WHERE ((waits.lock)::text = lanes.lock)
+                              ORDER BY waits.priority DESC, waits.id
+                             LIMIT 1)) line
+                      ORDER BY line.priority DESC, line.id
                      LIMIT 1))
                 END)
          LIMIT 1) job ON (true))
@@ -5395,6 +6158,7 @@ COMMENT ON COLUMN inturn.lane_status.stopped_by IS 'Who stopped it; on_failure: 
 COMMENT ON COLUMN inturn.lane_status.stop_reason IS 'Why, in words.';
 COMMENT ON COLUMN inturn.lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN inturn.lane_status.failed_task IS 'The task of the job that failed.';
+COMMENT ON COLUMN inturn.lane_status.readers IS 'How many jobs share it: they run, or keep their share for their retry; NULL: none.';
 CREATE TABLE inturn.limit_looks (
     key text NOT NULL COLLATE pg_catalog."C",
     id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -5480,7 +6244,7 @@ CREATE VIEW inturn.queue_status AS
            FROM ( SELECT jobs.queue,
                     jobs.status
                    FROM inturn.jobs
-                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL))
+                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL))
                   ORDER BY jobs.lock, jobs.priority DESC, jobs.id
                  LIMIT 10000) waiting
           GROUP BY waiting.queue
@@ -5541,7 +6305,7 @@ CREATE VIEW inturn.queue_status AS
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
                            FROM inturn.jobs first
-                          WHERE (((first.lock)::text = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (first.lock IS NOT NULL))
+                          WHERE (((first.lock)::text = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (first.lock IS NOT NULL) AND (first.keeps_lanes IS NULL))
                           ORDER BY first.priority DESC, first.id
                          LIMIT 1))))
                  LIMIT 1) head)
@@ -5820,7 +6584,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers'::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -6054,7 +6818,8 @@ CREATE INDEX jobs_due ON inturn.jobs USING btree (status, scheduled_at) WHERE (s
 CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT was_attempted));
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL) AND (group_key IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND (group_key IS NULL));
-CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (lock IS NOT NULL));
+CREATE INDEX jobs_keeping ON inturn.jobs USING btree (id) WHERE keeps_lanes;
+CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (lock IS NOT NULL) AND (keeps_lanes IS NULL));
 CREATE INDEX jobs_limited ON inturn.jobs USING btree (limit_key, queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) WHERE (status = 'limited'::inturn.job_status);
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
@@ -6063,6 +6828,7 @@ CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);
 CREATE INDEX limit_keys_look ON inturn.limit_keys USING btree (look_at) WHERE (look_at IS NOT NULL);
+CREATE UNIQUE INDEX waits_lane ON inturn.waits USING btree (lock, priority DESC, id);
 ALTER INDEX inturn.finished_jobs_batch ATTACH PARTITION inturn.finished_jobs_default_batch_id_id_idx;
 ALTER INDEX inturn.finished_jobs_failed ATTACH PARTITION inturn.finished_jobs_default_finished_at_idx;
 ALTER INDEX inturn.finished_jobs_id ATTACH PARTITION inturn.finished_jobs_default_id_idx;

@@ -54,6 +54,7 @@ CHAPTERS: dict[str, dict[str, object]] = {
         "Job": inturn.Job,
         "check_fence": inturn.check_fence,
         "check_fence_async": inturn.check_fence_async,
+        "shared": inturn.shared,
     },
     "Retries": {
         "RetryStrategy": inturn.RetryStrategy,

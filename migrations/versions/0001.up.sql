@@ -49,7 +49,16 @@ CREATE TYPE job_options AS (
     expires_at    timestamptz,
     limit_key     text,
     group_key     text,
-    batch_id      bigint
+    batch_id      bigint,
+    locks         text[],   -- all locks of a job that has several, or shares one, sorted
+    shared        text[]    -- those that it shares
+);
+
+-- The lanes of a job that has `locks`, as functions pass them to each other.
+CREATE TYPE job_lanes AS (
+    id     bigint,
+    locks  text[],
+    shared text[]
 );
 
 -- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
@@ -136,6 +145,11 @@ CREATE TABLE jobs (
     limit_key    limit_name,                   -- at most so many of a key run: see limits
     group_key    group_name,                   -- it takes turns with the jobs of other groups
     batch_id     bigint,                       -- it belongs to this batch, or is its callback
+    -- All locks of a job that has several, or that shares one. `lock` is the first of them. They
+    -- are sorted, since everybody locks lanes in one order. NULL for all other jobs.
+    locks        text[]      COLLATE "C",
+    shared       text[]      COLLATE "C",      -- the locks of lanes that it only reads, or NULL
+    keeps_lanes  boolean,                      -- it has `locks`, and keeps its lanes for its retry
     -- Rules between columns. Each costs some microseconds a statement: see above.
     CONSTRAINT jobs_live CHECK (
         status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'doing')),
@@ -164,7 +178,7 @@ CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id)
 CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC, group_key, id)
     WHERE group_key IS NOT NULL AND status = 'todo';
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
-    WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL;
+    WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL;
 -- Jobs that lanes wait for go first.
 CREATE INDEX jobs_limited ON jobs (limit_key, queue,
     (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC, priority DESC, id)
@@ -176,6 +190,22 @@ CREATE INDEX jobs_expiring ON jobs (expires_at)
 CREATE INDEX jobs_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
     WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock;
+CREATE INDEX jobs_keeping ON jobs (id) WHERE keeps_lanes;
+
+-- The lines of lanes, beside jobs_lane: a job with `locks` has a row for each of its lanes after
+-- the first, exactly while it is in line.
+CREATE TABLE waits (
+    lock     lock_name NOT NULL,
+    priority integer   NOT NULL,
+    id       bigint    NOT NULL
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
+
+CREATE UNIQUE INDEX waits_lane ON waits (lock, priority DESC, id);
 
 -- A row exists only while something keeps others out of a lane: somebody holds it, a job goes
 -- before all others, or it is stopped. Its primary key is the one and only mutex.
@@ -191,13 +221,15 @@ CREATE TABLE lanes (
     failed_job_id bigint,      -- halted: the job that failed
     stopped_by    text,
     stop_reason   text,
+    readers       integer,     -- how many jobs share it: they run, or keep it for their retry
     state         lane_state  GENERATED ALWAYS AS (
-        CASE WHEN worker_id IS NOT NULL THEN 'held'::lane_state
+        CASE WHEN worker_id IS NOT NULL OR readers IS NOT NULL THEN 'held'::lane_state
              WHEN stopped IS NOT NULL THEN stopped
              WHEN job_id IS NOT NULL THEN 'retrying'::lane_state
              WHEN look_at IS NOT NULL THEN 'delayed'::lane_state END
     ) STORED,
-    CONSTRAINT lanes_held_or_reserved CHECK (worker_id IS NULL OR job_id IS NULL),
+    CONSTRAINT lanes_held_or_reserved CHECK (num_nonnulls(worker_id, job_id, readers) <= 1),
+    CONSTRAINT lanes_readers CHECK (readers > 0),
     CONSTRAINT lanes_stopped CHECK (stopped IN ('paused', 'halted')),
     CONSTRAINT lanes_stopped_when CHECK ((stopped IS NULL) = (stopped_at IS NULL)),
     CONSTRAINT lanes_looked_at CHECK (look_at IS NULL OR (worker_id IS NULL AND stopped IS NULL))
@@ -434,7 +466,9 @@ CREATE TABLE finished_jobs (
     expires_at   timestamptz,
     limit_key    text        COLLATE "C",
     group_key    text        COLLATE "C",
-    batch_id     bigint
+    batch_id     bigint,
+    locks        text[]      COLLATE "C",
+    shared       text[]      COLLATE "C"
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);

@@ -20,6 +20,7 @@ from inturn.tasks.blueprint import Blueprint as Blueprint
 from inturn.tasks.blueprint import TaskOptions as TaskOptions
 from inturn.tasks.context import JobContext as JobContext
 from inturn.tasks.deferred import DeferredJob as DeferredJob
+from inturn.tasks.lanes import shared as shared
 from inturn.tasks.options import JobOptions as JobOptions
 from inturn.tasks.retry import BaseRetryStrategy as BaseRetryStrategy
 from inturn.tasks.retry import RetryDecision as RetryDecision

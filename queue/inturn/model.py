@@ -3,7 +3,7 @@
 This module imports only the standard library.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -130,6 +130,12 @@ class Job(NamedTuple):
     start_before: float | None = None  # it expires then, by the monotonic clock of its worker
     batch_id: int | None = None  # it is in this batch, or is its callback
     batch: BatchCounts | None = None  # of the batch whose callback it is
+    locks: Sequence[str] | None = None  # all of them, if it has several or shares one
+
+    @property
+    def lanes(self) -> Sequence[str]:
+        """All of its locks."""
+        return self.locks or (() if self.lock is None else (self.lock,))
 
     @property
     def call_string(self) -> str:
@@ -254,6 +260,8 @@ class StoredJob:
     limit: str | None
     group: str | None
     batch: int | None
+    locks: list[str] | None  # all of them, if it has several or shares one
+    shared: list[str] | None  # those of lanes that it shares
     errors: list[dict[str, Any]]
     result: Any
     progress: Progress | None
@@ -355,6 +363,7 @@ class Lane:
     stop_reason: str | None
     failed_job_id: int | None  # of a halted lane; last_error says how it failed
     failed_task: str | None
+    readers: int | None  # how many jobs share it, None if it is not shared
 
 
 @dataclass(frozen=True, slots=True)

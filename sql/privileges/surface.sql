@@ -99,24 +99,24 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs',               '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, '
-        'limit_key, group_key, batch_id'),
+        'limit_key, group_key, batch_id, locks, shared'),
     ('table', 'live_jobs',              '{operator}', NULL),
     ('table', 'live_jobs',              '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
         'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, '
-        'limit_key, group_key, batch_id'),
+        'limit_key, group_key, batch_id, locks, shared'),
     ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
     ('table', 'jobs',                   '{operator}', NULL),
     ('table', 'jobs',                   '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
         'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
-        'limit_key, group_key, batch_id'),
+        'limit_key, group_key, batch_id, locks, shared, keeps_lanes'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
-        'expires_at, limit_key, group_key, batch_id'),
+        'expires_at, limit_key, group_key, batch_id, locks, shared'),
     ('table', 'batch_status',           '{producer,operator,monitor}', NULL),
     ('table', 'edges',                  '{operator,monitor}', NULL),
     ('table', 'progress',               '{operator}', NULL),
@@ -125,8 +125,9 @@ SELECT * FROM (VALUES
     ('table', 'lane_status',            '{monitor}',
         'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, '
         'waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, '
-        'failed_job_id, failed_task'),
+        'failed_job_id, failed_task, readers'),
     ('table', 'lanes',                  '{operator,monitor}', NULL),
+    ('table', 'waits',                  '{operator,monitor}', NULL),
     ('table', 'limits',                 '{operator,monitor}', NULL),
     ('table', 'limit_keys',             '{operator,monitor}', NULL),
     ('table', 'groups',                 '{operator,monitor}', NULL),

@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
        NULL::jsonb AS result, stored_as, expires_at, limit_key, group_key, batch_id,
-       progress
+       progress, locks, shared
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
@@ -13,7 +13,8 @@ SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_
        (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
             'text', reported.text, 'updated_at', reported.updated_at)
         FROM progress AS reported
-        WHERE reported.job_id = finished_jobs.id AND reported.fence = finished_jobs.fence)
+        WHERE reported.job_id = finished_jobs.id AND reported.fence = finished_jobs.fence),
+       locks, shared
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
@@ -54,3 +55,6 @@ COMMENT ON COLUMN all_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN all_jobs.progress IS
     'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
+COMMENT ON COLUMN all_jobs.locks IS
+    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';

@@ -11,7 +11,7 @@ SELECT jobs.id,
             ) > workers.concurrency THEN 'claimed'::job_status ELSE 'doing' END AS status,
        jobs.queue::text, jobs.task::text, jobs.lock::text, jobs.priority, jobs.attempts,
        jobs.started_at AS claimed_at, jobs.timeout::interval, jobs.worker_id,
-       workers.name AS worker
+       workers.name AS worker, jobs.locks, jobs.shared
 FROM jobs LEFT JOIN workers ON workers.id = jobs.worker_id
 WHERE jobs.status = 'doing';
 
@@ -30,3 +30,6 @@ COMMENT ON COLUMN claimed_jobs.claimed_at IS
 COMMENT ON COLUMN claimed_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN claimed_jobs.worker_id IS 'The worker that has it.';
 COMMENT ON COLUMN claimed_jobs.worker IS 'The name of that worker; NULL: the worker is gone.';
+COMMENT ON COLUMN claimed_jobs.locks IS
+    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN claimed_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';

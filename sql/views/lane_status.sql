@@ -5,8 +5,13 @@ CREATE OR REPLACE VIEW lane_status AS
 WITH in_hand AS MATERIALIZED (
     -- One value that is searched by its keys. With wrong statistics, a join would compare each lane
     -- with each job.
-    SELECT jsonb_object_agg(worker_id || lock, jsonb_build_array(id, status)) AS jobs
-    FROM claimed_jobs WHERE lock IS NOT NULL
+    SELECT jsonb_object_agg(CASE WHEN lane.is_shared THEN '' ELSE worker_id::text END || lane.lock,
+        jsonb_build_array(id, status)) AS jobs
+    FROM claimed_jobs CROSS JOIN LATERAL (
+        SELECT name, coalesce(name = ANY (shared), false)
+        FROM unnest(coalesce(locks, ARRAY[lock])) AS name
+    ) AS lane(lock, is_shared)
+    WHERE claimed_jobs.lock IS NOT NULL
 )
 SELECT lanes.lock, lanes.state, lanes.since,
        job.id AS job_id, coalesce(held.status, job.status) AS job_status, job.task, job.attempts,
@@ -14,32 +19,41 @@ SELECT lanes.lock, lanes.state, lanes.since,
        least(behind.counted, 1000) AS waiting, behind.counted > 1000 AS more,
        coalesce(failed.errors, job.errors) -> -1 ->> 'error' AS last_error,
        lanes.stopped, lanes.stopped_at, lanes.stopped_until, lanes.stopped_by, lanes.stop_reason,
-       lanes.failed_job_id, failed.task AS failed_task
+       lanes.failed_job_id, failed.task AS failed_task, lanes.readers
 FROM lanes
 LEFT JOIN workers ON workers.id = lanes.worker_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS counted FROM (
         SELECT FROM jobs
         WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked', 'limited')
-            AND jobs.lock IS NOT NULL
+            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+        UNION ALL
+        SELECT FROM waits WHERE waits.lock = lanes.lock
         LIMIT 1001) AS jobs
 ) AS behind
 CROSS JOIN LATERAL (
     SELECT (found.job ->> 0)::bigint AS id, (found.job ->> 1)::job_status AS status
-    FROM (SELECT (SELECT jobs FROM in_hand) -> (lanes.worker_id || lanes.lock) AS job) AS found
+    FROM (SELECT (SELECT jobs FROM in_hand) 
+        -> (coalesce(lanes.worker_id::text, '') || lanes.lock) AS job) AS found
 ) AS held
 LEFT JOIN LATERAL (
     SELECT first.id, first.task, first.attempts, first.scheduled_at, first.errors,
            CASE WHEN first.worker_id IS NULL THEN first.status END AS status
     FROM live_jobs AS first
-    WHERE first.id = CASE WHEN lanes.worker_id IS NOT NULL THEN held.id
+    WHERE first.id = CASE
+        WHEN lanes.worker_id IS NOT NULL OR lanes.readers IS NOT NULL AND held.id IS NOT NULL
+            THEN held.id
         -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
         ELSE coalesce(lanes.job_id, (
-            SELECT head.id FROM jobs AS head
-            WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked', 'limited')
-                AND head.lock IS NOT NULL
-            ORDER BY head.priority DESC, head.id
-            LIMIT 1)) END
+            SELECT line.id FROM (
+                (SELECT head.priority, head.id FROM jobs AS head
+                 WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked', 'limited')
+                    AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
+                 ORDER BY head.priority DESC, head.id LIMIT 1)
+                UNION ALL
+                (SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lanes.lock
+                 ORDER BY waits.priority DESC, waits.id LIMIT 1)
+            ) AS line ORDER BY line.priority DESC, line.id LIMIT 1)) END
     LIMIT 1  -- so that no plan reads all jobs to join them
 ) AS job ON true
 LEFT JOIN LATERAL (
@@ -83,3 +97,5 @@ COMMENT ON COLUMN lane_status.stopped_by IS
 COMMENT ON COLUMN lane_status.stop_reason IS 'Why, in words.';
 COMMENT ON COLUMN lane_status.failed_job_id IS 'halted: the job that failed.';
 COMMENT ON COLUMN lane_status.failed_task IS 'The task of the job that failed.';
+COMMENT ON COLUMN lane_status.readers IS
+    'How many jobs share it: they run, or keep their share for their retry; NULL: none.';

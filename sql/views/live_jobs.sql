@@ -13,19 +13,40 @@ SELECT jobs.id,
            WHEN jobs.status = 'doing' THEN (
                SELECT claimed_jobs.status FROM claimed_jobs
                WHERE claimed_jobs.worker_id = jobs.worker_id AND claimed_jobs.id = jobs.id)
+           WHEN jobs.status = 'todo' AND jobs.locks IS NOT NULL THEN CASE WHEN EXISTS (
+               -- One of its lanes is held against it, or another job goes first there.
+               SELECT FROM unnest(jobs.locks) AS lane(lock)
+               LEFT JOIN lanes ON lanes.lock = lane.lock
+               WHERE lanes.lock IS NOT NULL AND NOT (
+                       (lanes.stopped IS NULL OR coalesce(lanes.stopped_until <= clock(), false))
+                       AND (coalesce(lanes.job_id = jobs.id, false) OR lanes.readers IS NOT NULL
+                            AND coalesce(lane.lock = ANY (jobs.shared), false)))
+                  OR jobs.keeps_lanes IS NULL AND (EXISTS (
+                       SELECT FROM waits WHERE waits.lock = lane.lock
+                           AND (waits.priority, jobs.id) > (jobs.priority, waits.id))
+                     OR EXISTS (
+                       SELECT FROM jobs AS head
+                       WHERE head.lock = lane.lock AND head.status IN ('todo', 'blocked', 'limited')
+                           AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
+                           AND (head.priority, jobs.id) > (jobs.priority, head.id)))
+               ) THEN 'blocked'::job_status ELSE 'todo' END
            WHEN jobs.status = 'todo' AND jobs.lock IS NOT NULL AND coalesce(
                -- The lane's row says who goes first. A pause that is over says nothing.
                (SELECT CASE
-                    WHEN lanes.worker_id IS NOT NULL OR lanes.look_at IS NOT NULL
+                    WHEN lanes.worker_id IS NOT NULL OR lanes.readers IS NOT NULL
+                        OR lanes.look_at IS NOT NULL
                         OR (lanes.stopped IS NOT NULL
                             AND (lanes.stopped_until > clock()) IS NOT FALSE) THEN true
                     ELSE lanes.job_id <> jobs.id END
                 FROM lanes WHERE lanes.lock = jobs.lock),
                -- Not lane_heads: inside a view, a function looks for tables on the reader's
                -- search_path.
+               (SELECT true FROM waits
+                WHERE waits.lock = jobs.lock
+                    AND (waits.priority, jobs.id) > (jobs.priority, waits.id) LIMIT 1),
                (SELECT head.id <> jobs.id FROM jobs AS head
                 WHERE head.lock = jobs.lock AND head.status IN ('todo', 'blocked', 'limited')
-                    AND head.lock IS NOT NULL
+                    AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
                 ORDER BY head.priority DESC, head.id LIMIT 1)
            ) THEN 'blocked'
            ELSE jobs.status
@@ -41,7 +62,8 @@ SELECT jobs.id,
        (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
             'text', reported.text, 'updated_at', reported.updated_at)
         FROM progress AS reported
-        WHERE reported.job_id = jobs.id AND reported.fence = jobs.fence) AS progress
+        WHERE reported.job_id = jobs.id AND reported.fence = jobs.fence) AS progress,
+       jobs.locks, jobs.shared
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
@@ -83,3 +105,6 @@ COMMENT ON COLUMN live_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN live_jobs.progress IS
     'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
+COMMENT ON COLUMN live_jobs.locks IS
+    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+COMMENT ON COLUMN live_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';

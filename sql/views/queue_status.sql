@@ -38,7 +38,7 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'blocked') AS blocked
     FROM (
         SELECT queue, status FROM jobs
-        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL
         ORDER BY lock, priority DESC, id
         LIMIT 10000
     ) AS waiting
@@ -73,7 +73,7 @@ WITH RECURSIVE free_name(queue) AS (
         WHERE status = 'blocked' AND id = coalesce(lane.job_id, (
             SELECT first.id FROM jobs AS first
             WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked', 'limited')
-                AND first.lock IS NOT NULL
+                AND first.lock IS NOT NULL AND first.keeps_lanes IS NULL
             ORDER BY first.priority DESC, first.id LIMIT 1))
         LIMIT 1  -- so that no plan reads all jobs to join them
     ) AS head

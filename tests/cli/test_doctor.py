@@ -178,7 +178,7 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
         assert state_of("transactions") == (
             "warn",
-            f"if nobody needs it: SELECT pg_terminate_backend({pid})",
+            f"if it is not needed: SELECT pg_terminate_backend({pid})",
         )
         monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"

@@ -304,8 +304,8 @@ def test_a_task_does_not_inherit_the_socket_of_systemd(
 ) -> None:
     start_worker(NOTIFY_SOCKET=str(systemd.path))
     defer(dsn, "health_tasks.show")
-    until((folder / "shown").exists)
-    until(lambda: (folder / "shown").read_text() == "set()")
+    until(lambda: (folder / "shown").exists() and (folder / "shown").read_text())
+    assert (folder / "shown").read_text() == "set()"
 
 
 def test_the_supervisor_says_ready_once_all_its_workers_serve_and_speaks_for_all(

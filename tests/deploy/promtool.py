@@ -30,7 +30,8 @@ def as_series(*scrapes: Samples, counters_rise: bool) -> list[dict[str, str]]:
     for family in (family for samples in scrapes for family in samples.families):
         for sample in family.samples:
             labels = ",".join(
-                f"{name}={json.dumps(value)}" for name, value in sample.labels.items()
+                f"{name}={json.dumps(value, ensure_ascii=False)}"
+                for name, value in sample.labels.items()
             )
             rises = int(counters_rise and family.type != "gauge")
             found[f"{sample.name}{{{labels}}}"] = f"{sample.value:f}+{rises}x{MINUTES}"

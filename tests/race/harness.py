@@ -256,6 +256,27 @@ class Session:
             )
         )  # fmt: skip
 
+    def defer_several(
+        self,
+        *locks: str,
+        shared: Sequence[str] = (),
+        priority: int = 0,
+        queue: str = "default",
+        at: str | None = None,
+        on_retry: str = "hold",
+        on_failure: str = "continue",
+        limit: str | None = None,
+    ) -> int:
+        """Defer a job that has all of these locks, and shares some of the lanes."""
+        return int(
+            self._one(
+                "SELECT defer('task', locks => %s::text[], shared => %s::text[], priority => %s, "
+                "queue => %s, scheduled_at => now() + %s::interval, on_retry => %s, "
+                "on_failure => %s, limit_key => %s)",
+                list(locks), list(shared), priority, queue, at, on_retry, on_failure, limit,
+            )
+        )  # fmt: skip
+
     def rescue(self, after: str | None = None) -> list[int]:
         """Take back jobs. Nothing is charged without `after`.
 

@@ -109,8 +109,8 @@ def test_a_finish_hands_no_expired_job_over(stage: Stage) -> None:
     Mutation(
         "it does not matter who has the lane",
         "expire_jobs.sql",
-        "AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))",
-        "",
+        "lock IN (SELECT unnest(v_held))",
+        "true",
     ),
 )
 def test_a_job_does_not_expire_while_a_finish_hands_it_over(stage: Stage) -> None:
@@ -144,7 +144,7 @@ def test_a_claim_does_not_wait_for_an_expired_job_that_somebody_has_locked(stage
 @story(
     Mutation(
         "it waits for the lane",
-        "expire_jobs.sql",
+        "try_lock_lanes.sql",
         "FOR UPDATE SKIP LOCKED ), created",
         "), created",
     ),
@@ -236,9 +236,10 @@ def test_an_idle_worker_wakes_up_to_end_a_job_that_expires(stage: Stage) -> None
 @story(
     Mutation(
         "a lane waits for a head that is over",
-        "explain_lane.sql",
-        "OR head.was_attempted OR head.expires_at > clock()",
-        "OR head.was_attempted OR true",
+        "first_in_lane.sql",
+        "head.lock IS NOT NULL AND head.keeps_lanes IS NULL "
+        "AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())",
+        "head.lock IS NOT NULL AND head.keeps_lanes IS NULL",
     ),
 )
 def test_explain_looks_past_an_expired_head_as_a_claim_does(stage: Stage) -> None:

@@ -55,6 +55,12 @@ FLOW = {
     "two jobs, a crash, a retry and a pause": Scope(
         (BOTH, B), Faults(crashes=1, failures=1, pauses=1)
     ),
+    "readers, a retry and a pause": Scope(
+        (READER, READS_A_WRITES_B), Faults(failures=1, pauses=1), paused=0
+    ),
+    "a retry with a slot and a pause": Scope(
+        (LIMITED_IN_A, LIMITED), Faults(failures=1, pauses=1), slots=1, paused=0
+    ),
     "two jobs in both lanes, three sessions": Scope((BOTH, BOTH), sessions=3),
     "both lanes and one, three sessions": Scope((BOTH, B), sessions=3),
     # shared and exclusive
@@ -118,6 +124,9 @@ REFUTATIONS = {
     "blocked for a lane that nobody holds": Refutation(state.SLEEPS, Scope((BOTH, B))),
     "blocked in a locked lane": Refutation(state.SLEEPS, Scope((BOTH, B))),
     "release without making a token": Refutation(state.SLEEPS, Scope((A, A))),
+    "a retry sleeps in a lane that is resumed": Refutation(
+        state.SLEEPS, Scope((BOTH,), Faults(failures=1, pauses=1))
+    ),
     "a start in a paused lane": Refutation(state.PAUSED, Scope((BOTH,), Faults(pauses=1))),
     "finish does not look at several-lane heads": Refutation(state.SLEEPS, Scope((A, BOTH))),
     "the head that a user locks is forgotten": Refutation(

@@ -157,8 +157,8 @@ def test_a_job_that_is_put_back_is_the_first_of_its_group_again(stage: Stage) ->
     Mutation(
         "tokens of lanes have no groups",
         "fair_candidates.sql",
-        "token.lock, false, token.group_key FROM token",
-        "token.lock, false, '' FROM token",
+        "token.lock, false, token.group_key, token.several FROM token",
+        "token.lock, false, '', token.several FROM token",
     )
 )
 def test_lanes_take_the_turns_of_their_groups_and_keep_their_order(stage: Stage) -> None:

@@ -363,11 +363,11 @@ def test_every_operation_leaves_the_lanes_as_the_book_says(dsn: str) -> None:
 
 
 MUTANTS = {
-    "cancel takes the token away": ("cancel_job.sql", "PERFORM reopen_lane(v_lock);",
-                                    "DELETE FROM lanes WHERE lock = v_lock AND state IS NULL;"),
-    "skip forgets the reservation": ("skip_head.sql",
-                                     "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;", ""),
-    "explain forgets who is due": ("explain_lane.sql",
+    "cancel takes the token away": ("cancel_job.sql", "PERFORM reopen_lanes(v_lanes, v_kept);",
+                                    "DELETE FROM lanes WHERE lock = ANY (v_locks) AND state IS NULL;"),
+    "skip forgets the reservation": ("reopen_lanes.sql", "UPDATE lanes SET job_id = NULL "
+                                     "WHERE lock = ANY (p_job.locks) AND job_id = p_job.id;", ""),
+    "explain forgets who is due": ("first_in_lane.sql",
                                    "due.status = 'scheduled' AND due.scheduled_at <= clock()",
                                    "false"),
     "a release keeps the lane": ("retry.sql", "again.on_retry = 'release' AND", "false AND"),

@@ -468,7 +468,7 @@ def test_reconcile_repairs_a_wrong_count_and_removes_keys_that_nobody_needs(stag
     stage.drain()
     person.reconcile()
     [(rows,)] = person.run("SELECT count(*) FROM limit_keys")
-    promise(rows == 0, "the key has a row although nobody needs it")
+    promise(rows == 0, "the key has a row that is not needed")
 
 
 def test_each_key_of_a_pattern_has_its_own_slots(stage: Stage) -> None:

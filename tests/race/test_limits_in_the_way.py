@@ -460,7 +460,7 @@ def test_a_period_is_a_time_and_not_a_date(stage: Stage) -> None:
     Mutation(
         "an expired job keeps its limit",
         "replace_waiting.sql",
-        "IF v_key IS DISTINCT FROM p_options.limit_key AND v_late THEN",
+        "IF v_job.limit_key IS DISTINCT FROM p_options.limit_key AND v_job.late THEN",
         "IF false THEN",
     )
 )

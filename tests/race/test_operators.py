@@ -12,8 +12,15 @@ UNFENCED = Mutation(
     "AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id",
     "",
 )
+NEXT_UNLOCKED = Mutation(
+    "the lane of the next job is not taken", "lock_next_job.sql", "PERFORM lock_lane(wanted.lock)",
+    "PERFORM wanted.lock",
+)  # fmt: skip
 CANCEL_TAKES_NO_LANE = Mutation(
-    "cancel does not take the lane", "cancel_job.sql", "PERFORM lock_lane(v_lock);", "NULL;"
+    "cancel does not take the lane",
+    "cancel_job.sql",
+    "PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;",
+    "NULL;",
 )
 TAKEN_UNLOCKED = Mutation(
     "a lane is taken without its row's lock", "lock_lane.sql", " FOR UPDATE;", ";"
@@ -44,10 +51,12 @@ NO_TOKEN = Mutation(
     Mutation(
         "cancel forgets the siblings",
         "cancel_job.sql",
-        "PERFORM reopen_lane(v_lock);",
-        "DELETE FROM lanes WHERE lock = v_lock AND state IS NULL;",
+        "PERFORM reopen_lanes(v_lanes, v_kept);",
+        "DELETE FROM lanes WHERE lock = ANY (v_locks) AND state IS NULL;",
     ),
-    Mutation("cancel keeps the lane", "cancel_job.sql", "PERFORM reopen_lane(v_lock);", ""),
+    Mutation(
+        "cancel keeps the lane", "cancel_job.sql", "PERFORM reopen_lanes(v_lanes, v_kept);", "NULL;"
+    ),
 )
 def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -67,7 +76,7 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
         "the head is taken from what the claim saw before it won the lane",
         "claim.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited FROM jobs AS j WHERE j.id = ANY (v_look.seen) AND j.lock = won.lock)",
+        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several FROM jobs AS j WHERE j.id = ANY (v_look.seen) AND j.lock = won.lock)",
     )
 )
 def test_a_token_may_be_cancelled_between_the_look_and_the_win_of_a_claim(stage: Stage) -> None:
@@ -133,8 +142,8 @@ def test_claims_do_not_wait_for_a_cancel_that_has_not_committed(stage: Stage) ->
 @story(
     Mutation(
         "a lane stays reserved for a job that was cancelled",
-        "cancel_job.sql",
-        "UPDATE lanes SET job_id = NULL WHERE lock = v_lock AND job_id = p_id AND v_status IS NOT NULL;",
+        "reopen_lanes.sql",
+        "UPDATE lanes SET job_id = NULL WHERE lock = ANY (p_job.locks) AND job_id = p_job.id;",
         "",
     )
 )
@@ -183,13 +192,13 @@ def test_a_job_can_be_deleted_whatever_its_status_except_while_it_is_done(stage:
     Mutation(
         "the reserved job is not cancelled",
         "cancel_waiting.sql",
-        "v_lane.job_id || ARRAY(",
-        "ARRAY(",
+        "SELECT id FROM jobs WHERE id = v_lane.job_id AND locks IS NULL UNION ALL",
+        "",
     ),
     Mutation(
         "the lane stays reserved for a cancelled job",
         "cancel_waiting.sql",
-        "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;",
+        "UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id IN (SELECT unnest(v_ids));",
         "",
     ),
 )
@@ -234,8 +243,8 @@ def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_b
     Mutation(
         "the history is read before it is locked for writing",
         "cancel_job.sql",
-        "v_lock FROM jobs WHERE",
-        "v_lock FROM all_jobs WHERE",
+        "v_locks FROM jobs WHERE",
+        "v_locks FROM all_jobs WHERE",
     )
 )
 def test_a_new_day_of_the_history_is_prepared_while_somebody_deletes_a_job_of_it(
@@ -443,7 +452,7 @@ def test_a_lane_halts_when_a_job_has_failed_whose_policy_says_so(stage: Stage) -
     Mutation(
         "skip cancels a job that waits behind the failed one",
         "skip_head.sql",
-        "v_lane.stopped = 'halted'",
+        "(v_next.lane).stopped = 'halted'",
         "false",
     ),
 )
@@ -501,8 +510,8 @@ def test_the_head_can_be_tried_again_at_once_and_goes_first(stage: Stage) -> Non
     Mutation(
         "retry does not check that the failed job still exists",
         "retry_head.sql",
-        "v_id := (SELECT id FROM jobs WHERE id = v_id);",
-        "",
+        "v_live.id IS NULL AND (v_id IS NULL OR (v_next.lane).failed_job_id IS NOT NULL)",
+        "v_id IS NULL",
     )
 )
 def test_a_halted_lane_whose_failed_job_was_deleted_can_still_go_on(stage: Stage) -> None:
@@ -518,7 +527,7 @@ def test_a_halted_lane_whose_failed_job_was_deleted_can_still_go_on(stage: Stage
 
 
 @story(
-    Mutation("skip does not take the lane", "skip_head.sql", "lock_lane(p_lock)", "NULL"),
+    NEXT_UNLOCKED,
 )
 def test_two_operators_who_skip_the_head_at_once_skip_two_jobs(stage: Stage) -> None:
     producer, one, two, worker = stage.session(), stage.session(), stage.session(), stage.worker()
@@ -532,7 +541,7 @@ def test_two_operators_who_skip_the_head_at_once_skip_two_jobs(stage: Stage) -> 
 
 
 @story(Mutation("retry does not check that the lane is still halted", "retry_job.sql",
-                "(lock_lane(v_lock)).failed_job_id = p_id", "true"))  # fmt: skip
+                "AND failed_job_id = p_id);", ");"))  # fmt: skip
 def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_it_halted(
     stage: Stage,
 ) -> None:
@@ -545,8 +554,7 @@ def test_a_job_is_tried_again_also_when_somebody_has_just_resumed_the_lane_that_
     promise(stage.drain() == [first, second], "in its old place")
 
 
-@story(Mutation("retry head does not take the lane", "retry_head.sql", "lock_lane(p_lock)",
-                "(SELECT l FROM lanes AS l WHERE l.lock = p_lock)"))  # fmt: skip
+@story(NEXT_UNLOCKED)
 def test_if_one_operator_skips_the_job_that_another_retries_both_know(
     stage: Stage,
 ) -> None:
@@ -725,7 +733,7 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
              "WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (",
              "WHEN lane.job_id IS NOT NULL THEN false AND NOT EXISTS ("),
     Mutation("the reconciler leaves the worker and the job of the lane in place", "repair_lane.sql",
-             "UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;", ""),
+             "SET worker_id = NULL, job_id = NULL,", "SET"),
     Mutation("the lane is made no token", "repair_lane.sql", "PERFORM reopen_lane(p_lock);", ""),
     Mutation("the repair is not written to the audit log", "repair_lane.sql", "PERFORM audit(",
              "PERFORM concat("),
@@ -751,13 +759,12 @@ def test_the_reconciler_repairs_changes_by_hand_and_reports_them(stage: Stage) -
 
 @story(
     Mutation("a claim passes by a head of a queue that no worker serves", "lane_heads.sql",
-             "WHERE jobs.lock = lane.lock",
-             "WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
+             "jobs.group_key, jobs.locks FROM jobs WHERE jobs.lock = lane.lock",
+             "jobs.group_key, jobs.locks FROM jobs WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
     Mutation("explain does not name the head's queue and task", "explain_lane.sql",
              "WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);", "WHERE false;"),
     Mutation("skip forgets the others", "skip_head.sql",
-             "UPDATE lanes SET job_id = NULL WHERE lock = p_lock;\n        "
-             "PERFORM reopen_lane(p_lock);", "DELETE FROM lanes WHERE lock = p_lock;"),
+             "PERFORM reopen_lanes(v_next.job, v_kept);", "DELETE FROM lanes WHERE lock = p_lock;"),
 )  # fmt: skip
 def test_a_head_that_no_worker_serves_holds_its_lane_until_it_is_skipped(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker("mine")

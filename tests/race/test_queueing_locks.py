@@ -300,7 +300,7 @@ def test_a_job_that_starts_before_it_is_replaced_makes_room_for_a_new_one(stage:
     Mutation(
         "a retry is rescheduled",
         "replace_waiting.sql",
-        "AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id)",
+        "AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_job.lock AND job_id = p_id)",
         "",
     )
 )

@@ -5,8 +5,8 @@ from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
 GIVES_BACK_THE_WRONG_LANE = Mutation(
     "the lane that it joins is given up instead of the one that it leaves",
     "retry.sql",
-    "CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock",
-    "jobs.lock",
+    "WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock",
+    "ELSE jobs.lock END AS lock",
 )
 STILL_AWAITED = Mutation(
     "the lane that it leaves waits for it",

@@ -55,6 +55,8 @@ ODD_CHANGES: list[tuple[str, str, str]] = [
     ("jobs", "status = 'limited'", "jobs_limited_by"),
     ("jobs", "status = 'scheduled'", "jobs_scheduled_when"),
     ("lanes", "worker_id = gen_random_uuid(), job_id = 1", "lanes_held_or_reserved"),
+    ("lanes", "worker_id = gen_random_uuid(), readers = 1", "lanes_held_or_reserved"),
+    ("lanes", "readers = 0", "lanes_readers"),
     ("lanes", "stopped = 'held', stopped_at = now()", "lanes_stopped"),
     ("lanes", "stopped = 'paused'", "lanes_stopped_when"),
     ("lanes", "stopped_at = now()", "lanes_stopped_when"),

@@ -6,7 +6,7 @@ from textwrap import dedent
 import psycopg
 import pytest
 
-from inturn import App
+from inturn import App, shared
 from inturn.errors import BadArgument
 from inturn.testing import Queue
 
@@ -237,3 +237,33 @@ def test_an_overlap_in_this_process_is_found_also_when_the_clock_stands_still(
     queue.runs[1] = queue.runs[1]._replace(started=queue.runs[0].ended - 1)
     with pytest.raises(AssertionError, match=r"job 2 bill(.|\n)*before job 1 bill"):
         queue.assert_never_overlaps("lane")
+
+
+def test_jobs_with_several_lanes_count_in_each_and_readers_may_overlap(
+    app: App, queue: Queue, dsn: str
+) -> None:
+    bill = app.tasks["bill"]
+    bill.configure(lock=["a", "b"]).defer(order=1)
+    bill.configure(lock=[shared("b"), "c"]).defer(order=2)
+    bill.configure(lock=shared("b")).defer(order=3)
+    bill.configure(lock="b").defer(order=4)
+    queue.drain(concurrency=4)
+    queue.assert_lane_order("a", [{"order": 1}])
+    queue.assert_lane_order("b", [{"order": 1}, {"order": 2}, {"order": 3}, {"order": 4}])
+    queue.assert_never_overlaps("b")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE inturn.finished_jobs SET started_at = timestamptz '2031-01-01 Z', "
+            "finished_at = timestamptz '2031-01-02 Z' WHERE id IN (2, 3)"
+        )
+        connection.execute(
+            "UPDATE inturn.finished_jobs SET started_at = timestamptz '2031-01-03 Z', "
+            "finished_at = timestamptz '2031-01-04 Z' WHERE id = 4"
+        )
+        queue.assert_never_overlaps("b")  # two readers may
+        connection.execute(
+            "UPDATE inturn.finished_jobs SET started_at = timestamptz '2031-01-01 Z' WHERE id = 4"
+        )
+    with pytest.raises(AssertionError, match="before job 2") as caught:
+        queue.assert_never_overlaps("b")
+    assert 'lock "b", lock "c"' in message(caught)

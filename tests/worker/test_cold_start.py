@@ -1,4 +1,4 @@
-"""What a worker does at its start, and what can wait because nobody needs it yet."""
+"""What a worker does at its start, and what it leaves for later."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -86,6 +86,7 @@ async def test_a_new_worker_rescues_at_once_the_jobs_of_a_worker_that_is_gone(
     query("DELETE FROM workers RETURNING 1")
     async with working(apart):
         await until(lambda: ran)
+    assert query("SELECT status::text FROM finished_jobs") == [("succeeded",)]
 
 
 async def test_a_new_worker_looks_at_once_after_one_that_is_late_with_its_jobs(
@@ -98,6 +99,7 @@ async def test_a_new_worker_looks_at_once_after_one_that_is_late_with_its_jobs(
     query("UPDATE workers SET heartbeat_at = heartbeat_at - interval '1 hour' RETURNING 1")
     async with working(apart):
         await until(lambda: ("inturn maintenance",) in query(SESSIONS))
+        assert ("inturn maintenance",) in query(SESSIONS)
 
 
 @pytest.mark.parametrize("ready", ["nothing", "today"])
@@ -108,6 +110,7 @@ async def test_a_new_worker_makes_the_days_that_the_history_lacks_at_once(
         query(PREPARE, 0)
     async with working(apart):
         await until(lambda: query(DAYS) == [(1 + DAYS_AHEAD + 1,)])  # and the net under them
+    assert query(DAYS) == [(1 + DAYS_AHEAD + 1,)]
 
 
 async def test_a_silent_worker_is_judged_from_the_first_look_on(

@@ -326,7 +326,7 @@ async def test_while_the_table_is_locked_it_is_tried_once_a_second_and_not_at_ea
     assert 1 <= tries <= 2 + seconds / progress_module.PAUSE  # the last one when the worker ends
 
 
-async def test_a_worker_prunes_what_jobs_have_told_that_are_gone(
+async def test_a_worker_prunes_the_progress_of_jobs_that_are_gone(
     app: App, query: Query, owner: psycopg.Connection[Any], until: Until
 ) -> None:
     owner.execute(

@@ -22,8 +22,8 @@ class DevServer(NamedTuple):
 def find_dev_server() -> DevServer | None:
     """Return the server of a `queue dev` that runs in this folder."""
     try:
-        told = json.loads(FILE.read_text(encoding="utf-8"))
-        server = DevServer(str(told["dsn"]), int(told["pid"]))
+        noted = json.loads(FILE.read_text(encoding="utf-8"))
+        server = DevServer(str(noted["dsn"]), int(noted["pid"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return server if _is_alive(server.pid) else None

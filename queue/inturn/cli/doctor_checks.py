@@ -97,7 +97,7 @@ def _transactions(database: Database) -> Finding:
         "transactions",
         state,
         detail,
-        f"if nobody needs it: SELECT pg_terminate_backend({oldest.pid})",
+        f"if it is not needed: SELECT pg_terminate_backend({oldest.pid})",
     )
 
 

@@ -86,7 +86,7 @@ def _state(report: LaneReport) -> str:
 def _waiting(report: LaneReport, now: datetime) -> str:
     own = (
         []
-        if report.head is None or report.state in ("held", "retrying")
+        if report.head is None or report.head_runs or report.state == "retrying"
         else [report.head.created_at]
     )
     count = report.behind + len(own)
@@ -104,7 +104,7 @@ def _job(report: LaneReport, now: datetime) -> Iterator[str]:
         yield _line(
             "failed", job, f"attempt {job.attempts} failed {relative(job.at, now)}{_error(job)}"
         )
-    elif report.state == "held":
+    elif report.head_runs:
         worker = f"worker {visible(report.worker or '(gone)')}"
         if job.status == "claimed":
             at = f"{relative(job.at, now)} " if job.at else ""
@@ -129,8 +129,13 @@ def _error(job: Head) -> str:
 
 def _steps(report: LaneReport, now: datetime) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
-    if report.state == "held" and report.head:
+    if report.head_runs and report.head:
         yield "the next job starts when this one ends", None
+    if report.readers:
+        yield f"shared by {amount(report.readers, 'job')}", None
+    if report.waits_for:
+        lane = visible(report.waits_for)
+        yield f"it also waits for lane {lane}", f"queue lanes show {argument(report.waits_for)}"
     if report.state == "retrying" and report.head and report.head.at and report.head.at > now:
         yield f"next attempt at {on_clock(report.head.at, now)}", f"queue lanes retry-head {lock}"
     if report.failed:

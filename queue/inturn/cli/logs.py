@@ -69,7 +69,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
-        told = {
+        line = {
             "at": iso(at),
             "level": record.levelname,
             "logger": record.name,
@@ -77,8 +77,8 @@ class JsonFormatter(logging.Formatter):
             **{name: value for name, value in vars(record).items() if name not in STANDARD},
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
 
 
 def log_options(command: F) -> F:

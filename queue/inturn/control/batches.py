@@ -54,7 +54,7 @@ class Batches:
     def close(self, batch: int, *, connection: object = None) -> bool:
         """Let a batch end as soon as no job of it is left, and its callback run.
 
-        You may close it twice. Return False if there is no such batch.
+        Closing a batch again does nothing. Return False if the batch does not exist.
         """
         return self._connector.run(batches.close_batch(batch), connection)
 
@@ -74,7 +74,7 @@ class Batches:
         return (await self._connector.run_async(batches.cancel_batch(batch, abort)))[0]
 
     def show(self, batch: int) -> BatchProgress | None:
-        """Return how many jobs of a batch have ended, or None if there is no such batch."""
+        """Return how many jobs of a batch have ended, or None if the batch does not exist."""
         return self._connector.run(batches.show_batch(batch))
 
     async def show_async(self, batch: int) -> BatchProgress | None:

@@ -25,7 +25,7 @@ RECONNECT = 1.0  # seconds after which the pool gives up an attempt
 
 
 class PoolUse(NamedTuple):
-    """How many connections there are, how many nobody uses, and how many calls wait for one."""
+    """How many connections there are, how many are free, and how many calls wait for one."""
 
     size: int = 0
     available: int = 0

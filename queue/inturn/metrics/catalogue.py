@@ -112,7 +112,7 @@ PROCESS = (
         "Ends of attempts that were refused, because another worker had taken the job over",
     ),
     Metric("inturn_db_pool_size", GAUGE, (), "Connections of the pool that tasks use"),
-    Metric("inturn_db_pool_available", GAUGE, (), "How many of them nobody uses"),
+    Metric("inturn_db_pool_available", GAUGE, (), "How many of them are free"),
     Metric("inturn_db_pool_waiting", GAUGE, (), "How many calls wait for one of them"),
     Metric(
         "inturn_event_loop_lag_seconds",

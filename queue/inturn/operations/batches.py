@@ -6,11 +6,12 @@ from inturn.arguments import check_lock
 from inturn.errors import BadArgument
 from inturn.model import BatchProgress
 from inturn.operations import Operation, Statement
+from inturn.tasks.lanes import JobLanes
 from inturn.tasks.options import CheckedOptions, NewJob, check_batch
 
 OPEN = """
 SELECT {schema}.open_batch(
-    %s, %s, %s::text::jsonb, %s, %s, %s, %s::text, %s::text, %s::interval, %s)
+    %s, %s, %s::text::jsonb, %s, %s, %s, %s::text, %s::text, %s::interval, %s, %s, %s)
 """
 CLOSE = "SELECT {schema}.close_batch(%s)"
 CANCEL = "SELECT cancelled, asked, last FROM {schema}.cancel_batch(%s, %s, %s, %s)"
@@ -34,6 +35,7 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
     for option, default in CheckedOptions()._asdict().items():
         if option not in FOR_CALLBACKS and getattr(options, option) != default:
             raise BadArgument("callback", f"cannot have the option {option}. Leave it out")
+    lanes = options.lock if isinstance(options.lock, JobLanes) else None
     task, args = (None, "{}") if callback is None else (callback.task_name, callback.args)
     ((id,),) = yield Statement(
         OPEN,
@@ -41,20 +43,22 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
             checked,
             task,
             args,
-            options.lock,
+            None if lanes else options.lock,
             options.queue,
             options.priority,
             options.on_retry,
             options.on_failure,
             options.timeout,
             options.limit,
+            lanes and [*lanes.locks],
+            lanes and [*lanes.shared],
         ],
     )
     return int(id)
 
 
 def close_batch(batch: int) -> Operation[bool]:
-    """Let a batch end as soon as no job of it is left. Return False if there is no such batch."""
+    """Let a batch end as soon as no job of it is left. Return False if it does not exist."""
     ((is_known,),) = yield Statement(CLOSE, [check_batch(batch)])
     return bool(is_known)
 
@@ -75,7 +79,7 @@ def cancel_batch(batch: int, abort: bool) -> Operation[tuple[int, int]]:
 
 
 def show_batch(batch: int) -> Operation[BatchProgress | None]:
-    """Return the batch, or None if there is no such batch."""
+    """Return the batch, or None if it does not exist."""
     rows = yield Statement(LIST, [check_batch(batch), False, 1])
     return BatchProgress(*rows[0]) if rows else None
 

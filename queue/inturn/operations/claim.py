@@ -15,7 +15,7 @@ from inturn.operations import Operation, Rows, Statement
 _JOB: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
     "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END, "
-    "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END "
+    "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks "
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
@@ -126,6 +126,7 @@ def to_jobs(rows: Rows, asked_at: float) -> list[Job]:
                 row[11] and asked_at + row[11].total_seconds(),
                 row[12],
                 row[13] and BatchCounts(row[12], *row[13]),
+                row[14],
             )
         )
         for row, each in zip(rows, kwargs, strict=True)

@@ -9,6 +9,7 @@ from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.model import OnConflict
 from inturn.operations import Operation, Rows, Statement, unless_all
 from inturn.tasks.deferred import DeferredJob, make_deferred_jobs
+from inturn.tasks.lanes import JobLanes
 from inturn.tasks.options import CheckedOptions, NewJob
 
 DEFER_ONE = """
@@ -34,15 +35,22 @@ _RARELY_SET = attrgetter(*_RARE)
 _NONE_SET = (None,) * len(_RARE)
 _BATCH: LiteralString = ", p_batch_ids => %s::bigint[]"
 _PARENTS: LiteralString = ", %s::bigint[], %s::int[], %s::text[]::{schema}.parent_policy[]"
+_LANES: LiteralString = (
+    ", p_lanes => %b::text[], p_lanes_of => %s::int[], p_lanes_shared => %s::boolean[]"
+)
 DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
 DEFER_AFTER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + _PARENTS + ")"  # noqa: S608 (of constants)
+DEFER_IN_LANES: LiteralString = (
+    "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + _PARENTS + _LANES + ")"  # noqa: S608 (of constants)
+)
 # The same for jobs of batches.
 DEFER_IN_BATCH: LiteralString = DEFER.removesuffix(")") + _BATCH + ")"
 DEFER_AFTER_IN_BATCH: LiteralString = DEFER_AFTER.removesuffix(")") + _BATCH + ")"
+DEFER_IN_LANES_IN_BATCH: LiteralString = DEFER_IN_LANES.removesuffix(")") + _BATCH + ")"
 # What is called with deferred jobs and their rows, in this process. It must not raise.
 watchers: list[Callable[[Sequence[NewJob], Rows], None]] = []
-DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + ")"
+DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + _LANES + ")"
 
 
 def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[DeferredJob[Any]]]:
@@ -52,7 +60,15 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
     """
     if not jobs:
         return []
-    if len(jobs) == 1 and _RARELY_SET(jobs[0].options) == _NONE_SET:
+    if any(isinstance(job.options.lock, JobLanes) for job in jobs):
+        batches = _list_batches(jobs)
+        rows = yield Statement(
+            DEFER_IN_LANES_IN_BATCH if batches else DEFER_IN_LANES,
+            [*_columns(jobs), *_list_parents(jobs), *_list_lanes(jobs), *batches],
+        )
+        if any(is_new is False for _, is_new in rows) and _policy(jobs) is OnConflict.RAISE:
+            _refuse_conflict(jobs, rows)
+    elif len(jobs) == 1 and _RARELY_SET(jobs[0].options) == _NONE_SET:
         [job] = jobs
         rows = yield Statement(DEFER_ONE, [job.task_name, job.args, *_SCALARS(job.options)])
     elif any(job.options.after is not None for job in jobs):
@@ -78,7 +94,8 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
 def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:
     """Return the id of that instant's job, or None if it or a later one was already deferred."""
     id: int | None
-    ((id,),) = yield Statement(DEFER_PERIODIC, [periodic_id, instant, *_columns([job])])
+    parameters = [periodic_id, instant, *_columns([job]), *_list_lanes([job])]
+    ((id,),) = yield Statement(DEFER_PERIODIC, parameters)
     if id is not None:
         _tell_watchers([job], [(id,)])
     return id
@@ -95,14 +112,30 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
     columns = dict(zip(CheckedOptions._fields, map(list, values), strict=True))
     for name, default in CheckedOptions()._asdict().items():
         columns[name] = unless_all(default, columns[name])
+    if columns["lock"] is not None:  # see _list_lanes
+        locks = columns["lock"]
+        columns["lock"] = [None if isinstance(lock, JobLanes) else lock for lock in locks]
     # See _list_parents and _list_batches.
     del columns["after"], columns["on_parent"], columns["batch"]
     columns["on_conflict"] = _policy(jobs) if columns["queueing_lock"] else OnConflict.RAISE
     return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
 
 
-def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any]]:
+def _list_lanes(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
+    """Return all locks of jobs with several, which job each is for, and whether it is shared."""
+    lanes = [
+        (lock, place, lock in job.options.lock.shared)
+        for place, job in enumerate(jobs, 1)
+        if isinstance(job.options.lock, JobLanes)
+        for lock in job.options.lock.locks
+    ]
+    return [*map(list, zip(*lanes, strict=True))] if lanes else [None, None, None]
+
+
+def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
     """Return the parents of all jobs, which job of the call each is for, and each job's policy."""
+    if all(job.options.after is None for job in jobs):
+        return [None, None, None]
     if any(job.options.queueing_lock is not None for job in jobs):
         raise BadArgument("after", "a job with a queueing_lock cannot come after others")
     edges = [

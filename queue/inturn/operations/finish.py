@@ -19,7 +19,7 @@ SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (ne
        (next).args::text, (next).timeout,
        CASE WHEN NOT (next).was_attempted THEN (next).expires_at - (next).started_at END,
        (next).batch_id, CASE WHEN (next).batch_id IS NOT NULL
-           THEN {schema}.batch_counts((next).id, (next).batch_id) END
+           THEN {schema}.batch_counts((next).id, (next).batch_id) END, (next).locks
 FROM {schema}.finish(
     %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
     %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])

@@ -33,8 +33,8 @@ _LISTED: LiteralString = (
     "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s)"
 )
 LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, errors::text, "
-    "result::text, progress::text FROM " + _LISTED
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    "shared, errors::text, result::text, progress::text FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 _STALLED_PROGRESS: LiteralString = (
@@ -42,8 +42,8 @@ _STALLED_PROGRESS: LiteralString = (
 )
 STALLED: LiteralString = (
     _JOB
-    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, group_key, batch_id, "
-    + "errors::text, NULL, "
+    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    + "shared, errors::text, NULL, "
     + _STALLED_PROGRESS
     + "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
 )
@@ -259,12 +259,12 @@ def _make_job(row: Sequence[Any]) -> StoredJob:
     return StoredJob(*cells)
 
 
-def make_progress(told: Mapping[str, Any] | None) -> Progress | None:
-    """Make it of the column `progress` of a view."""
-    if told is None:
+def make_progress(stored: Mapping[str, Any] | None) -> Progress | None:
+    """Return the column `progress` of a view as a `Progress`."""
+    if stored is None:
         return None
-    updated_at = datetime.fromisoformat(told["updated_at"])
-    return Progress(told["done"], told["total"], told["text"], updated_at)
+    updated_at = datetime.fromisoformat(stored["updated_at"])
+    return Progress(stored["done"], stored["total"], stored["text"], updated_at)
 
 
 def _read_json(text: str | None) -> Any:

@@ -11,7 +11,7 @@ from inturn.operations import Operation, Statement
 _LANE: LiteralString = (
     "SELECT lock, state::text, since, job_id, job_status::text, task, attempts, due_at, worker, "
     "heartbeat_at, waiting, more, last_error, stopped::text, stopped_at, stopped_until, "
-    "stopped_by, stop_reason, failed_job_id, failed_task "
+    "stopped_by, stop_reason, failed_job_id, failed_task, readers "
 )
 LIST = _LANE + "FROM {schema}.list_lanes(%s, %s)"
 GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
@@ -21,7 +21,7 @@ REPORT = """
 SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, stopped_by,
        stop_reason, head_id, head_task, head_attempts, head_created_at, head_at, head_error,
        head_status::text, failed_id, failed_task, failed_attempts, failed_created_at, failed_at,
-       failed_error, behind, oldest, next_ids, next_tasks
+       failed_error, behind, oldest, next_ids, next_tasks, readers, waits_for
 FROM {schema}.lane_report(%s)
 """
 HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
@@ -80,6 +80,8 @@ class LaneReport:
     behind: int  # BOUND if there are more
     oldest: datetime | None  # of those that were counted
     next: list[NextJob]  # the first two of them
+    readers: int | None = None  # how many jobs share it
+    waits_for: str | None = None  # another lane of the head, which keeps it waiting
 
     @property
     def is_known(self) -> bool:
@@ -89,7 +91,12 @@ class LaneReport:
     @property
     def waiting(self) -> int:
         """The number of waiting jobs, including the head unless it runs."""
-        return self.behind + (self.head is not None and self.state != "held")
+        return self.behind + (self.head is not None and not self.head_runs)
+
+    @property
+    def head_runs(self) -> bool:
+        """True if a worker has the head."""
+        return self.state == "held" and self.readers is None
 
     @property
     def is_cut(self) -> bool:
@@ -141,9 +148,9 @@ def count_lanes(limit: int, states: Sequence[str] = ()) -> Operation[int]:
 def report_lane(lock: str) -> Operation[LaneReport]:
     """Return all there is to say about a lane."""
     (row,) = yield Statement(REPORT, [lock])
-    lane, head, failed, (behind, oldest, ids, tasks) = row[:9], row[9:16], row[16:22], row[22:]
+    lane, head, failed, (behind, oldest, ids, tasks) = row[:9], row[9:16], row[16:22], row[22:26]
     first = [NextJob(id, task) for id, task in zip(ids, tasks, strict=True)]
-    fields = [*lane, _head(head), _head(failed), behind, oldest, first]
+    fields = [*lane, _head(head), _head(failed), behind, oldest, first, *row[26:]]
     return LaneReport(*fields)
 
 

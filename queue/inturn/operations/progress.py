@@ -1,4 +1,4 @@
-"""How far attempts at jobs are, as their tasks tell."""
+"""Progress: how far running jobs say they are."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ PRUNE = "SELECT {schema}.prune_progress(%s, %s)"
 
 
 def report_progress(reports: Sequence[ProgressReport]) -> Operation[None]:
-    """Store what attempts at different jobs have told."""
+    """Store the reports of attempts at different jobs."""
     yield Statement(REPORT, [list(column) for column in zip(*reports, strict=True)])
 
 

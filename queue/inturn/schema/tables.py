@@ -91,11 +91,15 @@ jobs = Table(
     Column("limit_key", key),
     Column("group_key", key),
     Column("batch_id", BigInteger),
+    Column("locks", ARRAY(key)),
+    Column("shared", ARRAY(key)),
+    Column("keeps_lanes", Boolean),
 )
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL AND group_key IS NULL")
 _heads = text("status = 'todo' AND lock IS NOT NULL AND group_key IS NULL")
-_lane = text("status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL")
+_in_line = "status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL"
+_lane = text(_in_line)
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 _turns: tuple[Any, ...] = (
@@ -120,6 +124,16 @@ _queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_q
 _batch = text("batch_id IS NOT NULL")
 Index("jobs_batch", jobs.c.batch_id, jobs.c.id, postgresql_where=_batch)
 Index("jobs_queueing", jobs.c.queueing_lock, unique=True, postgresql_where=_queueing)
+Index("jobs_keeping", jobs.c.id, postgresql_where=text("keeps_lanes"))
+
+waits = Table(
+    "waits",
+    metadata,
+    Column("lock", key, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("id", BigInteger, nullable=False),
+)
+Index("waits_lane", waits.c.lock, desc("priority"), waits.c.id, unique=True)
 
 lanes = Table(
     "lanes",
@@ -135,6 +149,7 @@ lanes = Table(
     Column("failed_job_id", BigInteger),
     Column("stopped_by", Text),
     Column("stop_reason", Text),
+    Column("readers", Integer),
     Column(
         "state", lane_state, Computed("CASE … END", persisted=True)
     ),  # see the migration for the expression
@@ -306,6 +321,8 @@ finished_jobs = Table(
     Column("limit_key", key),
     Column("group_key", key),
     Column("batch_id", BigInteger),
+    Column("locks", ARRAY(key)),
+    Column("shared", ARRAY(key)),
 )
 Index("finished_jobs_batch", *finished_jobs.c["batch_id", "id"], postgresql_where=_batch)
 Index("finished_jobs_id", finished_jobs.c.id)

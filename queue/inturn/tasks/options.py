@@ -36,6 +36,7 @@ from inturn.arguments import (
 )
 from inturn.errors import BadArgument, UnknownOption
 from inturn.model import OnConflict, OnFailure, OnParent, OnRetry
+from inturn.tasks.lanes import Lock, check_locks
 from inturn.values import Decoders
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
@@ -102,7 +103,7 @@ class PlaceOptions(TypedDict, total=False):
     """Where a job stands."""
 
     queue: Annotated[str | None, Stored(check_queue, "default")]
-    lock: Annotated[str | int | UUID | None, Stored(check_lock)]
+    lock: Annotated[Lock | None, Stored(check_locks)]
     priority: Annotated[int | None, Stored(check_priority, 0)]
 
 

@@ -61,6 +61,11 @@ class RetryDecision:
         put(self, "queue", None if queue is None else arguments.check_queue(queue))
         put(self, "lock", arguments.check_lock(lock))
 
+    def check(self, job: Job) -> None:
+        """Raise BadArgument if the job cannot move to the other lane."""
+        if self.lock is not None and job.locks is not None:
+            raise BadArgument("lock", "a job with several locks, or shared ones, cannot move")
+
 
 class BaseRetryStrategy(ABC):
     """Subclass it to decide by the exception and the job. None means failed for good.

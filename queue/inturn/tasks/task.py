@@ -14,6 +14,7 @@ from inturn import arguments
 from inturn.errors import BadArgument, TaskDefinitionError
 from inturn.schedules.misfires import CatchUp, MisfirePolicy
 from inturn.tasks.deferred import DeferredJob, R_co
+from inturn.tasks.lanes import first_lock
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.resources import Resource, declare_resources
 from inturn.tasks.retry import Retry, find_strategy
@@ -196,9 +197,8 @@ class Task(Deferrer[P, R_co]):
 
     @property
     def lock(self) -> str | None:
-        """The lock of its jobs."""
-        lock: str | None = self._options.lock
-        return lock
+        """The lock of its jobs, or the first one of several."""
+        return first_lock(self._options.lock)
 
     @property
     def queueing_lock(self) -> str | None:
@@ -229,7 +229,8 @@ class Task(Deferrer[P, R_co]):
         schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
         before this much later.
         task_kwargs: arguments for the task, to which `defer` adds its own.
-        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task.
+        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task. You can give
+        up to eight locks: ["a", shared("b")].
         limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
         `app.limits`.
         group: a name, such as "tenant:7". The groups take turns, so that the jobs of one cannot

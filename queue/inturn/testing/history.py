@@ -16,6 +16,7 @@ class _Span(NamedTuple):
     started: Any
     ended: Any
     job_id: int
+    reads: bool  # it shares the lane
 
 
 def check_order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> str | None:
@@ -41,13 +42,21 @@ def check_order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> st
 def check_overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None:
     """Return which jobs ran at the same time, or None.
 
+    Jobs that share the lane may run at the same time as each other.
     This looks at the last attempt of each job in the database, and at all runs in this process.
     """
     mine = _of(lock, jobs)
+    readers = {job.id for job in mine if lock in (job.shared or [])}
     recorded = [
-        _Span(job.started_at, job.finished_at, job.id) for job in mine if job.started_at is not None
+        _Span(job.started_at, job.finished_at, job.id, job.id in readers)
+        for job in mine
+        if job.started_at is not None
     ]
-    watched = [_Span(run.started, run.ended, run.job.id) for run in runs if run.job.lock == lock]
+    watched = [
+        _Span(run.started, run.ended, run.job.id, run.job.id in readers)
+        for run in runs
+        if lock in run.job.lanes
+    ]
     if not recorded and not watched:
         others = sorted(
             {job.lock for job in jobs if job.lock is not None and job.started_at is not None}
@@ -73,14 +82,17 @@ def check_overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str 
 
 
 def _overlapping(spans: list[_Span]) -> list[tuple[_Span, _Span]]:
-    in_time = sorted(spans, key=lambda span: (span.started, span.ended is None, span.ended or 0))
-    return [
-        (a, b) for a, b in itertools.pairwise(in_time) if a.ended is None or b.started < a.ended
-    ]
+    found: list[tuple[_Span, _Span]] = []
+    under_way: list[_Span] = []
+    for span in sorted(spans, key=lambda s: (s.started, s.ended is None, s.ended or 0)):
+        under_way = [each for each in under_way if each.ended is None or span.started < each.ended]
+        found += [(each, span) for each in under_way if not (each.reads and span.reads)]
+        under_way.append(span)
+    return found
 
 
 def _of(lock: str, jobs: Sequence[Seen]) -> list[Seen]:
-    return [job for job in jobs if job.lock == lock]
+    return [job for job in jobs if lock in job.lanes]
 
 
 def _is(step: Step, job: Seen) -> bool:

@@ -10,7 +10,7 @@ from inturn.operations.jobs import make_progress
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
-    scheduled_at, started_at, finished_at, fence, progress
+    scheduled_at, started_at, finished_at, fence, locks, shared, progress
 FROM {schema}.all_jobs ORDER BY id
 """
 NEXT_DUE = """
@@ -58,7 +58,14 @@ class Seen:
     started_at: datetime | None
     finished_at: datetime | None
     fence: int | None
+    locks: list[str] | None  # all of them, if it has several or shares one
+    shared: list[str] | None
     progress: Progress | None
+
+    @property
+    def lanes(self) -> list[str]:
+        """All of its locks."""
+        return self.locks or ([] if self.lock is None else [self.lock])
 
     @property
     def is_waiting(self) -> bool:
@@ -66,7 +73,7 @@ class Seen:
         return self.status in WAITING
 
     def __str__(self) -> str:
-        lane = "" if self.lock is None else f', lock "{self.lock}"'
+        lane = "".join(f', lock "{lock}"' for lock in self.lanes)
         return f"job {self.id} {self.task}({format_args(self.args)}){lane}, {self.status}"
 
 

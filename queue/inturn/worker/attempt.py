@@ -347,6 +347,7 @@ class Attempt:
             d = strategy.get_retry_decision(exception=error, job=self.job)
             if d is None:
                 return Ended(self.job, Status.FAILED, text)
+            d.check(self.job)
             return Again(
                 self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock
             )

@@ -68,7 +68,7 @@ class Maintenance:
     async def begin(self, connection: WorkerConnection) -> None:
         """Take a first look over a connection that is there already, and start the thread.
 
-        If nobody needs us now, the thread connects only for the second look, an interval later.
+        If nothing is to be done, the thread connects only for the second look, an interval later.
         """
         with contextlib.suppress(InturnError, psycopg.Error):
             everybody = await connection.run_beside(self._list_heartbeats())

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Probes:
-    """What looks at a worker from outside, and what is told of it."""
+    """The parts that watch a worker and show others how it is: health, metrics, systemd."""
 
     def __init__(
         self,

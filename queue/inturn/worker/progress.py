@@ -1,4 +1,4 @@
-"""Stores how far the attempts of a worker are: the newest of what each has told, now and then."""
+"""Stores the progress of running jobs: the newest report of each attempt, now and then."""
 
 import asyncio
 import logging
@@ -16,18 +16,18 @@ PAUSE = 1.0  # seconds between two statements, except for attempts that have end
 
 
 class ProgressReports:
-    """What attempts have told and the server has not stored yet, by fence.
+    """Progress reports that the server has not stored yet, by fence.
 
     Tasks call `note` in threads of their own. Each step there is a single operation on a dict, so
     no lock is needed. Everything else happens in the event loop.
     """
 
-    def __init__(self, connection: WorkerConnection, told: Callable[[], None]) -> None:
+    def __init__(self, connection: WorkerConnection, reported: Callable[[], None]) -> None:
         self._connection = connection
-        self._told = told
+        self._reported = reported
         self._loop: asyncio.AbstractEventLoop | None = None
         self._newest: dict[int, ProgressReport] = {}
-        self._has_told = False  # the event loop knows, or will know, that there is something
+        self._has_called = False  # the event loop knows, or will know, that there is something
         self._due_at = 0.0
         self._is_busy = False  # somebody's lock was in the way
 
@@ -40,12 +40,12 @@ class ProgressReports:
         return self
 
     def note(self, report: ProgressReport) -> None:
-        """Keep this until it is stored, instead of what the attempt told before. Never waits."""
+        """Keep this report until it is stored. It replaces an earlier one. Never waits."""
         self._newest[report.fence] = report
-        if not self._has_told and self._loop is not None:
-            self._has_told = True
+        if not self._has_called and self._loop is not None:
+            self._has_called = True
             with suppress(RuntimeError):  # the loop is closed, but a thread runs on
-                self._loop.call_soon_threadsafe(self._told)
+                self._loop.call_soon_threadsafe(self._reported)
 
     @property
     def is_due(self) -> bool:
@@ -57,17 +57,17 @@ class ProgressReports:
         return max(0.0, self._due_at - time.monotonic()) if self._newest else None
 
     async def store_all(self) -> None:
-        """Store what all attempts have told. Raise DatabaseUnavailable if the database is away."""
+        """Store all reports. Raise DatabaseUnavailable if the database is away."""
         self._due_at, self._is_busy = time.monotonic() + PAUSE, False
         await self._store(list(self._newest))
 
     async def store_ended(self, fences: Iterable[int]) -> None:
-        """Store what these attempts have told last."""
+        """Store the last reports of these attempts."""
         if not self._is_busy or self.is_due:  # else the ends would wait for the same lock each time
             await self._store([fence for fence in fences if fence in self._newest])
 
     async def _store(self, fences: list[int]) -> None:
-        self._has_told = False  # before we look, so that whatever comes later is noticed
+        self._has_called = False  # before we look, so that whatever comes later is noticed
         reports = [self._newest[fence] for fence in fences]
         if not reports:
             return
@@ -88,7 +88,7 @@ class ProgressReports:
         self._forget(reports)
 
     def _forget(self, reports: list[ProgressReport]) -> None:
-        """Forget these, but not what has been told since."""
+        """Forget these reports, but no newer ones."""
         for report in reports:
             newest = self._newest.pop(report.fence)
             if newest is not report:

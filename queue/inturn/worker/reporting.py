@@ -54,7 +54,7 @@ class Reporting:
             await self._running.progress.store_all()
 
     async def _store_progress(self, outcomes: list[Outcome]) -> None:
-        """Store what these attempts have told last, before the server hears of their ends."""
+        """Store the last progress of these attempts, before their ends are reported."""
         try:
             await self._running.progress.store_ended([each.job.fence for each in outcomes])
         except DatabaseUnavailable:

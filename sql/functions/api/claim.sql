@@ -11,6 +11,8 @@
 -- of everything. Jobs that a user's open transaction has locked cannot be cleared: the last round
 -- looks past some thousands of them.
 --
+-- Jobs with several lanes or shared ones start one by one, after the others (start_in_lanes).
+--
 -- While jobs with a group wait, the groups take turns (see fair_candidates), and no job is claimed
 -- ahead: the worker would run it before the next group's. p_turns is what the setting inturn.turns
 -- said after the worker's last claim.
@@ -60,6 +62,7 @@ DECLARE
     v_fair    boolean;    -- jobs with a group wait, so the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
+    v_several bigint;          -- a job with several lanes, or shared ones
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -163,14 +166,16 @@ BEGIN
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
-                    limit_key IS NOT NULL AS limited
+                    limit_key IS NOT NULL AS limited, false AS several
                 FROM jobs WHERE id = won.job_id
                 UNION ALL
-                SELECT head.id, head.queue, head.touched, head.start_before, head.limited
+                SELECT head.id, head.queue, head.touched, head.start_before, head.limited,
+                    head.several
                 FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
+              AND NOT next.several
               AND (next.start_before IS NULL OR next.start_before > clock())
               AND (NOT next.touched OR try_lock_job(next.id));
             v_ids := v_ids || v_heads;
@@ -227,6 +232,22 @@ BEGIN
                 ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
         END IF;
 
+        IF v_look.several <> '{}' THEN
+            v_lanes := v_lanes - 8 * cardinality(v_look.several);
+            FOREACH v_several IN ARRAY v_look.several LOOP
+                RETURN QUERY SELECT * FROM start_in_lanes(p_worker, p_queues, v_several,
+                    coalesce(p_slots, p_limit) - (p_limit - v_wanted));
+                GET DIAGNOSTICS v_started = ROW_COUNT;
+                v_wanted := v_wanted - v_started;
+                IF v_started = 0 THEN   -- do not try it again
+                    v_lost := v_lost || ARRAY(SELECT lock::text FROM jobs WHERE id = v_several);
+                END IF;
+            END LOOP;
+        END IF;
+        IF v_look.shut IS NOT NULL THEN
+            v_blocked := v_blocked + cardinality(block_in_lanes(v_look.shut));
+        END IF;
+
         -- Look again if the front has moved or the window can reach further, if we lost free jobs,
         -- or if we lost lanes and have nothing. While another claim clears the front, take what
         -- there is. With nothing, a patient caller returns. It cannot do so for ever: the other
@@ -234,9 +255,10 @@ BEGIN
         EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
             OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
             coalesce(v_blocked, 0) > 0 OR v_marked OR v_look.more AND v_window < v_look.widest
-            OR v_short OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
+            OR v_short OR v_look.several <> '{}'
+            OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
-        IF v_look.behind IS NOT NULL THEN
+        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL THEN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
                 ELSE least(2000, 8 * v_window) END;
         END IF;

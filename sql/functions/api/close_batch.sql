@@ -1,5 +1,5 @@
 -- close_batch: lets a batch end as soon as no job of it is left, and its callback run. An empty one
--- ends at once. It may be closed twice. Returns false if there is no such batch. It waits for
+-- ends at once. Closing it again does nothing. Returns false if it does not exist. It waits for
 -- nobody: a claim closes it.
 CREATE OR REPLACE FUNCTION close_batch(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql

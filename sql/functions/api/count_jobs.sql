@@ -24,7 +24,7 @@ BEGIN
             SELECT FROM jobs
             WHERE (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
             LIMIT p_limit
         ) AS counted;
     ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
@@ -38,7 +38,7 @@ BEGIN
             WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;

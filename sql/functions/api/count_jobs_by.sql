@@ -39,7 +39,7 @@ BEGIN
         WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
           AND (p_queue IS NULL OR queue = p_queue)
           AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock)
+          AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
           AND (p_by <> 'lock' OR lock IS NOT NULL)
         ORDER BY id DESC LIMIT p_looked
     ), named AS (

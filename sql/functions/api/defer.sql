@@ -24,12 +24,16 @@ CREATE OR REPLACE FUNCTION defer(
     after         bigint[]    DEFAULT NULL,
     on_parent     text        DEFAULT 'cancel',
     group_key     text        DEFAULT NULL,
-    batch_id      bigint      DEFAULT NULL
+    batch_id      bigint      DEFAULT NULL,
+    locks         text[]      DEFAULT NULL,   -- several locks, instead of `lock`
+    shared        text[]      DEFAULT NULL    -- those of its locks that it shares
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
+    v_locks   text[] := CASE WHEN locks IS NOT NULL OR shared <> '{}'
+                             THEN lanes_of(lock, locks) END;
     v_problem text := CASE
         WHEN (octet_length(task) BETWEEN 1 AND 512) IS NOT TRUE
             THEN 'task: give its name, 1 to 512 bytes'
@@ -37,6 +41,13 @@ DECLARE
             THEN 'args: give a JSON object of arguments by name, like {"letter": "a"}'
         WHEN octet_length(lock) NOT BETWEEN 1 AND 1024
             THEN 'lock: give 1 to 1,024 bytes, or NULL for a job without a lane'
+        WHEN lock IS NOT NULL AND locks IS NOT NULL
+            THEN 'locks: give lock or locks'
+        WHEN locks = '{}'
+            THEN 'locks: give 1 to 8 locks, or NULL for a job without a lane'
+        WHEN EXISTS (SELECT FROM unnest(shared) AS each
+                     WHERE (each IN (SELECT unnest(v_locks))) IS NOT TRUE)
+            THEN 'shared: give locks that are among the locks of the job'
         WHEN octet_length(queueing_lock) NOT BETWEEN 1 AND 1024
             THEN 'queueing_lock: give 1 to 1,024 bytes, or NULL'
         WHEN (queue ~ '^[A-Za-z0-9_.:-]{1,63}$') IS NOT TRUE
@@ -81,7 +92,12 @@ BEGIN
         p_after_of => CASE WHEN after <> '{}' THEN array_fill(1, ARRAY[cardinality(after)]) END,
         p_on_parent => ARRAY[on_parent::parent_policy],
         p_group_keys => CASE WHEN group_key IS NOT NULL THEN ARRAY[group_key] END,
-        p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END
+        p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END,
+        p_lanes => v_locks,
+        p_lanes_of => array_fill(1, ARRAY[coalesce(cardinality(v_locks), 0)]),
+        p_lanes_shared => ARRAY(
+            SELECT coalesce(each.name = ANY (shared), false)
+            FROM unnest(v_locks) WITH ORDINALITY AS each(name, place) ORDER BY each.place)
     );
     IF NOT v_job.is_new AND on_conflict = 'raise' THEN
         RAISE EXCEPTION 'job % already waits under queueing_lock %', v_job.id,

@@ -1,7 +1,8 @@
 -- defer_jobs: creates jobs, in the order of the arrays. This is a plain INSERT in the caller's
 -- transaction. It takes no lane row and no advisory lock, and it never waits. Only queueing locks
 -- can make it wait: see defer_unless_waiting.
--- For jobs that come after others, see defer_after. For batches, see join_batches.
+-- For jobs that come after others, or that have several locks or shared ones, see defer_after. For
+-- batches, see join_batches.
 --
 -- A job starts as `scheduled` if its time is in the future, else as `todo`. Among the due jobs of
 -- one lane in *one* call, only the best is `todo`, and its siblings are `blocked`. They commit
@@ -26,7 +27,10 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_after      bigint[] DEFAULT NULL,           -- jobs that must have ended before
     p_after_of   integer[] DEFAULT NULL,          -- which job each is for: its place, from 1
     p_on_parent  parent_policy[] DEFAULT NULL,    -- what to do if one did not succeed
-    p_batch_ids  bigint[] DEFAULT NULL            -- see open_batch
+    p_batch_ids  bigint[] DEFAULT NULL,           -- see open_batch
+    p_lanes      text[] DEFAULT NULL,             -- all locks of jobs with several or shared ones
+    p_lanes_of   integer[] DEFAULT NULL,          -- which job each is for: its place, from 1
+    p_lanes_shared boolean[] DEFAULT NULL         -- whether that job shares the lane with others
 ) RETURNS TABLE (id bigint, is_new boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -54,26 +58,38 @@ BEGIN
         END IF;
         PERFORM join_batches(p_batch_ids);
     END IF;
-    IF p_queueing_locks IS NOT NULL OR p_after IS NOT NULL THEN
+    IF p_lanes IS NOT NULL THEN
+        PERFORM check_lanes(p_lanes, p_lanes_of, p_lanes_shared, cardinality(p_tasks));
+    END IF;
+    IF p_queueing_locks IS NOT NULL OR p_after IS NOT NULL OR p_lanes IS NOT NULL THEN
         v_options := ARRAY(
-            SELECT ROW(coalesce(g.queue, 'default'), g.lock, coalesce(g.priority, 0),
+            SELECT ROW(coalesce(g.queue, 'default'), coalesce(lanes.locks[1], g.lock),
+                coalesce(g.priority, 0),
                 coalesce(g.at, v_now + g.delay),
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
-                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id
-            )::job_options
+                coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id,
+                CASE WHEN lanes.locks[2] IS NOT NULL OR lanes.shared IS NOT NULL
+                     THEN lanes.locks END,
+                lanes.shared)::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                         p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
                         p_limit_keys, p_group_keys, p_batch_ids)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
                     queueing_lock, timeout, expires_at, expires_in, limit_key, group_key, batch_id,
                     position)
+            LEFT JOIN (
+                SELECT place, array_agg(lane ORDER BY lane COLLATE "C") AS locks,
+                    array_agg(lane ORDER BY lane COLLATE "C") FILTER (WHERE is_shared) AS shared
+                FROM unnest(p_lanes, p_lanes_of, p_lanes_shared) AS given(lane, place, is_shared)
+                GROUP BY place
+            ) AS lanes ON lanes.place = g.position
             ORDER BY g.position
         );
     END IF;
-    IF p_after IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM defer_after(
-            p_tasks, p_args, v_options, p_after, p_after_of, p_on_parent);
+    IF p_after IS NOT NULL OR p_lanes IS NOT NULL AND p_queueing_locks IS NULL THEN
+        RETURN QUERY SELECT * FROM defer_after(p_tasks, p_args, v_options,
+            coalesce(p_after, '{}'), coalesce(p_after_of, '{}'), p_on_parent);
         RETURN;
     ELSIF p_queueing_locks IS NOT NULL THEN
         RETURN QUERY SELECT * FROM defer_unless_waiting(p_tasks, p_args, v_options, p_on_conflict);

@@ -70,7 +70,10 @@ BEGIN
         v_found := v_found OR FOUND;
     END IF;
     IF v_job.lock IS NOT NULL AND v_job.status <> 'pending' THEN
-        FOR reason, detail, unblock IN SELECT * FROM explain_lane(v_job) LOOP
+        FOR reason, detail, unblock IN
+            SELECT found.* FROM unnest(lanes_of(v_job.lock, v_job.locks)) AS lane
+            CROSS JOIN LATERAL explain_lane(v_job, lane) AS found
+        LOOP
             RETURN NEXT;
             v_waits := v_waits OR reason NOT IN ('lane head waits', 'lane retrying')
                 OR unblock IS NOT NULL;

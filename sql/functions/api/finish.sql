@@ -33,6 +33,7 @@ AS $$
 DECLARE
     v_held    record;
     v_stopped text[];
+    v_shared  text[];   -- lanes that some of the jobs shared
     v_done    record;
     v_next    record;
 BEGIN
@@ -44,7 +45,9 @@ BEGIN
     END IF;
 
     SELECT array_agg(b.id) AS ids,
-           array_agg(b.lock) FILTER (WHERE b.lock IS NOT NULL) AS lanes,
+           array_agg(b.lock)
+               FILTER (WHERE b.lock IS NOT NULL AND b.lanes IS NOT DISTINCT FROM NULL) AS lanes,
+           array_agg(b.lanes) FILTER (WHERE b.lanes IS DISTINCT FROM NULL) AS several,
            array_agg(b.id)
                FILTER (WHERE b.lock IS NOT NULL
                    AND b.status = 'failed' AND b.on_failure = 'halt') AS halts,
@@ -54,6 +57,10 @@ BEGIN
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
     IF v_done.keys IS NOT NULL THEN
         PERFORM notify_workers(wake_limited(v_done.keys, true));
+    END IF;
+    IF v_done.several IS NOT NULL THEN
+        v_done.lanes := v_done.lanes || ARRAY(SELECT leave_lanes(v_done.several));
+        v_shared := ARRAY(SELECT DISTINCT unnest(job.shared) FROM unnest(v_done.several) AS job);
     END IF;
     IF v_done.lanes IS NULL THEN
         RETURN;
@@ -65,6 +72,10 @@ BEGIN
     END IF;
     IF v_stopped <> '{}' OR v_done.halts IS NOT NULL THEN
         v_stopped := keep_stopped(v_stopped, v_done.halts);
+    END IF;
+    IF v_shared <> '{}' THEN
+        v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));
+        PERFORM notify_workers(wake_readers(v_shared));
     END IF;
 
     -- New statements: the next job of each lane is read after the lane was locked.

@@ -1,6 +1,8 @@
 -- Returns all there is to say about one lane, in one row: its state, the job that runs or goes next
 -- (head), the job that has halted it (failed), and the jobs behind. The state is `free` if nobody
--- holds the lane. One statement, one snapshot. At most 1,000 jobs behind the head are read.
+-- holds the lane. A head that has other lanes may wait for one of them (waits_for). If jobs share
+-- the lane (readers), the head is the job that goes next. One statement, one snapshot. At most
+-- 1,000 jobs behind the head are read.
 CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
     lock text, state text, since timestamptz, worker text,
     stopped lane_state, stopped_at timestamptz, stopped_until timestamptz, stopped_by text,
@@ -9,7 +11,8 @@ CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
     head_created_at timestamptz, head_at timestamptz, head_error text,
     failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamptz,
     failed_at timestamptz, failed_error text,
-    behind bigint, oldest timestamptz, next_ids bigint[], next_tasks text[]
+    behind bigint, oldest timestamptz, next_ids bigint[], next_tasks text[],
+    readers integer, waits_for text
 )
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
@@ -20,11 +23,12 @@ AS $$
         SELECT priority, id FROM lane_heads(ARRAY[p_lock])
         UNION ALL
         SELECT priority, id FROM jobs
-        WHERE status = 'scheduled' AND scheduled_at <= clock() AND jobs.lock = p_lock
+        WHERE status = 'scheduled' AND scheduled_at <= clock()
+            AND (jobs.lock = p_lock OR p_lock = ANY (jobs.locks)) AND keeps_lanes IS NULL
     ), head AS MATERIALIZED (
         SELECT job.* FROM live_jobs AS job
         JOIN lane ON job.stored_as = 'doing' AND job.worker_id = lane.worker_id
-                 AND job.lock = lane.lock
+                 AND (job.lock = lane.lock OR lane.lock = ANY (job.locks))
         UNION ALL
         SELECT job.* FROM live_jobs AS job
         WHERE NOT EXISTS (SELECT FROM lane WHERE worker_id IS NOT NULL)
@@ -34,7 +38,9 @@ AS $$
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
             SELECT * FROM jobs
             WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited')
-                AND jobs.lock IS NOT NULL
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT jobs.* FROM waits JOIN jobs ON jobs.id = waits.id WHERE waits.lock = p_lock
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
@@ -47,7 +53,11 @@ AS $$
            failed.errors -> -1 ->> 'error',
            (SELECT least(count(*), 1000) FROM behind), (SELECT min(created_at) FROM behind),
            ARRAY(SELECT id FROM behind ORDER BY place LIMIT 2),
-           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2)
+           ARRAY(SELECT task FROM behind ORDER BY place LIMIT 2), lane.readers,
+           CASE WHEN head.status = 'blocked' AND head.locks IS NOT NULL THEN coalesce(
+               closed_lane(head.id, array_remove(head.locks, p_lock), head.shared), (
+               SELECT other.lock FROM lane_heads(array_remove(head.locks, p_lock)) AS other
+               WHERE other.id <> head.id LIMIT 1)) END
     FROM (SELECT p_lock AS lock) AS asked
     LEFT JOIN lane ON true
     LEFT JOIN head ON true

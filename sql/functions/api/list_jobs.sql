@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION list_jobs(
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
     scheduled_at timestamptz, started_at timestamptz, finished_at timestamptz, worker_id uuid,
     abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamptz,
-    limit_key text, group_key text, batch_id bigint, progress jsonb
+    limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[]
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -48,7 +48,7 @@ BEGIN
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
-           found.group_key, found.batch_id, found.progress
+           found.group_key, found.batch_id, found.progress, found.locks, found.shared
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -59,7 +59,7 @@ BEGIN
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
           AND (p_worker IS NULL OR job.worker_id = p_worker)
           AND (p_batch IS NULL OR job.batch_id = p_batch)

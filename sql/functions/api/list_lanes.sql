@@ -6,7 +6,7 @@ RETURNS TABLE (
     attempts integer, due_at timestamptz, worker text, heartbeat_at timestamptz, waiting bigint,
     more boolean, last_error text, stopped lane_state, stopped_at timestamptz,
     stopped_until timestamptz, stopped_by text, stop_reason text, failed_job_id bigint,
-    failed_task text
+    failed_task text, readers integer
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -16,7 +16,7 @@ BEGIN
     RETURN QUERY
     SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
            waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
-           failed_job_id, failed_task
+           failed_job_id, failed_task, readers
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM lanes

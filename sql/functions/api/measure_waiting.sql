@@ -18,7 +18,7 @@ AS $$
         ORDER BY id LIMIT 10000
     ), in_lanes AS MATERIALIZED (
         SELECT id, status, queue, lock, coalesce(scheduled_at, created_at) AS since FROM jobs
-        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL
         ORDER BY lock, priority DESC, id LIMIT 10000
     ), lane AS (
         SELECT queue, lock, min(since) AS since, count(*) AS waiting

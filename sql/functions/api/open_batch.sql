@@ -11,7 +11,9 @@ CREATE OR REPLACE FUNCTION open_batch(
     on_retry   text     DEFAULT 'hold',
     on_failure text     DEFAULT 'continue',
     timeout    interval DEFAULT NULL,
-    limit_key  text     DEFAULT NULL
+    limit_key  text     DEFAULT NULL,
+   locks      text[]   DEFAULT NULL,
+   shared     text[]   DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -26,12 +28,14 @@ BEGIN
     IF callback IS NOT NULL THEN
         v_job := defer(callback, args, lock => lock, queue => queue, priority => priority,
             on_retry => on_retry, on_failure => on_failure, timeout => timeout,
-            limit_key => limit_key);
+            limit_key => limit_key, locks => locks, shared => shared);
     END IF;
     INSERT INTO batches (name, callback_id, opened_at) VALUES (name, v_job, clock())
     RETURNING id INTO v_batch;
     INSERT INTO batch_gates (batch_id) VALUES (v_batch);
     -- Nobody else sees the job before this transaction commits.
     UPDATE jobs SET status = 'pending', has_parents = true, batch_id = v_batch WHERE id = v_job;
+    PERFORM leave_line(job.id, job.priority, job.locks) FROM jobs AS job
+    WHERE job.id = v_job AND job.locks IS NOT NULL;
     RETURN v_batch;
 END $$;

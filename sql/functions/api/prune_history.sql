@@ -3,7 +3,7 @@
 -- days dropped, at most ten in one call. NULL means that somebody is reading the history and
 -- nothing was dropped.
 --
--- A partition can only be detached while nobody uses the whole table, and every finish waits
+-- A partition can only be detached while no statement uses the whole table, and every finish waits
 -- behind the detaching call. So it waits for readers for a moment only, and comes back later.
 -- (DETACH … CONCURRENTLY needs no such moment, but PostgreSQL refuses it if there is a default
 -- partition.)

@@ -29,11 +29,16 @@ BEGIN
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
             -- Until we know, below, that no other job waits under it.
-            lost_queueing_lock = jobs.queueing_lock IS NOT NULL
+            lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
+            keeps_lanes = CASE WHEN jobs.locks IS NOT NULL AND jobs.was_attempted
+                                   AND jobs.on_retry = 'hold' THEN true END
         FROM (SELECT * FROM unnest(p_ids, p_claims) AS o(id, claim_id) ORDER BY o.id) AS ours
         WHERE jobs.id = ANY (ARRAY[ours.id]) AND jobs.claim_id = ours.claim_id
-        RETURNING jobs.id, jobs.lock::text, jobs.queue::text, jobs.lost_queueing_lock,
-            jobs.limit_key::text,
+        RETURNING jobs.id, CASE WHEN jobs.locks IS NULL THEN jobs.lock::text END AS lock,
+            jobs.queue::text, jobs.lost_queueing_lock, jobs.limit_key::text,
+            CASE WHEN jobs.locks IS NOT NULL
+                 THEN ROW(jobs.id, jobs.locks, jobs.shared)::job_lanes END AS lanes,
+            jobs.keeps_lanes,
             jobs.was_attempted AND jobs.on_retry = 'hold' AS was_attempted
     ), let_go AS (
         UPDATE lanes
@@ -46,6 +51,9 @@ BEGIN
                FILTER (
                    WHERE NOT was_attempted AND lock NOT IN (SELECT unnest(v_held.stopped))
                ) AS lanes,
+           array_agg(back.lanes) FILTER (WHERE keeps_lanes) AS keeping,
+           array_agg(back.lanes)
+               FILTER (WHERE back.lanes IS DISTINCT FROM NULL AND keeps_lanes IS NULL) AS leaving,
            array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding,
            array_agg(limit_key) FILTER (WHERE limit_key IS NOT NULL) AS keys
     INTO v_back FROM back;
@@ -55,6 +63,9 @@ BEGIN
     END IF;
     IF v_back.keys IS NOT NULL THEN
         PERFORM notify_workers(wake_limited(v_back.keys, true));
+    END IF;
+    IF v_back.keeping IS NOT NULL OR v_back.leaving IS NOT NULL THEN
+        PERFORM notify_workers(keep_or_leave(v_back.keeping, v_back.leaving));
     END IF;
     IF v_back.queues IS NOT NULL THEN
         PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));

@@ -19,12 +19,13 @@ BEGIN
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
          WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+             AND keeps_lanes IS NULL
          ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
                 WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked', 'limited')
-                    AND jobs.lock IS NOT NULL
+                    AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
     ), seen AS (

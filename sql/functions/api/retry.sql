@@ -3,7 +3,8 @@
 -- behind it wait, even those of higher priority. With the policy `release`, the job leaves its
 -- lane until it is due, and the lane goes on. The lane also goes on if the job moves to another
 -- lane. The job joins that lane as if it were deferred now, whoever holds it, with its old id and
--- its own wake-up token.
+-- its own wake-up token. A job that has several lanes, or shares one, does the same in all of them,
+-- and keeps its shares. It cannot move to another lane.
 --
 -- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours.
 -- Nothing of the others was touched. A job is `busy` if an open transaction keeps it, its lane or
@@ -58,7 +59,10 @@ BEGIN
             worker_id = NULL,
             priority = coalesce(ended.priority, jobs.priority),
             queue = coalesce(ended.queue, jobs.queue),
-            lock = coalesce(ended.lock, jobs.lock),
+            lock = CASE WHEN jobs.locks IS NULL THEN coalesce(ended.lock, jobs.lock)
+                        ELSE jobs.lock END,
+            keeps_lanes = CASE WHEN jobs.locks IS NOT NULL AND jobs.on_retry = 'hold'
+                               THEN true END,
             -- Until we know, below, that no other job waits under it.
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
             was_attempted = true,
@@ -74,7 +78,11 @@ BEGIN
         ) AS ended
         WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id = ended.claim_id
         RETURNING jobs.id, jobs.queue::text, jobs.lost_queueing_lock, jobs.limit_key::text,
-                  CASE WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
+                  CASE WHEN jobs.locks IS NOT NULL THEN NULL
+                       WHEN ended.lock IS NULL THEN jobs.lock ELSE ended.left_lock END AS lock,
+                  CASE WHEN jobs.locks IS NOT NULL
+                       THEN ROW(jobs.id, jobs.locks, jobs.shared)::job_lanes END AS lanes,
+                  jobs.keeps_lanes,
                   CASE WHEN ended.lock <> ended.left_lock THEN 'release'
                        ELSE jobs.on_retry END AS on_retry
     ), let_go AS (
@@ -88,6 +96,10 @@ BEGIN
                WHERE again.lock IS NOT NULL AND again.on_retry = 'release'
                  AND again.lock NOT IN (SELECT unnest(v_held.stopped))
            ) AS released,
+           array_agg(again.lanes) FILTER (WHERE again.keeps_lanes) AS keeping,
+           array_agg(again.lanes)
+               FILTER (WHERE again.lanes IS DISTINCT FROM NULL
+                   AND again.keeps_lanes IS NULL) AS leaving,
            array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding,
            array_agg(again.limit_key) FILTER (WHERE again.limit_key IS NOT NULL) AS keys
     INTO v_again FROM again;
@@ -97,6 +109,9 @@ BEGIN
     END IF;
     IF v_again.keys IS NOT NULL THEN
         PERFORM notify_workers(wake_limited(v_again.keys, true));
+    END IF;
+    IF v_again.keeping IS NOT NULL OR v_again.leaving IS NOT NULL THEN
+        PERFORM notify_workers(keep_or_leave(v_again.keeping, v_again.leaving));
     END IF;
     IF v_again.ids IS NOT NULL THEN
         PERFORM notify_workers(v_again.queues || release_lanes(v_again.released));

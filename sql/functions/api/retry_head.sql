@@ -1,26 +1,36 @@
 -- retry_head: the job that a lane waits for is tried at once. In a retrying lane, it does not
 -- wait until it is due. In a halted lane, the failed job is tried again, first. Returns its id,
 -- or NULL if the lane waits for no job.
+--
+-- A job that has several lanes goes first in all of them, if it has halted all of them. Otherwise
+-- it waits in line.
 CREATE OR REPLACE FUNCTION retry_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_lane lanes := lock_lane(p_lock);
-    v_id   bigint := coalesce(v_lane.failed_job_id, v_lane.job_id);
+    v_next record;
+    v_id   bigint;
+    v_live jobs;
 BEGIN
-    IF v_lane.failed_job_id IS NOT NULL THEN
+    SELECT * INTO v_next FROM lock_next_job(p_lock);
+    v_id := coalesce((v_next.lane).failed_job_id, (v_next.lane).job_id);
+    IF (v_next.lane).failed_job_id IS NOT NULL THEN
         PERFORM restore_job(v_id);
-        v_id := (SELECT id FROM jobs WHERE id = v_id);   -- NULL if it was deleted: stay halted
     ELSE
         UPDATE jobs SET status = 'todo', scheduled_at = clock()
         WHERE id = v_id AND status = 'scheduled';
     END IF;
-    IF v_id IS NULL THEN
+    SELECT * INTO v_live FROM jobs WHERE id = v_id;   -- none if it was deleted: stay halted
+    IF v_live.id IS NULL AND (v_id IS NULL OR (v_next.lane).failed_job_id IS NOT NULL) THEN
+        v_id := NULL;
         PERFORM reopen_lane(p_lock);
+    ELSIF v_live.locks IS NOT NULL AND (v_next.lane).failed_job_id IS NOT NULL THEN
+        PERFORM bring_back(p_lock, v_next.job);
     ELSE
         PERFORM clear_stop(p_lock, v_id);
-        PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id);
     END IF;
+    PERFORM reopen_lane(lane) FROM unnest((v_next.job).locks) AS lane WHERE lane <> p_lock;
+    PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;

@@ -6,13 +6,17 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_lock text := (SELECT lock FROM lanes WHERE failed_job_id = p_id);
+    v_lock  text := (SELECT min(lock) FROM lanes WHERE failed_job_id = p_id);
+    v_locks text[];
 BEGIN
     IF v_lock IS NOT NULL THEN
-        IF (lock_lane(v_lock)).failed_job_id = p_id THEN   -- the lane is still halted for this job
+        v_locks := coalesce((next_job(v_lock)).locks, ARRAY[v_lock]);
+        PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;   -- in their order
+        v_lock := (SELECT min(lock) FROM lanes WHERE lock = ANY (v_locks) AND failed_job_id = p_id);
+        IF v_lock IS NOT NULL THEN   -- the lane is still halted for this job
             RETURN retry_head(v_lock) IS NOT NULL;
         END IF;
-        PERFORM reopen_lane(v_lock);
+        PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
     PERFORM FROM jobs WHERE id = p_id AND status = 'pending' FOR UPDATE;
     IF FOUND THEN
@@ -24,7 +28,11 @@ BEGIN
         scheduled_at = CASE WHEN status = 'scheduled' THEN clock() ELSE scheduled_at END,
         has_parents = CASE WHEN status = 'scheduled' THEN has_parents END
     WHERE id = p_id AND status IN ('scheduled', 'pending');
-    IF FOUND OR restore_job(p_id) > 0 THEN
+    IF FOUND THEN
+        PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
+        PERFORM notify_workers(NULL);
+        RETURN true;
+    ELSIF restore_job(p_id) > 0 THEN
         PERFORM notify_workers(NULL);
         RETURN true;
     END IF;

@@ -1,6 +1,7 @@
 -- Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and
 -- with another priority, in another queue, or in another lane. NULL leaves a value as it was.
--- Returns false if there is nothing to do: the job waits, runs, or does not exist.
+-- Returns false if there is nothing to do: the job waits, runs, or does not exist. A job that has
+-- several lanes, or shares one, cannot change them.
 CREATE OR REPLACE FUNCTION retry_job_changed(
     p_id       bigint,
     p_at       timestamptz DEFAULT NULL,
@@ -12,11 +13,20 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_halted text := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
+    v_halted text;
+    v_locks  text[];
 BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
+    v_locks := coalesce(
+        (SELECT locks FROM jobs WHERE id = p_id),
+        (SELECT locks FROM finished_jobs WHERE id = p_id ORDER BY finished_at DESC LIMIT 1));
+    IF p_lock IS NOT NULL AND v_locks IS NOT NULL THEN
+        RAISE EXCEPTION 'lock: job % has several lanes or shares one; defer a new job instead', p_id
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    v_halted := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
     -- A job changes lanes by way of the history. It leaves the old lane as if it had been
     -- cancelled or skipped.
     IF v_halted IS NOT NULL THEN
@@ -41,11 +51,13 @@ BEGIN
         RETURN false;
     END IF;
     -- Nobody else sees the job before this transaction commits.
+    PERFORM leave_line(id, priority, locks) FROM jobs WHERE id = p_id AND v_locks IS NOT NULL;
     UPDATE jobs
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
         scheduled_at = coalesce(p_at, scheduled_at),
         priority = coalesce(p_priority, priority),
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;
+    PERFORM join_lanes(ARRAY[p_id]) WHERE v_locks IS NOT NULL;
     RETURN true;
 END $$;

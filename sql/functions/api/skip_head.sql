@@ -6,21 +6,24 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_lane lanes := lock_lane(p_lock);
+    v_next record;
     v_id   bigint;
+    v_kept boolean;
 BEGIN
-    IF v_lane.worker_id IS NOT NULL THEN
+    SELECT * INTO v_next FROM lock_next_job(p_lock);
+    v_id := (v_next.job).id;
+    IF (v_next.lane).worker_id IS NOT NULL THEN
         RAISE EXCEPTION 'the head of lane % is running', p_lock
             USING ERRCODE = 'object_in_use', HINT = 'Abort the job, or wait until it ends.';
-    ELSIF v_lane.stopped = 'halted' THEN
-        v_id := v_lane.failed_job_id;
+    ELSIF (v_next.lane).stopped = 'halted' THEN
+        v_id := (v_next.lane).failed_job_id;
         PERFORM clear_stop(p_lock);
     ELSE
-        v_id := coalesce(v_lane.job_id, (SELECT id FROM lane_heads(ARRAY[p_lock])));
+        SELECT keeps_lanes INTO v_kept FROM jobs WHERE id = v_id;
         PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
-        UPDATE lanes SET job_id = NULL WHERE lock = p_lock;
-        PERFORM reopen_lane(p_lock);
+        PERFORM reopen_lane(p_lock) WHERE v_id IS NULL;
     END IF;
+    PERFORM reopen_lanes(v_next.job, v_kept);
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;

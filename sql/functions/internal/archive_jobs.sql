@@ -18,7 +18,8 @@ CREATE OR REPLACE FUNCTION archive_jobs(
     p_forget   job_status[] DEFAULT '{}'  -- leaves no history, unless it halts its lane
 )
 RETURNS TABLE (
-    id bigint, lock text, status job_status, on_failure failure_policy, limit_key text
+    id bigint, lock text, status job_status, on_failure failure_policy, limit_key text,
+    lanes job_lanes   -- of a job that has `locks`
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -38,17 +39,18 @@ BEGIN
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
             on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-            errors, result, timeout, expires_at, limit_key, group_key, batch_id
+            errors, result, timeout, expires_at, limit_key, group_key, batch_id, locks, shared
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
                add_error(errors, error, attempts, started_at, worker_id), result, timeout,
-               expires_at, limit_key, group_key, batch_id
+               expires_at, limit_key, group_key, batch_id, locks, shared
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
     )
-    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure, gone.limit_key::text
+    SELECT gone.id, gone.lock::text, gone.outcome, gone.on_failure, gone.limit_key::text,
+        CASE WHEN gone.locks IS NOT NULL THEN ROW(gone.id, gone.locks, gone.shared)::job_lanes END
     FROM gone
     WHERE (NOT gone.has_waiters OR notify_ended(gone.id))
         AND CASE WHEN gone.has_children OR gone.has_parents
@@ -56,5 +58,7 @@ BEGIN
         AND CASE WHEN gone.batch_id IS NOT NULL
                  THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END
         AND CASE WHEN gone.limit_key IS NOT NULL AND gone.status = 'todo'
-                 THEN leave_looks(ARRAY[gone.limit_key::text]) ELSE true END;
+                 THEN leave_looks(ARRAY[gone.limit_key::text]) ELSE true END
+        AND CASE WHEN gone.locks IS NOT NULL
+                 THEN leave_line(gone.id, gone.priority, gone.locks) ELSE true END;
 END $$;

@@ -37,7 +37,7 @@ BEGIN
             WHERE status = ANY (p_statuses)
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR EXISTS (
                   SELECT FROM jobs
@@ -62,7 +62,7 @@ BEGIN
             WHERE (p_statuses IS NULL OR status = ANY (v_stored))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (NOT p_in_lanes OR lock IS NOT NULL)
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)

@@ -7,13 +7,16 @@
 --   more    true if the window was full, or there were more lanes than p_lanes
 --   widest  how wide the window may become. It is wider if many jobs in front stay locked.
 --   limited true if some of the free jobs have a limit
+--   several tokens among the best p_limit that have several lanes or share one, the best first, at
+--           most p_lanes / 8
+--   shut    such tokens that cannot start now, to be blocked
 -- It returns at most p_lanes lanes, and reads at most p_shares free jobs and p_windows tokens in
 -- each queue (see front_shares).
 CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
     p_windows integer[], p_window integer, p_lost text[], p_lanes integer)
 RETURNS TABLE (
     free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
-        widest bigint, limited boolean
+        widest bigint, limited boolean, several bigint[], shut bigint[]
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -34,29 +37,37 @@ BEGIN
         SELECT * FROM lane_tokens(p_queues, p_windows, p_lost)
     ), best AS (
         SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited
+            SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited,
+                false AS several
             FROM free
             UNION ALL
-            (SELECT token.id, token.priority, token.lock, false FROM token WHERE open
+            (SELECT token.id, token.priority, token.lock, false, false FROM token
+                WHERE open AND NOT token.several
                 ORDER BY token.priority DESC, token.id LIMIT p_lanes)
+            UNION ALL
+            (SELECT token.id, token.priority, token.lock, false, true FROM token
+                WHERE open AND token.several
+                ORDER BY token.priority DESC, token.id LIMIT p_lanes / 8)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit
     ), chosen AS (
         SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL) AS seen,
+               array_agg(lock) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS lanes,
+               array_agg(id) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS seen,
+               array_agg(id) FILTER (WHERE best.several) AS several,
                bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+        SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
+               array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
                count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
            rest.behind, rest.behind_locks, rest.more, rest.widest,
-           coalesce(chosen.limited, false)
+           coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut
     FROM chosen, rest;
 END $$;

@@ -1,6 +1,8 @@
--- What defer_jobs does if some of the jobs come after others. Such a job is born due, or at its
--- time, with an edge from each parent. It locks no parent and waits for nobody. The next claim
--- looks at the parents (await_parents).
+-- What defer_jobs does if some of the jobs come after others, or have several locks or shared ones.
+-- None of the jobs is born `blocked`.
+--
+-- A job that comes after others is born due, or at its time, with an edge from each parent. It
+-- locks no parent and waits for nobody. The next claim looks at the parents (await_parents).
 --
 -- p_after are the parents, and p_after_of says which job of the call each belongs to, from 1. A
 -- parent must have an id from before this call, so edges alone never make a circle. A job of a
@@ -52,14 +54,14 @@ BEGIN
 
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
                       queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
-                      timeout, expires_at, limit_key, group_key, batch_id)
+                      timeout, expires_at, limit_key, group_key, batch_id, locks, shared)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
         nullif(after.any, false), o.queue, o.lock, o.priority,
         CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
         o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at, o.limit_key,
-        o.group_key, o.batch_id
+        o.group_key, o.batch_id, o.locks, o.shared
     FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
     CROSS JOIN LATERAL (SELECT (p_options[g.position]).*) AS o
     CROSS JOIN LATERAL (SELECT g.position IN (SELECT unnest(p_after_of)) AS any) AS after
@@ -69,6 +71,8 @@ BEGIN
     SELECT edge.parent, v_ids[edge.place], coalesce(p_on_parent[edge.place], 'cancel')
     FROM unnest(p_after, p_after_of) AS edge(parent, place);
 
+    PERFORM join_lanes(v_ids)
+    WHERE EXISTS (SELECT FROM unnest(p_options) WHERE locks IS NOT NULL);
     PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)));
     RETURN QUERY SELECT new, true FROM unnest(v_ids) AS new;
 END $$;

@@ -61,7 +61,7 @@ BEGIN
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, on_retry, on_failure,
                               queueing_lock, timeout, expires_at, limit_key, group_key,
-                              batch_id)
+                              batch_id, locks, shared)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
@@ -87,6 +87,7 @@ BEGIN
         v_ids[v_job.position] := v_id;
         v_new[v_job.position] := v_id = v_job.id;
     END LOOP;
+    PERFORM join_lanes(v_ids) WHERE EXISTS (SELECT FROM unnest(p_options) WHERE locks IS NOT NULL);
     PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)))
     WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);

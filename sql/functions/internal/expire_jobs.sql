@@ -15,29 +15,16 @@ DECLARE
     v_held text[];
     v_gone record;
 BEGIN
-    SELECT array_agg(late.id) AS ids, array_agg(late.lock) AS locks INTO v_seen
+    SELECT array_agg(DISTINCT late.id) AS ids,
+        array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL) AS locks
+    INTO v_seen
     FROM (
-        SELECT id, lock FROM jobs
+        SELECT id, lanes_of(lock, locks) AS locks FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
-    ) AS late;
-
-    WITH wanted AS MATERIALIZED (
-        SELECT DISTINCT lock FROM unnest(v_seen.locks) AS lock WHERE lock IS NOT NULL LIMIT p_lanes
-    ), held AS MATERIALIZED (
-        SELECT lanes.lock FROM lanes WHERE lanes.lock = ANY (ARRAY(SELECT wanted.lock FROM wanted))
-        FOR UPDATE SKIP LOCKED
-    ), created AS (
-        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is just taking.
-        INSERT INTO lanes (lock, since)
-        SELECT wanted.lock, v_now FROM wanted
-        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
-                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
-        ON CONFLICT DO NOTHING
-        RETURNING lanes.lock
-    )
-    SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
+    ) AS late LEFT JOIN LATERAL unnest(late.locks) AS lane ON true;
+    v_held := try_lock_lanes(v_seen.locks[:p_lanes]);
 
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
@@ -46,7 +33,11 @@ BEGIN
             expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC') AS error
         FROM jobs
         WHERE id = ANY (v_seen.ids) AND expires_at <= v_now AND status <> 'doing'
-            AND NOT was_attempted AND (lock IS NULL OR lock IN (SELECT unnest(v_held)))
+            AND NOT was_attempted
+            AND (lock IS NULL OR CASE WHEN locks IS NULL THEN lock IN (SELECT unnest(v_held))
+                                      ELSE NOT EXISTS (
+                                          SELECT FROM unnest(locks) AS lane
+                                          WHERE lane NOT IN (SELECT unnest(v_held))) END)
         FOR UPDATE SKIP LOCKED
     ) AS late;
     IF v_gone.ids IS NOT NULL THEN

@@ -1,76 +1,72 @@
--- Returns the reasons in its lane that keep a job from running.
-CREATE OR REPLACE FUNCTION explain_lane(p_job jobs)
+-- Returns the reasons in one of its lanes that keep a job from running. If it has several lanes, or
+-- shares one, each reason names the lane.
+CREATE OR REPLACE FUNCTION explain_lane(p_job jobs, p_lock text)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_lane  lanes;
     v_first jobs;
+    v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
+    v_other text;               -- a lane that this job waits for
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
-    SELECT * INTO v_lane FROM lanes WHERE lock = p_job.lock;
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.stopped IS NOT NULL
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
-                || coalesce(': ' || v_lane.stop_reason, ''),
+                || v_where || coalesce(': ' || v_lane.stop_reason, ''),
             CASE WHEN v_lane.stopped = 'halted'
                       AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
                  THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
-                || shell_argument(p_job.lock);
+                || shell_argument(p_lock);
         v_stops := true;
     END IF;
-    IF v_lane.worker_id IS NOT NULL THEN
-        RETURN QUERY SELECT 'lane held',
-            'by job ' || id || ' (' || task || ')' || CASE job.status
-                WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
-                ELSE ' since ' || claimed_at END,
-            NULL
-        FROM claimed_jobs AS job WHERE worker_id = v_lane.worker_id AND lock = v_lane.lock;
-        RETURN QUERY SELECT * FROM explain_holder(v_lane.worker_id);
+    IF p_job.keeps_lanes AND v_lane.readers IS NOT NULL THEN
+        RETURN;
+    ELSIF v_lane.worker_id IS NOT NULL
+        OR (v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (p_job.shared), true)) THEN
+        RETURN QUERY SELECT * FROM explain_held(v_lane, v_where);
         RETURN;
     END IF;
 
-    IF v_lane.look_at > clock() THEN
+    IF v_lane.look_at > clock() AND v_lane.readers IS NULL THEN
         RETURN QUERY SELECT 'lane delayed',
-            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at,
+            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at
+                || v_where,
             NULL;
         v_stops := true;
     END IF;
 
-    -- Nobody holds the lane. Next goes the job that it waits for, or the head as a claim sees it.
-    SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, (
-        SELECT id FROM (
-            -- Not lane_heads: the head may have expired. Then a claim cancels it and goes on.
-            (SELECT head.priority, head.id FROM jobs AS head
-             WHERE head.lock = p_job.lock AND head.status IN ('todo', 'blocked', 'limited')
-                AND head.lock IS NOT NULL
-                AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
-             ORDER BY head.priority DESC, head.id LIMIT 1)
-            UNION ALL
-            SELECT due.priority, due.id FROM jobs AS due
-            WHERE due.status = 'scheduled' AND due.scheduled_at <= clock() AND due.lock = p_job.lock
-                AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
-        ) AS startable ORDER BY priority DESC, id LIMIT 1
-    ));
+    -- The job may start in this lane. Next goes the one that the lane waits for, or its head.
+    SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, first_in_lane(p_lock));
     v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();
     IF v_first.id <> p_job.id THEN
+        IF v_first.locks IS NOT NULL AND NOT v_later THEN
+            v_other := coalesce(closed_lane(v_first.id, v_first.locks, v_first.shared), (
+                SELECT head.lock FROM lane_heads(v_first.locks) AS head
+                WHERE head.id <> v_first.id LIMIT 1));
+        END IF;
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
-                        ELSE ' and waits for a worker of queue ' || v_first.queue END,
-            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_job.lock) END;
+                        WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
+                        ELSE ' and waits for a worker of queue ' || v_first.queue END
+                || v_where,
+            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
+                 WHEN v_other IS NOT NULL THEN 'queue jobs explain ' || v_first.id END;
         IF v_first.limit_key IS NOT NULL THEN
             RETURN QUERY SELECT * FROM explain_limit(v_first);
             v_stops := v_stops OR FOUND;
         END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
-            v_first.queue, v_first.task, v_stops OR v_later)
+            v_first.queue, v_first.task, v_stops OR v_later OR v_other IS NOT NULL)
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;

@@ -1,4 +1,4 @@
--- Returns how far a running job is, if this attempt has told.
+-- Returns how far a running job is, if this attempt has reported it.
 CREATE OR REPLACE FUNCTION explain_progress(p_id bigint, p_fence bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$

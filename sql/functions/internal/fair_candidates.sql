@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION fair_candidates(p_queues text[], p_shares integer[], 
     p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb)
 RETURNS TABLE (
     free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
-        widest bigint, limited boolean, turns jsonb
+        widest bigint, limited boolean, several bigint[], shut bigint[], turns jsonb
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -22,7 +22,8 @@ BEGIN
     WITH token AS MATERIALIZED (
         SELECT * FROM lane_tokens(p_queues, p_windows, p_lost, v_tokens)
     ), startable AS MATERIALIZED (
-        SELECT f.id, f.priority, NULL AS lock, f.limit_key IS NOT NULL AS limited, '' AS name
+        SELECT f.id, f.priority, NULL AS lock, f.limit_key IS NOT NULL AS limited, '' AS name,
+            false AS several
         FROM unnest(p_queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
@@ -33,10 +34,11 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) AS f
         UNION ALL
-        SELECT jobs.id, jobs.priority, NULL, jobs.limit_key IS NOT NULL, jobs.group_key
+        SELECT jobs.id, jobs.priority, NULL, jobs.limit_key IS NOT NULL, jobs.group_key, false
         FROM jobs WHERE jobs.id = ANY (v_free)
         UNION ALL
-        SELECT token.id, token.priority, token.lock, false, token.group_key FROM token WHERE open
+        SELECT token.id, token.priority, token.lock, false, token.group_key, token.several
+        FROM token WHERE open
     ), known AS (
         SELECT array_agg(DISTINCT startable.name) AS names FROM startable
     ), weighed AS (
@@ -59,7 +61,8 @@ BEGIN
                 coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
         FROM placed
     ), best AS (
-        SELECT ordered.*, count(lock) OVER (ORDER BY position) <= p_lanes AS fits
+        SELECT ordered.*, sum(CASE WHEN several THEN 8 WHEN lock IS NOT NULL THEN 1 ELSE 0 END)
+            OVER (ORDER BY position) <= p_lanes AS fits
         FROM ordered ORDER BY position LIMIT p_limit
     ), last AS (
         SELECT DISTINCT ON (priority) priority, name,
@@ -68,20 +71,24 @@ BEGIN
         FROM best ORDER BY priority, position DESC
     ), chosen AS (
         SELECT array_agg(id ORDER BY position) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS lanes,
-               array_agg(id ORDER BY position) FILTER (WHERE lock IS NOT NULL AND fits) AS seen,
+               array_agg(lock ORDER BY position)
+                   FILTER (WHERE lock IS NOT NULL AND NOT best.several AND fits) AS lanes,
+               array_agg(id ORDER BY position)
+                   FILTER (WHERE lock IS NOT NULL AND NOT best.several AND fits) AS seen,
+               array_agg(id ORDER BY position) FILTER (WHERE best.several AND fits) AS several,
                bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open) AS behind_locks,
+        SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
+               array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
+               array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
                count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
            rest.behind, rest.behind_locks, rest.more, rest.widest,
-           coalesce(chosen.limited, false),
+           coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut,
            -- A worker remembers about a hundred priorities.
            CASE WHEN (SELECT count(*) FROM jsonb_object_keys(p_turns)) < 100 THEN p_turns
                 ELSE '{}' END

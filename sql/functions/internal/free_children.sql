@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION free_children(p_children bigint[], p_status job_statu
 LANGUAGE plpgsql AS $$
 DECLARE
     v_queues text[];
+    v_joining bigint[];   -- jobs with `locks`
 BEGIN
     WITH judged AS (
         UPDATE jobs
@@ -16,8 +17,10 @@ BEGIN
         ) AS child
         WHERE jobs.id = ANY (ARRAY[child.child]) AND jobs.status = p_status
             AND (NOT waits OR p_status <> 'pending')
-        RETURNING jobs.queue, jobs.status
+        RETURNING jobs.id, jobs.queue, jobs.status, jobs.locks
     )
-    SELECT array_agg(DISTINCT queue::text) INTO v_queues FROM judged WHERE status = 'todo';
+    SELECT array_agg(DISTINCT queue::text), array_agg(id) FILTER (WHERE locks IS NOT NULL)
+    INTO v_queues, v_joining FROM judged WHERE status = 'todo';
+    PERFORM join_lanes(v_joining) WHERE v_joining IS NOT NULL;
     PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;
 END $$;

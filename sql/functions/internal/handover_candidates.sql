@@ -13,6 +13,7 @@
 --   A job with a group always should, even if it may turn out to be locked or in a lane that is
 --   held: claims give the groups their turns. So should any job of the same priority if the head
 --   itself has a group.
+-- * It has no other lanes, and shares none: only a claim tries to win the others.
 -- * It has not expired, and it has no limit. A slot that falls free goes to the best job that waits
 --   for it, and only a claim takes one.
 -- * No open transaction has the job locked. A locked job is neither handed over nor given way
@@ -61,7 +62,7 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, best.grouped, held.since,
+            best.start_before, best.limited, best.several, best.grouped, held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -73,7 +74,7 @@ BEGIN
     LEFT JOIN first ON true
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (head.start_before IS NULL OR head.start_before > clock())
-      AND NOT head.limited
+      AND NOT head.limited AND NOT head.several
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR head.priority > first.priority
            OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)

@@ -9,12 +9,14 @@ BEGIN
     WITH stop AS (
         SELECT unnest(p_locks) AS lock, NULL::bigint AS failed_id
         UNION ALL
-        SELECT lock, id FROM finished_jobs WHERE id = ANY (p_halts)
+        SELECT lane, id FROM finished_jobs CROSS JOIN LATERAL unnest(lanes_of(lock, locks)) AS lane
+        WHERE id = ANY (p_halts)
     ), reason AS (
         SELECT lock, max(failed_id) AS failed_id FROM stop GROUP BY lock
     ), stopped AS (
         UPDATE lanes
         SET worker_id = NULL,
+            look_at = NULL,
             since = clock(),
             stopped = CASE WHEN reason.failed_id IS NULL THEN lanes.stopped ELSE 'halted' END,
             stopped_at = coalesce(lanes.stopped_at, clock()),

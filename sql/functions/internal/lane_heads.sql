@@ -1,24 +1,57 @@
 -- Returns the next job of each lane: the highest priority, then the lowest id. Call it in a
 -- statement that begins *after* you have the lane row. An earlier answer may be out of date. A
 -- head that is `touched` may be locked by an open transaction, for example by a replace.
--- try_lock_job tells. A head must not start at or after start_before: it expires then.
--- `grouped`: it has a group.
+-- try_lock_job tells. A head must not start at or after start_before: it expires then. `grouped`:
+-- it has a group. If it has `several` lanes, or shares one, only start_in_lanes may start it.
+--
+-- A lane has its line in jobs_lane, and in `waits` if it is not the first lane of a job. Nobody
+-- else pays for `waits`: while it is empty, a call probes it once.
 CREATE OR REPLACE FUNCTION lane_heads(p_locks text[])
 RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean,
-    start_before timestamptz, limited boolean, grouped boolean)
+    start_before timestamptz, limited boolean, grouped boolean, several boolean)
 LANGUAGE sql STABLE AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
-        head.group_key IS NOT NULL
+        head.group_key IS NOT NULL, head.locks IS NOT NULL
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
-            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key, jobs.locks
         FROM jobs
         WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
-            AND jobs.lock IS NOT NULL
+            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
+    WHERE CASE WHEN (SELECT true FROM waits LIMIT 1) THEN (
+        SELECT true FROM (
+            SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
+            ORDER BY waits.priority DESC, waits.id LIMIT 1
+        ) AS other WHERE (other.priority, head.id) > (head.priority, other.id)
+    ) END IS NULL
+    UNION ALL
+    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
+        is_touched(head.xmin, head.xmax),
+        CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
+        head.group_key IS NOT NULL, true
+    FROM unnest(p_locks) AS lane(lock)
+    CROSS JOIN LATERAL (
+        SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
+        ORDER BY waits.priority DESC, waits.id LIMIT 1
+    ) AS first
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
+        FROM jobs WHERE jobs.id = first.id LIMIT 1
+    ) AS head
+    WHERE (SELECT true FROM waits LIMIT 1) AND (
+        SELECT true FROM (
+            SELECT jobs.priority, jobs.id FROM jobs
+            WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            ORDER BY jobs.priority DESC, jobs.id
+            LIMIT 1
+        ) AS other WHERE (other.priority, first.id) > (first.priority, other.id)
+    ) IS NULL
 $$;

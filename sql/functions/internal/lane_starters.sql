@@ -9,14 +9,18 @@ BEGIN
     (SELECT job_id FROM lanes
      WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
     UNION ALL
+    SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
+    UNION ALL
     (WITH RECURSIVE lane(lock) AS (
         (SELECT jobs.lock FROM jobs
          WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+             AND jobs.keeps_lanes IS NULL
            AND (p_lock IS NULL OR jobs.lock = p_lock)
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
                 WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+                    AND jobs.keeps_lanes IS NULL
                   AND jobs.lock > lane.lock AND p_lock IS NULL
                 ORDER BY jobs.lock LIMIT 1)
         FROM lane WHERE lane.lock IS NOT NULL

@@ -4,25 +4,37 @@
 -- tokens of a lane, only the best can be open. Lanes in p_lost were lost to another claim just now:
 -- we cannot see its hold before it commits. The planner leaves out the part for groups if
 -- p_of_groups is not given.
+--
+-- A token that has `several` lanes, or shares one, is open if none of its lanes is held against it.
+-- Several of one lane may be open, since they may share it.
 CREATE OR REPLACE FUNCTION lane_tokens(
     p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL
 ) RETURNS TABLE (
-    id bigint, lock text, priority integer, open boolean, touched boolean, group_key text
+    id bigint, lock text, priority integer, open boolean, touched boolean, group_key text,
+    several boolean
 )
 LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
+        CASE WHEN t.locks IS NOT NULL
+        THEN t.lock NOT IN (SELECT unnest(p_lost))
+            AND (SELECT true FROM lanes
+                 WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
+                 LIMIT 1) IS NULL
+        ELSE
         (lane.lock IS NULL OR (lane.job_id IS NOT DISTINCT FROM t.id AND lane.stopped IS NULL))
             AND t.lock NOT IN (SELECT unnest(p_lost))
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
             -- A token that an open transaction has locked must not take another one's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax), coalesce(t.group_key, '')
+            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END
+        END,
+        is_touched(t.xmin, t.xmax), coalesce(t.group_key, ''), t.locks IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+            SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key,
+                jobs.locks, jobs.shared
             FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
               AND jobs.group_key IS NULL AND jobs.queue = q.queue
@@ -30,7 +42,8 @@ LANGUAGE sql STABLE AS $$
             LIMIT q.size
         ) AS front
         UNION ALL
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key
+        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key,
+            jobs.locks, jobs.shared
         FROM jobs WHERE jobs.id = ANY (p_of_groups)
     ) AS t
     LEFT JOIN LATERAL (

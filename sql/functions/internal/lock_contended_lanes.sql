@@ -1,5 +1,6 @@
 -- What lock_lanes does if somebody is in its way, or may be. It waits a moment, takes what is
--- free then, and returns what is not. Lock order: lanes, then jobs.
+-- free then, and returns what is not. Lock order: lanes, then jobs. A job that does not get all of
+-- its lanes is busy.
 CREATE OR REPLACE FUNCTION lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[],
     OUT busy bigint[])
 LANGUAGE plpgsql AS $$
@@ -9,14 +10,15 @@ DECLARE
     v_held text[];
     v_got  bigint[];
 BEGIN
-    SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
+    SELECT array_agg(lane) FILTER (WHERE lane IS NOT NULL) AS locks,
            array_agg(jobs.id) FILTER (WHERE is_touched(jobs.xmin, jobs.xmax)) AS touched
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.id, j.lock::text, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.id, lanes_of(j.lock, j.locks) AS locks, j.xmin, j.xmax FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
-    ) AS jobs;
+    ) AS jobs
+    LEFT JOIN LATERAL unnest(jobs.locks) AS lane ON true;
 
     PERFORM await_locks(v_ours.locks, v_ours.touched);
 
@@ -34,11 +36,12 @@ BEGIN
         SELECT jobs.id
         FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
         CROSS JOIN LATERAL (
-            SELECT j.id, j.lock FROM jobs AS j
+            SELECT j.id, lanes_of(j.lock, j.locks) AS locks FROM jobs AS j
             WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
         ) AS jobs
-        WHERE CASE WHEN jobs.lock NOT IN (SELECT unnest(v_held))
-                   THEN (SELECT true FROM lanes WHERE lanes.lock = jobs.lock) END
+        WHERE EXISTS (SELECT FROM unnest(jobs.locks) AS lane
+                      WHERE lane NOT IN (SELECT unnest(v_held))
+                          AND (SELECT true FROM lanes WHERE lanes.lock = lane))
            OR (jobs.id IN (SELECT unnest(v_ours.touched))
                AND jobs.id NOT IN (SELECT unnest(v_got)))
     );

@@ -3,6 +3,9 @@
 -- miss: one that held the lane row before us has committed when we look, and one that comes later
 -- finds the lane as we leave it. The call does not wait for open transactions. Jobs that are still
 -- locked after a moment are busy, and cannot end yet. Last come the keys of limits.
+--
+-- It must not take the lanes at hand of a job that has several and then wait for the others. Its
+-- worker and its rescuer could each have one of them, and neither would get on.
 CREATE OR REPLACE FUNCTION lock_lanes(
     p_ids bigint[], p_claims uuid[],
     OUT stopped text[],   -- the lanes that a person has stopped meanwhile
@@ -18,15 +21,16 @@ BEGIN
     busy := '{}';
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
         bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched,
-        bool_or(jobs.limit_key IS NOT NULL) AS limited
+        bool_or(jobs.limit_key IS NOT NULL) AS limited, bool_or(jobs.several) AS several
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
-        SELECT j.lock::text, j.limit_key, j.xmin, j.xmax FROM jobs AS j
+        SELECT j.lock::text, j.limit_key, j.xmin, j.xmax, j.locks IS NOT NULL AS several
+        FROM jobs AS j
         WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
     ) AS jobs;
 
-    IF v_ours.locks IS NOT NULL THEN
+    IF v_ours.locks IS NOT NULL AND NOT v_ours.several THEN
         WITH held AS MATERIALIZED (
             SELECT lanes.lock, lanes.stopped FROM lanes WHERE lanes.lock = ANY (v_ours.locks)
             ORDER BY lanes.lock

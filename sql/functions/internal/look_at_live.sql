@@ -24,7 +24,7 @@ BEGIN
         WHERE job.id = ANY (p_ids)
           AND (p_queue IS NULL OR job.queue = p_queue)
           AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock)
+          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
           AND (NOT p_in_lanes OR job.lock IS NOT NULL)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs

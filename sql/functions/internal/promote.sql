@@ -6,9 +6,10 @@ CREATE OR REPLACE FUNCTION promote(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_children bigint[];
+    v_joining  bigint[];   -- jobs with `locks`
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT id, has_parents FROM jobs
+        SELECT id, has_parents, locks IS NOT NULL AS joins FROM jobs
         WHERE status = 'scheduled' AND scheduled_at <= clock()
         ORDER BY scheduled_at
         LIMIT p_limit
@@ -17,7 +18,12 @@ BEGIN
         UPDATE jobs SET status = 'todo'
         WHERE jobs.id = ANY (ARRAY(SELECT due.id FROM due WHERE due.has_parents IS NOT TRUE))
     )
-    SELECT array_agg(due.id) INTO v_children FROM due WHERE due.has_parents;
+    SELECT array_agg(due.id) FILTER (WHERE due.has_parents),
+        array_agg(due.id) FILTER (WHERE due.joins)
+    INTO v_children, v_joining FROM due WHERE due.has_parents OR due.joins;
+    IF v_joining IS NOT NULL THEN
+        PERFORM join_lanes(v_joining);
+    END IF;
     IF v_children IS NOT NULL THEN
         PERFORM await_parents(v_children);
     END IF;

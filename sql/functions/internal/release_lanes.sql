@@ -1,11 +1,12 @@
 -- Gives lanes back. The best waiting job of each lane becomes `todo`, the lane's wake-up token,
 -- and the lane row is deleted. The caller holds the rows. Returns the queues of the tokens, whose
--- workers must be woken.
+-- workers must be woken. A claim leaves p_spared alone, which it has just blocked in one of them.
 --
 -- If an open transaction has a blocked job locked, the job cannot become a token before the
 -- transaction ends, and nobody is told if it rolls back. Such a lane keeps its row, and claims
 -- look at it again and again (resume_due).
-CREATE OR REPLACE FUNCTION release_lanes(p_locks text[]) RETURNS text[]
+CREATE OR REPLACE FUNCTION release_lanes(p_locks text[], p_spared bigint DEFAULT NULL)
+    RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now    timestamptz := clock();
@@ -13,14 +14,14 @@ DECLARE
 BEGIN
     WITH head AS MATERIALIZED (
         SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
-        FROM lane_heads(p_locks)
+        FROM lane_heads(p_locks) WHERE id IS DISTINCT FROM p_spared
     ), token AS (
         UPDATE jobs SET status = 'todo'
         WHERE jobs.id = ANY (ARRAY(SELECT head.id FROM head WHERE asleep AND NOT busy))
             AND jobs.status = 'blocked'
     ), delayed AS (
         UPDATE lanes
-        SET worker_id = NULL,
+        SET worker_id = NULL, readers = NULL,
             since = CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END,
             look_at = next_look_at(CASE WHEN lanes.look_at IS NULL THEN v_now ELSE lanes.since END)
         WHERE lanes.lock = ANY (ARRAY(SELECT head.lock FROM head WHERE busy))

@@ -1,6 +1,6 @@
--- Leaves a lane in order after a change from outside. The job that goes next becomes a token. A
--- lane row that nothing needs is given back. If an open transaction has the next job locked, the
--- lane is looked at again later.
+-- Leaves a lane in order after a change from outside. The job that goes next becomes a token, also
+-- beside readers if it is one. A lane row that nothing needs is given back. If an open transaction
+-- has the next job locked, the lane is looked at again later.
 CREATE OR REPLACE FUNCTION reopen_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,6 +9,9 @@ BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.worker_id IS NOT NULL OR v_lane.stopped IS NOT NULL THEN
         RETURN;
+    ELSIF v_lane.readers IS NOT NULL THEN
+        UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
+        PERFORM notify_workers(wake_readers(ARRAY[p_lock]));
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
     ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id

@@ -17,7 +17,9 @@ BEGIN
     -- If lock_lane has just made the row, nobody holds the lane.
     v_found := lane_is_stranded(p_lock);
     IF v_found THEN
-        UPDATE lanes SET worker_id = NULL, job_id = NULL WHERE lock = p_lock;
+        UPDATE lanes SET worker_id = NULL, job_id = NULL,
+            readers = CASE WHEN readers IS NOT NULL THEN count_readers(p_lock) END
+        WHERE lock = p_lock;
         PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(v_lane.state::text, 'no token'));
     END IF;
     PERFORM reopen_lane(p_lock);

@@ -9,36 +9,39 @@ CREATE OR REPLACE FUNCTION replace_waiting(
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_status job_status;
-    v_lock   text;
-    v_key    text;
-    v_late   boolean;
+    v_job record;
 BEGIN
-    SELECT status, lock, limit_key, coalesce(expires_at <= clock() AND NOT was_attempted, false)
-    INTO v_status, v_lock, v_key, v_late
+    SELECT status, lock, limit_key, locks, shared, keeps_lanes,
+        coalesce(expires_at <= clock() AND NOT was_attempted, false) AS late
+    INTO v_job
     FROM jobs WHERE id = p_id
         AND queueing_lock = p_options.queueing_lock AND status <> 'doing' AND NOT lost_queueing_lock
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF v_key IS DISTINCT FROM p_options.limit_key AND v_late THEN
+    IF v_job.limit_key IS DISTINCT FROM p_options.limit_key AND v_job.late THEN
         UPDATE jobs
         SET limit_key = p_options.limit_key,
-            status = CASE WHEN v_status = 'limited' THEN 'todo' ELSE v_status END
+            status = CASE WHEN v_job.status = 'limited' THEN 'todo' ELSE v_job.status END
         WHERE id = p_id;
-        PERFORM leave_looks(ARRAY[v_key]);
-    ELSIF v_key IS DISTINCT FROM p_options.limit_key THEN
+        PERFORM leave_looks(ARRAY[v_job.limit_key]);
+    ELSIF v_job.limit_key IS DISTINCT FROM p_options.limit_key THEN
         RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
-            coalesce(quote_literal(v_key), 'NULL')
+            coalesce(quote_literal(v_job.limit_key), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF v_job.locks IS DISTINCT FROM p_options.locks
+        OR v_job.shared IS DISTINCT FROM p_options.shared THEN
+        RAISE EXCEPTION 'locks: job % waits with other locks, which replace cannot change', p_id
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE jobs
     SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at
     WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
-    IF v_status = 'scheduled'
-        AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_lock AND job_id = p_id) THEN
+    IF v_job.status = 'scheduled' AND v_job.keeps_lanes IS NULL
+        AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_job.lock AND job_id = p_id) THEN
         UPDATE jobs
         SET status = CASE WHEN p_options.scheduled_at > clock() THEN 'scheduled'::job_status
                           ELSE 'todo' END,
@@ -47,6 +50,7 @@ BEGIN
             group_key = p_options.group_key,
             on_retry = p_options.on_retry, on_failure = p_options.on_failure
         WHERE id = p_id;
+        PERFORM join_lanes(ARRAY[p_id]) WHERE v_job.locks IS NOT NULL;
     END IF;
     RETURN true;
 END $$;

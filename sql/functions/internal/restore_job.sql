@@ -3,8 +3,8 @@
 -- restored jobs.
 --
 -- It always tells its new end: a child that this call does not see yet may wait for it. It does not
--- touch the edges, which belong to whoever has the child locked (see settle_ends). A batch that has
--- not ended waits for it again.
+-- touch the edges, which only a session that has the child locked may change (see settle_ends). A
+-- batch that has not ended waits for it again.
 CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,21 +15,26 @@ BEGIN
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, expires_at, has_children, priority, attempts, queue, task, lock,
-            queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id)
+            queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id,
+            locks, shared)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
             task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key,
-            group_key, batch_id
+            group_key, batch_id, locks, shared
         FROM found
-        RETURNING lost_queueing_lock
+        RETURNING lost_queueing_lock, locks
     )
     SELECT count(*) AS count, bool_or(lost_queueing_lock) AS lost_queueing_lock,
-        (SELECT max(batch_id) FROM found) AS batch_id, (SELECT max(status) FROM found) AS status
+        (SELECT max(batch_id) FROM found) AS batch_id, (SELECT max(status) FROM found) AS status,
+        bool_or(locks IS NOT NULL) AS joins
     INTO v_back FROM back;
 
     IF v_back.lost_queueing_lock THEN
         PERFORM retake_queueing_locks(ARRAY[p_id]);
+    END IF;
+    IF v_back.joins THEN
+        PERFORM join_lanes(ARRAY[p_id]);
     END IF;
     IF v_back.batch_id IS NOT NULL THEN
         PERFORM rejoin_batch(p_id, v_back.batch_id, v_back.status);

@@ -12,7 +12,8 @@ BEGIN
     FROM (
         SELECT token.id, token.lock, token.priority
         FROM lane_tokens(p_queues, p_windows, p_lost) AS token
-        WHERE token.open ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, p_lanes)
+        WHERE token.open AND NOT token.several
+        ORDER BY token.priority DESC, token.id LIMIT least(3 * p_limit, p_lanes)
     ) AS more
     LEFT JOIN (
         SELECT f.id, f.priority

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tests.race.flow_model.promises import commit
 from tests.race.flow_model.state import (
     AGAIN,
+    ASLEEP,
     BLOCKED,
     IN_LINE,
     KEEPING,
@@ -303,6 +304,9 @@ def block(turn: Turn) -> Iterator[Step]:
     job, scope = turn.session.seen, turn.scope
     after = turn
     status = turn.jobs()[job]
+    if status == AGAIN and not turn.is_touched(job) and may_sleep(turn, job):
+        yield then(sleep(turn, job), "block_in_lanes.sql: a lane is stopped")
+        return
     if status not in (TODO, BLOCKED) or turn.is_touched(job):
         yield then(after, "block_behind.sql leaves it")
         return
@@ -317,6 +321,33 @@ def block(turn: Turn) -> Iterator[Step]:
     if turn.session.lost != NOBODY and not scope.breaks("blocked in a locked lane"):
         after = after.but(lanes=after.with_lock(lane))
     yield then(after, f"block_behind.sql {job_name(job)} in {lane_name(lane)}")
+
+
+def may_sleep(turn: Turn, job: int) -> bool:
+    """Whether a lane that the job keeps is stopped: resume_lane will wake it."""
+    lost, limited = turn.session.lost, turn.scope.kinds[job].limited
+    if lost == NOBODY or turn.is_locked(lost) or (limited and turn.key_is_locked()):
+        return False
+    return bool(turn.row(lost).stopped)
+
+
+def sleep(turn: Turn, job: int) -> Turn:
+    after = turn.write(job, ASLEEP).but(lanes=turn.with_lock(turn.session.lost))
+    return wake_limited(after) if turn.scope.kinds[job].limited else after
+
+
+def wake_asleep(turn: Turn, lane: int) -> Turn:
+    """Jobs that keep this lane, and sleep because it was stopped, become tokens."""
+    if turn.scope.breaks("a retry sleeps in a lane that is resumed"):
+        return turn
+    for job, status in enumerate(turn.jobs()):
+        if status != ASLEEP or lane not in turn.scope.kinds[job].lanes:
+            continue
+        if turn.is_touched(job):
+            turn = turn.write_row(lane, turn.row(lane)._replace(look=1))
+        else:
+            turn = turn.write(job, AGAIN)
+    return turn
 
 
 def behind(turn: Turn, job: int) -> int:

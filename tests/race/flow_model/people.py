@@ -8,6 +8,7 @@ from tests.race.flow_model.claim import (
     free,
     leave_look,
     room,
+    wake_asleep,
     wake_limited,
     wake_readers,
 )
@@ -199,6 +200,8 @@ def change_limit(scope: Scope, state: State) -> Iterator[Step]:
 def reopen(turn: Turn, lane: int) -> Turn:
     """reopen_lane.sql: leaves the lane in order after a change from outside."""
     row = turn.row(lane)
+    if not row.stopped:
+        turn = wake_asleep(turn, lane)
     if row.stopped or row.worker or row.reserved != NOBODY:
         return turn
     return wake_readers(turn.but(won=())) if row.readers else free(turn, lane)

@@ -1,6 +1,7 @@
 """What is promised, checked when a start is committed and whenever nobody is at work."""
 
 from tests.race.flow_model.state import (
+    ASLEEP,
     BLOCKED,
     DISORDER,
     ENDED,
@@ -107,7 +108,7 @@ def sleeps(scope: Scope, state: State) -> str:
     if state.sessions or state.locked != NOBODY:
         return ""
     for job, status in enumerate(state.jobs):
-        if status == BLOCKED and is_ready(scope, state, job):
+        if status in (BLOCKED, ASLEEP) and is_ready(scope, state, job):
             return SLEEPS
         asked = state.asked or (state.raced and state.key.later)
         limited = status in (LIMITED, KEPT) and not asked and is_ready(scope, state, job)
@@ -136,7 +137,7 @@ def is_open(scope: Scope, state: State, job: int, lane: int) -> bool:
     row = state.lanes[lane]
     if row.stopped or row.look:
         return False
-    if state.jobs[job] == KEPT:
+    if state.jobs[job] in (KEPT, ASLEEP):
         return True
     turn = Turn(scope, state, Session("", ""), ())
     joins = scope.shares(job, lane) and row.readers > 0

@@ -13,7 +13,7 @@ from tests.race.lane_model import put
 from tests.race.search import Step as AnyStep
 
 # The statuses. A positive number is the claim under which the job is being done.
-UNBORN, TODO, BLOCKED, LIMITED, SCHEDULED, ENDED, AGAIN, LATER, KEPT = (
+UNBORN, TODO, BLOCKED, LIMITED, SCHEDULED, ENDED, AGAIN, LATER, KEPT, ASLEEP = (
     0,
     -1,
     -2,
@@ -23,11 +23,12 @@ UNBORN, TODO, BLOCKED, LIMITED, SCHEDULED, ENDED, AGAIN, LATER, KEPT = (
     -6,
     -7,
     -8,
+    -9,
 )
 IN_LINE = (TODO, BLOCKED, LIMITED)  # waits in its lanes, or for its key
 TOKENS = (TODO, AGAIN)  # what claims look at
-# `todo`, `scheduled` or limited, and keeps its lanes for its next attempt
-KEEPING = (AGAIN, LATER, KEPT)
+# `todo`, `scheduled`, limited or blocked, and keeps its lanes for its next attempt
+KEEPING = (AGAIN, LATER, KEPT, ASLEEP)
 
 NOBODY = -1
 BY_A_PERSON, BY_A_FAILURE = 1, 2  # why a lane is stopped; a failure adds the number of the job
@@ -58,6 +59,7 @@ MUTANTS = {
     "release without making a token": "a lane's row goes, its head stays blocked",
     "a start in a paused lane": "a claim does not ask whether a lane is paused",
     "finish does not look at several-lane heads": "a freed lane's token is its best one-lane job",
+    "a retry sleeps in a lane that is resumed": "resume_lane leaves a blocked retry as it is",
     "the head that a user locks is forgotten": "a lane goes without a token if its head is locked",
     "finish takes its rows in any order": "finish takes the rows at hand, then waits for the rest",
     "cancel locks its lanes unsorted": "a cancel waits for the rows in the order of the job",

@@ -29,9 +29,18 @@ Examples:
 @click.argument("arguments", nargs=-1, metavar="[JSON | KEY=VALUE ...]")
 @click.option(
     "--lock",
+    "locks",
+    multiple=True,
     metavar="LOCK",
     shell_complete=complete_lock,
-    help="Jobs with the same lock run one at a time and in order.",
+    help="Jobs with the same lock run one at a time and in order. Can be repeated.",
+)
+@click.option(
+    "--shared",
+    multiple=True,
+    metavar="LOCK",
+    shell_complete=complete_lock,
+    help="A lock that it shares: beside it, jobs that share the lock too may run. Can be repeated.",
 )
 @click.option("--queueing-lock", metavar="KEY", help="At most one job waits under this key.")
 @click.option(
@@ -153,9 +162,16 @@ def command(
             schedule_at=schedule_at,
             schedule_in=schedule_in,
             connection=connection,
+            lock=_join_locks(options.pop("locks"), options.pop("shared")),
             **options,
         )
         click.echo(deferrer.defer())
+
+
+def _join_locks(locks: tuple[str, ...], shared: tuple[str, ...]) -> Any:
+    from inturn.tasks.lanes import Shared
+
+    return [*locks, *map(Shared, shared)] or None
 
 
 def _check_task(name: str, app: App, path: str) -> None:

@@ -170,7 +170,7 @@ def show(database: Database, job_id: int, form: str) -> None:
             or json.dumps(job.task_kwargs, ensure_ascii=False)
         ),
         "queue": visible(job.queue),
-        "lock": visible(job.lock) if job.lock else None,
+        "lock": visible(_locks(job)) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "limit": visible(job.limit) if job.limit else None,
         "group": visible(job.group) if job.group else None,
@@ -198,20 +198,27 @@ def show(database: Database, job_id: int, form: str) -> None:
     Output(form).record(stored, *details(facts), *(["", title, *errors] if errors else []))
 
 
+def _locks(job: StoredJob) -> str:
+    """Return all locks of a job, and which of them it shares."""
+    shared = job.shared or []
+    locks = job.locks or [job.lock or ""]
+    return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
+
+
 def _title(name: str, status: str) -> str:
     """Return what people call a time of a job."""
     return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
 
 
-def _describe_progress(told: Progress, now: datetime) -> str:
+def _describe_progress(progress: Progress, now: datetime) -> str:
     """Return `37 of 100 (37 %) at 14:32:10Z (3s ago): page 38`."""
-    amount = f"{told.done:,}"
-    if told.total is not None:
-        amount += f" of {told.total:,}"
-    if told.total:
-        amount += f" ({100 * told.done // told.total} %)"
-    text = f": {visible(told.text)}" if told.text else ""
-    return f"{amount} at {on_clock(told.updated_at, now)}{text}"
+    amount = f"{progress.done:,}"
+    if progress.total is not None:
+        amount += f" of {progress.total:,}"
+    if progress.total:
+        amount += f" ({100 * progress.done // progress.total} %)"
+    text = f": {visible(progress.text)}" if progress.text else ""
+    return f"{amount} at {on_clock(progress.updated_at, now)}{text}"
 
 
 def _name_worker(database: Database, worker_id: UUID | None) -> str | None:

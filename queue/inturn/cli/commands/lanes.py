@@ -110,6 +110,8 @@ def _job(lane: Lane) -> str:
 def _why(lane: Lane) -> str:
     if lane.failed_job_id is not None and lane.last_error:
         return last_line(lane.last_error)
+    if lane.readers is not None:
+        return f"shared by {lane.readers:,}"
     if lane.job_status == "claimed":
         return "claimed: its worker runs other jobs first"
     return lane.stop_reason or last_line(lane.last_error)

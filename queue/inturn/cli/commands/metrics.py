@@ -59,7 +59,7 @@ def command(
 
 def _wait_for_signal() -> None:
     """Return at Ctrl-C or SIGTERM."""
-    told = Event()
+    stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
-    told.wait()
+        signal.signal(number, lambda *_: stop.set())
+    stop.wait()

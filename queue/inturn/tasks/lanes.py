@@ -1,0 +1,77 @@
+"""The locks of a job: one, several, and shared ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from inturn.arguments import check_lock
+from inturn.errors import BadArgument
+
+MOST_LOCKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A lock that a job shares with others: see `shared`."""
+
+    lock: str
+
+
+OneLock = str | int | UUID | Shared
+Lock = OneLock | Sequence[OneLock]
+
+
+def shared(lock: str | int | UUID) -> Shared:
+    """Return a lock of which a job shares the lane.
+
+    Jobs that share a lane run side by side in it. A job that has the lane for itself runs alone.
+    All of them start in their order. See docs/several-locks.md.
+
+        @app.task
+        def search(word: str) -> None: ...
+
+        search.configure(lock=[shared("catalogue"), "user:7"]).defer(word="lamp")
+    """
+    name = check_lock(lock)
+    if name is None:
+        raise BadArgument("lock", "is None. Give the name of a lock to share")
+    return Shared(name)
+
+
+class JobLanes(NamedTuple):
+    """The locks of a job that has several or shares one, sorted, and those that it shares."""
+
+    locks: tuple[str, ...]
+    shared: tuple[str, ...]
+
+
+def check_locks(lock: object) -> str | JobLanes | None:
+    """Return one lock as text, several or shared ones as `JobLanes`, or raise BadArgument."""
+    if not isinstance(lock, list | tuple | Shared):
+        return check_lock(lock)
+    given = [lock] if isinstance(lock, Shared) else list(lock)
+    names = [each.lock if isinstance(each, Shared) else check_lock(each) for each in given]
+    locks = [name for name in names if name is not None]
+    if not locks or len(locks) < len(names):
+        raise BadArgument("lock", f"is {lock!r}. Give 1 to {MOST_LOCKS} locks")
+    if len(locks) > MOST_LOCKS:
+        raise BadArgument("lock", f"has {len(locks)} locks, at most {MOST_LOCKS}")
+    if len(set(locks)) < len(locks):
+        raise BadArgument("lock", "has the same lock twice. Give each lock once")
+    some = [each.lock for each in given if isinstance(each, Shared)]
+    if len(locks) == 1 and not some:
+        return locks[0]
+    return JobLanes(_sort(locks), _sort(some))
+
+
+def first_lock(lock: str | JobLanes | None) -> str | None:
+    """Return the lock that stands for all of them where there is room for one."""
+    return lock.locks[0] if isinstance(lock, JobLanes) else lock
+
+
+def _sort(locks: Sequence[str]) -> tuple[str, ...]:
+    """Return them in the order in which the database locks lanes."""
+    return tuple(sorted(locks, key=str.encode))

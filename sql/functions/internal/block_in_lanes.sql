@@ -1,0 +1,50 @@
+-- What block_behind does with jobs that have `locks`. Such a job sleeps only if one of its lanes
+-- is sure to wake it, and that lane's row is locked: somebody holds the lane, or goes before the
+-- job. The caller has won the lanes in p_won, and another job is their head. It is about to give
+-- those in p_new back, so they are no reason. Returns the blocked jobs.
+--
+-- A job that keeps its lanes may sleep only in one that is stopped: clear_stop wakes it. A job with
+-- a limit may have been woken for a slot, which the next one must get.
+CREATE OR REPLACE FUNCTION block_in_lanes(
+    p_ids bigint[], p_won text[] DEFAULT '{}', p_new text[] DEFAULT '{}'
+) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_wanted text[];
+    v_held   text[];
+    v_behind bigint[];
+    v_keys   text[];
+    v_result bigint[];
+BEGIN
+    v_wanted := ARRAY(
+        SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(jobs.locks) AS lane
+        WHERE jobs.id = ANY (p_ids));
+    v_held := ARRAY(
+        SELECT lanes.lock FROM lanes
+        WHERE lanes.lock = ANY (v_wanted) AND lanes.lock <> ALL (p_new)
+        FOR UPDATE SKIP LOCKED);
+    -- A new statement: these lanes are as we see them until we commit.
+    v_behind := ARRAY(
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (p_ids) AND jobs.status = 'todo' AND (
+            jobs.keeps_lanes IS NULL AND jobs.locks && p_won
+            OR EXISTS (
+                SELECT FROM lanes AS held
+                WHERE held.lock = ANY (jobs.locks) AND held.lock IN (SELECT unnest(v_held))
+                    AND CASE WHEN jobs.keeps_lanes OR held.job_id = jobs.id
+                             THEN held.stopped IS NOT NULL
+                             ELSE NOT lets_start(held, jobs.id, jobs.shared) END)));
+    WITH behind AS MATERIALIZED (
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
+        FOR UPDATE SKIP LOCKED
+    ), asleep AS (
+        UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT behind.id FROM behind))
+        RETURNING jobs.id, jobs.limit_key::text
+    )
+    SELECT coalesce(array_agg(asleep.id), '{}'),
+        array_agg(DISTINCT asleep.limit_key) FILTER (WHERE asleep.limit_key IS NOT NULL)
+    INTO v_result, v_keys FROM asleep;
+    PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
+    RETURN v_result;
+END $$;

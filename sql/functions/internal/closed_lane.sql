@@ -1,0 +1,9 @@
+-- Returns a lane that keeps this job from starting, by its row as it is now, or NULL. The rows are
+-- read without locks. A lane is closed unless nobody holds it, it waits for the job, or the job can
+-- share it with those that do.
+CREATE OR REPLACE FUNCTION closed_lane(p_id bigint, p_locks text[], p_shared text[]) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT lanes.lock FROM lanes
+    WHERE lanes.lock = ANY (p_locks) AND NOT lets_start(lanes, p_id, p_shared)
+    ORDER BY lanes.lock LIMIT 1
+$$;

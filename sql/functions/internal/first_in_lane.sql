@@ -1,0 +1,23 @@
+-- Returns the job that a claim would find first in the line of a lane. Unlike lane_heads, it counts
+-- jobs that are due and not promoted yet, and passes over those that have expired: a claim promotes
+-- the former and cancels the latter.
+CREATE OR REPLACE FUNCTION first_in_lane(p_lock text) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT id FROM (
+        (SELECT head.priority, head.id FROM jobs AS head
+         WHERE head.lock = p_lock AND head.status IN ('todo', 'blocked', 'limited')
+            AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
+            AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+         ORDER BY head.priority DESC, head.id LIMIT 1)
+        UNION ALL
+        (SELECT waits.priority, waits.id FROM waits JOIN jobs AS head ON head.id = waits.id
+         WHERE waits.lock = p_lock
+            AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
+         ORDER BY waits.priority DESC, waits.id LIMIT 1)
+        UNION ALL
+        SELECT due.priority, due.id FROM jobs AS due
+        WHERE due.status = 'scheduled' AND due.scheduled_at <= clock()
+            AND (due.lock = p_lock OR p_lock = ANY (due.locks)) AND due.keeps_lanes IS NULL
+            AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
+    ) AS startable ORDER BY priority DESC, id LIMIT 1
+$$;

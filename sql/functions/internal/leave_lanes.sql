@@ -1,0 +1,21 @@
+-- Gives the shares of jobs back, and returns the lanes that are free now: those that the jobs had
+-- for themselves, and those of which they had the last share. The caller holds the rows, and frees
+-- them. It has moved the jobs out of `doing` itself, so a share goes back exactly once. It calls
+-- wake_readers for the other lanes that they shared.
+CREATE OR REPLACE FUNCTION leave_lanes(p_jobs job_lanes[]) RETURNS SETOF text
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT lane FROM unnest(p_jobs) AS job CROSS JOIN LATERAL unnest(job.locks) AS lane
+    WHERE coalesce(lane <> ALL (job.shared), true);
+    RETURN QUERY
+    WITH given AS (
+        SELECT lane, count(*) FROM unnest(p_jobs) AS job
+        CROSS JOIN LATERAL unnest(job.shared) AS lane GROUP BY lane
+    ), less AS (
+        UPDATE lanes SET readers = nullif(readers - given.count, 0)
+        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane])
+        RETURNING lanes.lock, lanes.readers
+    )
+    SELECT less.lock FROM less WHERE less.readers IS NULL;
+END $$;

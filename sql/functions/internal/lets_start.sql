@@ -1,0 +1,8 @@
+-- Returns whether a job can start in a lane with this row: the lane is not stopped, and waits for
+-- the job or has other readers beside it.
+CREATE OR REPLACE FUNCTION lets_start(p_lane lanes, p_id bigint, p_shared text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_lane.stopped IS NULL AND (
+        coalesce(p_lane.job_id = p_id, false)
+        OR (p_lane.readers IS NOT NULL AND coalesce(p_lane.lock = ANY (p_shared), false)))
+$$;

@@ -1,0 +1,48 @@
+-- Starts a job that has `locks`, if it can win all of its lanes and is the head of each. Otherwise
+-- it gives back what it has won, and blocks the job if something is sure to wake it. It never
+-- waits. It reserves no lane for a job that waits for another one: two such jobs could wait for
+-- each other.
+--
+-- A job that keeps its lanes for its retry is in no line, and starts without a look at the heads.
+CREATE OR REPLACE FUNCTION start_in_lanes(
+    p_worker uuid, p_queues text[], p_id bigint, p_slots integer
+) RETURNS SETOF jobs
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_seen  jobs;
+    v_lanes job_lanes;
+    v_won   record;
+    v_other text[] := '{}';   -- lanes that we have won, and whose head is another job
+    v_is_ok boolean := false;
+    v_asleep bigint[];
+BEGIN
+    SELECT * INTO v_seen FROM jobs WHERE id = p_id AND status = 'todo';
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    v_lanes := ROW(p_id, v_seen.locks, v_seen.shared);
+    IF closed_lane(p_id, v_seen.locks, v_seen.shared) IS NOT NULL THEN
+        PERFORM block_in_lanes(ARRAY[p_id]);
+        RETURN;
+    END IF;
+    SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes);
+    IF v_won.all_won THEN
+        -- New statements, so they read what was committed before we got the lanes.
+        IF v_seen.keeps_lanes IS NULL THEN
+            v_other := ARRAY(
+                SELECT head.lock FROM lane_heads(v_seen.locks) AS head WHERE head.id <> p_id);
+        END IF;
+        v_is_ok := v_other = '{}' AND is_startable(v_seen, p_queues)
+            AND (v_seen.limit_key IS NULL OR (take_slots(ARRAY[p_id], p_slots)).ids <> '{}');
+    END IF;
+    IF v_is_ok THEN
+        PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);
+        RETURN QUERY SELECT * FROM start_jobs(p_worker, ARRAY[p_id]);
+        PERFORM notify_workers(wake_readers(v_seen.shared)) WHERE v_seen.shared IS NOT NULL;
+        RETURN;
+    END IF;
+    v_asleep := block_in_lanes(ARRAY[p_id], v_other, v_won.new_lanes);
+    PERFORM notify_workers(release_lanes(v_won.new_lanes, v_asleep[1]));
+    PERFORM notify_workers(wake_readers(v_seen.shared, v_asleep[1])) WHERE v_won.all_won;
+END $$;

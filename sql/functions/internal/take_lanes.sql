@@ -1,0 +1,22 @@
+-- Writes into the rows of lanes that a job with `locks` has won that it starts there, and takes the
+-- job out of line. New rows are the job's already. A reader that has kept its share has it already.
+CREATE OR REPLACE FUNCTION take_lanes(
+    p_worker uuid, p_job job_lanes, p_new text[], p_kept boolean
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE lanes
+    SET worker_id = CASE WHEN lanes.job_id IS NOT NULL THEN p_worker END,
+        readers = CASE WHEN lanes.job_id IS NULL
+                       THEN lanes.readers + (p_kept IS NULL)::integer END,
+        since = CASE WHEN lanes.job_id IS NOT NULL THEN clock() ELSE lanes.since END,
+        look_at = CASE WHEN lanes.job_id IS NULL THEN lanes.look_at END,
+        job_id = NULL
+    WHERE lanes.lock = ANY (p_job.locks) AND lanes.lock <> ALL (p_new);
+    IF p_kept THEN
+        UPDATE jobs SET keeps_lanes = NULL WHERE jobs.id = p_job.id;
+    ELSE
+        PERFORM leave_line(p_job.id, jobs.priority, p_job.locks) FROM jobs
+        WHERE jobs.id = p_job.id;
+    END IF;
+END $$;

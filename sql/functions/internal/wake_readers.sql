@@ -1,0 +1,44 @@
+-- In lanes that jobs share, the next job becomes a token if it can share the lane too. Otherwise
+-- readers would run one after the other. Returns the queues of the tokens, whose workers must be
+-- woken. The caller holds the rows. It leaves p_spared alone, which it has blocked for good reason.
+--
+-- If an open transaction has the job locked, claims look again, as in release_lanes. A job that
+-- keeps its share has been blocked only because the lane was stopped.
+CREATE OR REPLACE FUNCTION wake_readers(p_locks text[], p_spared bigint DEFAULT NULL) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_lanes  text[];
+    v_ids    bigint[];
+    v_busy   text[];
+    v_result text[];
+BEGIN
+    v_lanes := ARRAY(
+        SELECT lanes.lock FROM lanes
+        WHERE lanes.lock = ANY (p_locks) AND readers IS NOT NULL AND stopped IS NULL);
+    SELECT array_agg(next.id) FILTER (WHERE NOT next.busy),
+        array_agg(next.lock) FILTER (WHERE next.busy)
+    INTO v_ids, v_busy
+    FROM (
+        SELECT able.lock, able.id, NOT try_lock_job(able.id) AS busy
+        FROM (
+            SELECT head.lock, head.id
+            FROM lane_heads(v_lanes) AS head
+            CROSS JOIN LATERAL (
+                SELECT jobs.shared FROM jobs WHERE jobs.id = head.id LIMIT 1
+            ) AS job
+            WHERE head.asleep AND head.lock = ANY (job.shared)
+            UNION ALL
+            SELECT lane, jobs.id FROM jobs CROSS JOIN LATERAL unnest(jobs.shared) AS lane
+            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' 
+                AND lane IN (SELECT unnest(v_lanes))
+        ) AS able
+        WHERE able.id IS DISTINCT FROM p_spared
+    ) AS next;
+    UPDATE lanes SET look_at = next_look_at(since) WHERE lanes.lock = ANY (v_busy);
+    WITH token AS (
+        UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (v_ids) AND jobs.status = 'blocked'
+        RETURNING jobs.queue::text
+    )
+    SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM token;
+    RETURN v_result;
+END $$;

@@ -1,0 +1,35 @@
+-- Wins the lanes of a job that has `locks`, in order, until it loses one. It never waits (see
+-- acquire_lanes). A lane that nobody holds gets a new row, which is the job's. A row that waits for
+-- the job, or that it can share, is locked and stays as it was. Returns whether all lanes are won,
+-- and those that were new: give them back unless the job starts. Once all are won, nobody else
+-- starts, blocks or cancels the job.
+CREATE OR REPLACE FUNCTION win_lanes(
+    p_worker uuid, p_job job_lanes, OUT all_won boolean, OUT new_lanes text[]
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_lock text;
+    v_lane lanes;
+BEGIN
+    all_won := false;
+    new_lanes := '{}';
+    FOREACH v_lock IN ARRAY p_job.locks LOOP
+        SELECT * INTO v_lane FROM lanes
+        WHERE lanes.lock = v_lock AND lets_start(lanes, p_job.id, p_job.shared)
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            INSERT INTO lanes (lock, worker_id, readers, since)
+            SELECT v_lock, CASE WHEN NOT is_shared THEN p_worker END,
+                CASE WHEN is_shared THEN 1 END, clock()
+            FROM (SELECT coalesce(v_lock = ANY (p_job.shared), false)) AS lane(is_shared)
+            WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = v_lock) IS NULL
+                       THEN pg_try_advisory_xact_lock(lane_key(v_lock)) END
+            ON CONFLICT DO NOTHING;
+            IF NOT FOUND THEN
+                RETURN;
+            END IF;
+            new_lanes := new_lanes || v_lock;
+        END IF;
+    END LOOP;
+    all_won := true;
+END $$;

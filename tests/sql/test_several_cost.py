@@ -1,0 +1,88 @@
+"""What jobs with several lanes cost others, and that claims stay flat however many of them wait."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.conftest import Query
+from tests.sql.one_worker import Worker
+
+PROBES = """
+SELECT coalesce(idx_scan, 0) + coalesce(seq_scan, 0)
+FROM pg_stat_user_tables WHERE schemaname = 'inturn' AND relname = 'waits'
+"""
+CLAIM_AND_FINISH = """
+WITH claimed AS MATERIALIZED (SELECT * FROM claim(%s, NULL, 10))
+SELECT array_agg(id), array_agg(claim_id) FROM claimed
+"""
+
+
+@pytest.fixture
+def worker(dsn: str) -> Iterator[Worker]:
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        yield Worker(connection)
+
+
+@pytest.mark.parametrize(("lock", "probes"), [(None, 0), ("a", 3)])
+def test_a_job_with_one_lock_or_none_costs_a_few_probes_of_an_empty_table(
+    query: Query, lock: str | None, probes: int
+) -> None:
+    """One for the head that a claim starts, and two for the next one after its end."""
+    [[worker]] = query("SELECT register_worker('w', 'here', 1, NULL, 10)")
+
+    def count() -> int:
+        query("SELECT pg_stat_force_next_flush()")
+        query("SELECT pg_stat_clear_snapshot()")
+        return int(query(PROBES)[0][0])
+
+    before = count()
+    for _ in range(10):
+        query("SELECT defer('t', lock => %s)", lock)
+        [[ids, claims]] = query(CLAIM_AND_FINISH, worker)
+        query(
+            "SELECT finish(%s, NULL, 10, %s, %s, '{succeeded}', ARRAY[NULL::jsonb])",
+            worker, ids, claims,
+        )  # fmt: skip
+    assert count() - before == 10 * probes
+
+
+def test_a_claim_does_not_meet_jobs_again_that_wait_for_a_lane(worker: Worker) -> None:
+    worker.query("SELECT defer('t', lock => 'hot')")
+    assert len(worker.query("SELECT id FROM claim(%s, NULL, 10)", worker.id)) == 1
+    costs = {}
+    for depth in (200, 2000):
+        worker.query(
+            "SELECT count(defer('t', locks => ARRAY['hot', 'other' || n])) "
+            "FROM generate_series(1, %s) AS n",
+            depth,
+        )
+        for _ in range(4):
+            assert worker.query("SELECT id FROM claim(%s, NULL, 10)", worker.id) == []
+        assert worker.query("SELECT count(*) FROM jobs WHERE status = 'todo'") == [(0,)]
+        with worker.counter.count() as work:
+            worker.query("SELECT id FROM claim(%s, NULL, 10)", worker.id)
+        costs[depth] = work.rows
+    assert costs[2000] <= costs[200] + 5, costs
+
+
+def test_a_finish_finds_the_next_job_of_a_lane_however_many_wait_there(worker: Worker) -> None:
+    costs = {}
+    for depth in (200, 2000):
+        lane = f"lane{depth}"
+        worker.query(
+            "SELECT count(defer('t', locks => ARRAY['a' || n, %s])) "
+            "FROM generate_series(1, %s) AS n",
+            f"z{lane}", depth,
+        )  # fmt: skip
+        [(id, claim_id)] = worker.query("SELECT id, claim_id FROM claim(%s, NULL, 1)", worker.id)
+        for _ in range(4):
+            worker.query("SELECT id FROM claim(%s, NULL, 10)", worker.id)
+        with worker.counter.count() as work:
+            worker.query(
+                "SELECT finish(%s, NULL, 0, %s, %s, '{succeeded}', ARRAY[NULL::jsonb])",
+                worker.id, [id], [claim_id],
+            )  # fmt: skip
+        costs[depth] = work.rows
+        worker.query("SELECT cancel_job(id) FROM jobs")
+    assert costs[2000] <= costs[200] + 5, costs
