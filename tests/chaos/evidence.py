@@ -33,6 +33,12 @@ class Job:
     group: str | None = None
     batch: str | None = None  # that it has joined
     callback_of: str | None = None  # the batch at whose end it runs
+    also: tuple[str, ...] = ()  # further lanes
+    shared: tuple[str, ...] = ()  # lanes in which it runs beside others that share them
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        return self.also if self.lane is None else (self.lane, *self.also)
 
     @property
     def has_place(self) -> bool:
@@ -163,6 +169,8 @@ class Evidence:
                 group=spec.get("group"),
                 batch=spec.get("batch"),
                 callback_of=spec.get("callback_of"),
+                also=tuple(spec.get("also", ())),
+                shared=tuple(spec.get("shared", ())),
             )
             for index, spec in enumerate(event.facts["jobs"])
         ]

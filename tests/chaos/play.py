@@ -48,6 +48,8 @@ ALWAYS = (
     "a job was cancelled with its parent",
     "a callback ran",
     "a job of a group passed many of another",
+    "a job with several lanes ran",
+    "a job ran beside another in a shared lane",
 )
 HELD = """
 SELECT edges.child, edges.parent, parent.lock IS NULL AND parent.args ? 'op' AS free,
@@ -66,6 +68,7 @@ SELECT 'an edge of job ' || child FROM edges UNION ALL SELECT 'an end of job ' |
 UNION ALL SELECT used || ' slots of limit ' || key FROM limit_keys WHERE used <> 0
 UNION ALL SELECT 'batch ' || id || ', which is ' || state FROM batch_status WHERE state <> 'ended'
 UNION ALL SELECT 'an event of batch ' || batch_id FROM batch_events
+UNION ALL SELECT 'the line of job ' || id FROM waits
 """
 
 

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from inturn.errors import InturnError
 from tests.chaos.produce_batch import FAILED, Batches, callback_of
-from tests.chaos.produce_flow import POLICIES, Flow, configured, told
+from tests.chaos.produce_flow import POLICIES, Flow, configured, locks, told
 from tests.chaos.work import app, history, step, stroll
 
 BACKLOG = 60  # when this many jobs wait, the producer slows down
@@ -110,13 +110,16 @@ class Producer:
 
     def in_a_transaction(self, op: str, lane: str | None) -> None:
         """Defer in a transaction that is often committed late, and sometimes never."""
-        specs = self.specs(lane)
+        lane, lanes = self.flow.several(lane, self.lanes)
+        specs = [spec | lanes for spec in self.specs(lane)]
         self.call(op, lane, specs)
         is_asked = False
         try:
             connection = self.connected()
             connection.execute("BEGIN")
-            deferrer = step.configure(lock=lane, group=specs[0]["group"], connection=connection)
+            deferrer = step.configure(
+                lock=locks(lane, specs[0]), group=specs[0]["group"], connection=connection
+            )
             ids = deferrer.batch_defer(*arguments(op, specs))
             history().write("inserted", op=op, ids=[int(id) for id in ids])
             if self.dice.random() < 0.2:
@@ -152,12 +155,14 @@ class Producer:
             history().write("ok", op=op)
 
     def in_a_flow(self, op: str, lane: str | None) -> None:
-        """Defer jobs with a limit, after others, or with an expiry. Often more than fit at once."""
-        spec = self.flow.options()
+        """Defer jobs with limits, parents, expiries and several lanes, often more than fit at once."""
+        lane, lanes = self.flow.several(lane, self.lanes)
+        spec = self.flow.options() | lanes
         specs = [spec] * self.dice.choice([1, 2, 6] if "limit" in spec else [1, 2])
         self.call(op, lane, [told(spec) for spec in specs])
         try:
-            ids = step.configure(lock=lane, **configured(spec)).batch_defer(*arguments(op, specs))
+            deferrer = step.configure(lock=locks(lane, spec), **configured(spec))
+            ids = deferrer.batch_defer(*arguments(op, specs))
         except TROUBLE as error:
             self.unclear(op, error)
         else:

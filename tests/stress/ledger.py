@@ -70,6 +70,12 @@ class Job:
     callback_of: int | None = None  # the batch at whose end it runs
     fails: int = 0  # how many attempts of a callback raise
     fence: int | None = None  # all later claims have higher ones
+    more: tuple[str, ...] = ()  # further lanes
+    shared: tuple[str, ...] = ()  # lanes in which it runs beside others that share them
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        return self.more if self.lane is None else (self.lane, *self.more)
 
     @property
     def has_place(self) -> bool:
@@ -132,6 +138,7 @@ class Ledger:
         for position, (id, lane, priority, scheduled) in enumerate(jobs):
             job = Job(id, lane, priority, scheduled, call, position, called, inserted=at, **others)
             job.after, job.on_parent = tuple(after), on_parent or "cancel"
+            job.more, job.shared = tuple(job.more), tuple(job.shared)
             self.jobs[id] = job
 
     def _commit(self, jobs: list[int], at: float, fence: int | None = None, **_: Any) -> None:
@@ -227,11 +234,11 @@ def violations(ledger: Ledger) -> list[str]:
     lanes: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(ledger.runs, key=lambda run: run.fence):
         job = ledger.jobs.get(run.job)
-        if job is not None and job.lane is not None:
-            lanes[job.lane].append(run)
+        for lane in job.lanes if job is not None else ():
+            lanes[lane].append(run)
     for lane, runs in lanes.items():
         problems = [
-            *_overlaps(ledger, runs),
+            *_overlaps(ledger, lane, runs),
             *_overtaken(ledger, lane, runs),
             *_paused(ledger, lane, runs),
         ]
@@ -308,12 +315,24 @@ def _ran_on(ledger: Ledger) -> Iterator[str]:
             yield f"job {run.job} neither ended nor was its process {run.pid} killed"
 
 
-def _overlaps(ledger: Ledger, runs: list[Run]) -> Iterator[str]:
-    """Check that a lane runs one job at a time, except where a process was stopped."""
+def share(ledger: Ledger, lane: str, one: Run, other: Run) -> bool:
+    """Return True if these two may run in the lane at once."""
+    return all(lane in ledger.jobs[run.job].shared for run in (one, other))
+
+
+def _overlaps(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
+    """Check that a lane runs one job at a time, except where a process was stopped.
+
+    Jobs that share it run side by side.
+    """
     under_way: list[tuple[Run, float]] = []
     for run in runs:
         for before, end in under_way:
-            if end > run.start and not explained(ledger, before, run.start):
+            if (
+                end > run.start
+                and not share(ledger, lane, before, run)
+                and not explained(ledger, before, run.start)
+            ):
                 yield f"job {run.job} (process {run.pid}) started while job {before.job} (process {before.pid}) ran"
         end = ledger.killed.get(run.pid, run.start) if run.end is None else run.end
         under_way = [*((before, end) for before, end in under_way if end > run.start), (run, end)]
@@ -324,13 +343,14 @@ def _overtaken(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
 
     A job with the policy `release` does not.
     """
-    order: dict[int, None] = {}
-    before = None
-    for run in runs:
-        if run.job in order and run.job != before and not lane.startswith("release"):
+    order: dict[int, int] = {}
+    for place, run in enumerate(runs):
+        between = runs[order.get(run.job, place) + 1 : place]
+        if not lane.startswith("release") and not all(
+            other.job == run.job or share(ledger, lane, other, run) for other in between
+        ):
             yield f"others started between the attempts of job {run.job}"
-        order[run.job] = None
-        before = run.job
+        order.setdefault(run.job, place)
     yield from _disorder([ledger.jobs[id] for id in order])
 
 
@@ -361,3 +381,18 @@ def _paused(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
         for run in runs:
             if run.fence > pause.fence and pause.start < run.start < pause.end:
                 yield f"job {run.job} was claimed and started in a pause"
+
+
+def lanes_seen(ledger: Ledger) -> dict[str, int]:
+    """Count the runs with several lanes, and those that began beside another in a shared one."""
+    several, beside = 0, 0
+    ends: dict[str, float] = defaultdict(float)  # when all that share the lane and began have ended
+    for run in sorted(ledger.runs, key=lambda run: run.start):
+        job = ledger.jobs.get(run.job)
+        if job is None:
+            continue
+        several += len(job.lanes) > 1
+        beside += any(ends[lane] > run.start for lane in job.shared)
+        for lane in job.shared:
+            ends[lane] = max(ends[lane], run.end or run.start)
+    return {"runs with several lanes": several, "runs beside another in a lane": beside}

@@ -6,13 +6,14 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+import inturn
 from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument
 from tests.stress import ledger
@@ -121,8 +122,9 @@ class Producer:
             "queue": dice.choice(["x", "x", "y"]),
             "group": dice.choice([None, None, "large", "large", "small"]),
         }
+        lanes = {} if halts or lane is None else self.several(lane)
         deferrer = step.configure(
-            lock=lane,
+            lock=locks(lane, **lanes),
             priority=priority,
             schedule_in={"milliseconds": 300} if scheduled else None,
             on_retry="release" if lane and lane.startswith("release") else "hold",
@@ -143,8 +145,17 @@ class Producer:
         ]
         ids = [int(id) for id in deferrer.batch_defer(*jobs)]
         rows = [[id, lane, priority, scheduled] for id in ids]
-        ledger.write(log, "insert", jobs=rows, **call, **flow, **also)
+        ledger.write(log, "insert", jobs=rows, **call, **flow, **also, **lanes)
         return ids
+
+    def several(self, lane: str) -> dict[str, list[str]]:
+        """Choose further lanes, of the same kind, and which of all of them to share."""
+        if self.dice.random() > 0.25:
+            return {}
+        kind = [other for other in LANES if other[:5] == lane[:5] and other != lane]
+        more = self.dice.sample(kind, self.dice.choice([0, 1, 1, 2]))
+        chosen = [other for other in (lane, *more) if self.dice.random() < 0.5]
+        return {"more": more, "shared": chosen}
 
     def flood(self, connection: psycopg.Connection, call: dict[str, Any]) -> list[int]:
         """Defer so many jobs of one group that others must not wait for all of them."""
@@ -167,6 +178,13 @@ class Producer:
         if dice.random() < 0.1:
             chosen["expires"] = dice.choice([0.4, 1.0, 30.0])
         return chosen
+
+
+def locks(lane: str | None, more: Sequence[str] = (), shared: Sequence[str] = ()) -> Any:
+    """Return the argument `lock` for a job of these lanes."""
+    if lane is None or not (more or shared):
+        return lane
+    return [inturn.shared(lock) if lock in shared else lock for lock in (lane, *more)]
 
 
 def waiting(connection: psycopg.Connection) -> int:

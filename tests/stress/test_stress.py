@@ -33,6 +33,7 @@ from tests.stress.ledger import (
     Run,
     Span,
     facts,
+    lanes_seen,
     read,
     violations,
     write,
@@ -55,6 +56,7 @@ LEFT = """
 SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes
 UNION ALL SELECT 'edge', child::text FROM edges UNION ALL SELECT 'end', job_id::text FROM ends
 UNION ALL SELECT 'limit', key FROM limit_keys WHERE used <> 0
+UNION ALL SELECT 'line', lock::text FROM waits
 UNION ALL SELECT 'batch', id::text FROM batches WHERE ended_at IS NULL
 UNION ALL SELECT 'gate', batch_id::text FROM batch_gates
 UNION ALL SELECT 'event', batch_id::text FROM batch_events
@@ -340,7 +342,12 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         ledger = read(lines)
     found = [*violations(ledger), *flow_violations(ledger), *batch_violations(ledger),
              *group_violations(ledger)]  # fmt: skip
-    flow_seen = seen(ledger) | batches_seen(ledger) | groups_seen(ledger)
+    flow_seen = {
+        **lanes_seen(ledger),
+        **seen(ledger),
+        **batches_seen(ledger),
+        **groups_seen(ledger),
+    }
     statuses = Counter(status for ends in ledger.ends.values() for _, status in ends)
     summary = {
         "seconds": int(SECONDS),
@@ -364,7 +371,7 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         "violations": len(found),
     }
     with capsys.disabled():
-        print("\n" + "\n".join(f"  {name:28}{value}" for name, value in summary.items()))
+        print("\n" + "\n".join(f"  {name:32}{value}" for name, value in summary.items()))
     assert found == [], f"SEED={SEED}"
     assert (left, repaired, deadlocks) == ([], [], 0), f"SEED={SEED}"
     rare = ["of them failed", "of them cancelled", "commits delayed", "rolled back",
