@@ -6,13 +6,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "flow-combinations.md").read_text(encoding="utf-8")
-COLUMNS = ["limit", "rate", "after", "`on_parent`", "expires", "group", "batch", "callback"]
+COLUMNS = ["limit", "rate", "after", "`on_parent`", "expires", "group", "batch", "callback",
+           "several locks", "shared"]  # fmt: skip
 ROWS = [
     "retry", "rescue", "halt", "pause", "cancel", "abort", "delete", "snooze", "skip-head",
     '`on_retry="release"`', "a retry in another lane", "put back", "failover",
     "`queueing_lock`, replace", "periodic",
 ]  # fmt: skip
-CELLS = ["tests/race/test_flow_cells.py", "tests/race/test_group_and_batch_cells.py"]
+CELLS = ["tests/race/test_flow_cells.py", "tests/race/test_group_and_batch_cells.py",
+         "tests/race/test_lane_cells.py"]  # fmt: skip
 
 
 def listed() -> dict[str, str]:
