@@ -25,7 +25,7 @@ def runs(told: Story, *times: tuple[int, float, float]) -> Story:
     for place, (n, start, end) in enumerate(times):
         again = any(n == before for before, _, _ in times[:place])
         more = any(n == after for after, _, _ in times[place + 1 :])
-        facts = {"how": "raised" if more else "ok", "attempt": 2 if again else 1}
+        facts: dict[str, Any] = {"how": "raised" if more else "ok", "attempt": 2 if again else 1}
         told.run(start, end, f"job {n}", 11 + place, who=f"w{n}", lane=f"own {n}", **facts)
         if not more:
             told.final(f"job {n}", 11 + place)
