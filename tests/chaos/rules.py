@@ -149,7 +149,13 @@ def disorder(evidence: Evidence) -> Iterator[Violation]:
         for run in runs:
             firsts.setdefault(run.key, run)
         ordered = [(evidence.jobs[key], run) for key, run in firsts.items() if key in evidence.jobs]
-        yield from _disorder(lane, [(job, run) for job, run in ordered if job.has_place])
+        # If a process died with an attempt before it began, others shared the lane meanwhile.
+        placed = [
+            (job, run)
+            for job, run in ordered
+            if job.has_place and not (run.attempt > 1 and lane in job.shared)
+        ]
+        yield from _disorder(lane, placed)
 
 
 def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:

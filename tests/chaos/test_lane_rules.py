@@ -62,6 +62,15 @@ FORGED: dict[str, tuple[Story, str]] = {
 }  # fmt: skip
 
 
+# The first attempt of a reader died with its process before it began, and left no trace.
+SOUND["readers in another order, and one begins with its second attempt"] = (
+    jobs(READER, READER)
+    .run(3, 4, "job 1", 12, who="w1", lane="own 1").final("job 1", 12)
+    .run(5, 6, "job 0", 13, who="w0", lane="own 0", attempt=2).final("job 0", 13)
+)  # fmt: skip
+FORGED["readers in another order"] = runs(jobs(READER, READER), (1, 3, 4), (0, 5, 6)), "order"
+
+
 @pytest.mark.parametrize("told", SOUND.values(), ids=list(SOUND))
 def test_a_sound_history_is_valid(told: Story) -> None:
     verdict = told.verdict()

@@ -42,6 +42,11 @@ FORGED = {
                jobs=READERS | {3: {}}), "b: job 3 (process"),
     "out of order in the second lane": (
         ledger(Run(1, 13, A, 31, 40), SECOND, jobs=WRITERS), "b: job 1 was there before job 2"),
+    "readers in another order": (
+        ledger(SECOND, Run(1, 13, A, 31, 40), jobs=READERS), "b: job 1 was there before job 2"),
+    "a writer whose first attempt never began, and a later one was first": (
+        ledger(SECOND, Run(1, 13, A, 31, 40, attempt=2), jobs=WRITERS),
+        "b: job 1 was there before job 2"),
     "a reader that overtakes a writer": (
         ledger(FIRST, Run(2, 14, B, 41, 42), THIRD, jobs={1: SHARED, 2: {}, 3: SHARED}),
         "b: job 2 was there before job 3"),
@@ -59,6 +64,8 @@ SOUND = {
     "readers side by side": ledger(FIRST, AT_ONCE, jobs=READERS),
     "a writer after the readers": ledger(FIRST, AT_ONCE, THIRD, jobs=READERS | {3: {}}),
     "a reader between two attempts of a reader": ledger(FIRST, SECOND, AGAIN, jobs=READERS),
+    "readers in another order, and the first attempt of one never began": ledger(
+        SECOND, Run(1, 13, A, 31, 40, attempt=2), jobs=READERS),
     "other lanes": ledger(FIRST, AT_ONCE, jobs={1: {}, 2: {"more": ("c",)}}),
     "a writer, and a reader whose process had been stopped": ledger(
         Run(1, 10, A, 10, 40), Run(1, 11, B, 16, 17, attempt=2), Run(2, 12, B, 21, 30),

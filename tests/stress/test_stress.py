@@ -61,6 +61,13 @@ UNION ALL SELECT 'batch', id::text FROM batches WHERE ended_at IS NULL
 UNION ALL SELECT 'gate', batch_id::text FROM batch_gates
 UNION ALL SELECT 'event', batch_id::text FROM batch_events
 """
+WHY_LEFT = [
+    "SELECT job_id, reason, detail FROM (SELECT id FROM jobs ORDER BY id LIMIT 20) AS job(job_id) "
+    "CROSS JOIN LATERAL explain(job_id)",
+    "SELECT edges.*, parent.status FROM edges "
+    "LEFT JOIN all_jobs AS parent ON parent.id = edges.parent LIMIT 20",
+    "SELECT * FROM lanes LIMIT 20",
+]
 
 Process = subprocess.Popen[bytes]
 
@@ -172,9 +179,7 @@ class Play:
             self.close_batches()
             for lock in self.lanes("paused"):
                 self.operate("SELECT resume_lane(%s)", lock)
-            assert time.monotonic() < deadline, (
-                f"left: {self.query('SELECT * FROM jobs')} {self.query('SELECT * FROM lanes')}"
-            )
+            assert time.monotonic() < deadline, f"left: {[*map(self.query, WHY_LEFT)]}"
             time.sleep(0.05)
         while self.asleep:
             self.wake_those_who_slept_enough()
@@ -280,11 +285,10 @@ class Play:
                 if "retry_head" in statement and job is not None:
                     write(self.log, "retry", job=job)
 
-    def lanes(self, state: str) -> list[str]:
-        return [
-            lock
-            for (lock,) in self.query("SELECT lock FROM lanes WHERE state = %s::lane_state", state)
-        ]
+    def lanes(self, stopped: str) -> list[str]:
+        """Return the lanes that are paused or halted, whoever has them still."""
+        rows = self.query("SELECT lock FROM lanes WHERE stopped::text = %s", stopped)
+        return [lock for (lock,) in rows]
 
     def look_after_held_jobs(self) -> None:
         """Let jobs go that a failure holds up, or retry what has failed if it is in no lane."""
