@@ -1343,6 +1343,14 @@ DECLARE
             THEN 'a job comes after at most 1,000 others'
         WHEN EXISTS (SELECT FROM unnest(p_options) WHERE queueing_lock IS NOT NULL)
             THEN 'a job with a queueing_lock cannot come after others'
+        WHEN EXISTS (SELECT FROM unnest(p_after, p_after_of) AS edge(parent, place)
+                     WHERE edge.parent IN (
+                         SELECT callback_id FROM batches WHERE batches.id = ANY (ARRAY(
+                             SELECT batch_id FROM unnest(p_options) WHERE batch_id IS NOT NULL)))
+                     AND edge.parent = (
+                         SELECT callback_id FROM batches
+                         WHERE batches.id = (p_options[edge.place]).batch_id))
+            THEN 'a job of a batch cannot come after its callback, which waits for the job'
         END;
     v_ids     bigint[];
 BEGIN

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.chaos.batch_rules import BATCH_RULES
 from tests.chaos.evidence import SECOND, Evidence, collect
 from tests.chaos.flow_rules import FLOW_RULES
 from tests.chaos.history import Event, read
@@ -36,7 +37,7 @@ class Verdict(NamedTuple):
 def judge(events: Sequence[Event], gaps: Sequence[str] = ()) -> Verdict:
     evidence = collect(events)
     violations = sorted(
-        (found for rule in (*RULES, *FLOW_RULES) for found in rule(evidence)),
+        (found for rule in (*RULES, *FLOW_RULES, *BATCH_RULES) for found in rule(evidence)),
         key=lambda found: found.start,
     )
     counts = counted(evidence)

@@ -30,6 +30,20 @@ class Job:
     after: tuple[Key, ...] = ()  # jobs that must have ended before
     on_parent: str = "cancel"
     expires: float | None = None  # seconds after which it must not start for the first time
+    group: str | None = None
+    batch: str | None = None  # that it has joined
+    callback_of: str | None = None  # the batch at whose end it runs
+    also: tuple[str, ...] = ()  # further lanes
+    shared: tuple[str, ...] = ()  # lanes in which it runs beside others that share them
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        return self.also if self.lane is None else (self.lane, *self.also)
+
+    @property
+    def has_place(self) -> bool:
+        """Return True if its place in its lane is known from when it was deferred."""
+        return not (self.later or self.after or self.callback_of)
 
 
 @dataclass
@@ -82,6 +96,9 @@ class Evidence:
     )  # how often each rare event was counted
     retried: set[Key] = field(default_factory=set)  # a person retried them after their end
     let_go: set[Key] = field(default_factory=set)  # a person let them go without their parents
+    closed: dict[str, int] = field(default_factory=dict)  # when somebody first closed a batch
+    given_up: set[str] = field(default_factory=set)  # batches that a person cancelled
+    counted: dict[int, dict[str, int]] = field(default_factory=dict)  # what a callback was told
     _calls: dict[str, list[Job]] = field(default_factory=dict)
     _open: dict[tuple[str, int], Run] = field(default_factory=dict)
 
@@ -149,6 +166,11 @@ class Evidence:
                 after=tuple((op, index) for op, index in spec.get("after", ())),
                 on_parent=spec.get("on_parent") or "cancel",
                 expires=spec.get("expires"),
+                group=spec.get("group"),
+                batch=spec.get("batch"),
+                callback_of=spec.get("callback_of"),
+                also=tuple(spec.get("also", ())),
+                shared=tuple(spec.get("shared", ())),
             )
             for index, spec in enumerate(event.facts["jobs"])
         ]
@@ -179,6 +201,16 @@ class Evidence:
 
     def _let_go(self, event: Event) -> None:
         self.let_go.add(tuple(event.facts["key"]))
+
+    def _closed(self, event: Event) -> None:
+        self.closed.setdefault(event.facts["batch"], event.at)
+
+    def _given_up(self, event: Event) -> None:
+        self.given_up.add(event.facts["batch"])
+        self._closed(event)
+
+    def _counted(self, event: Event) -> None:
+        self.counted[event.facts["fence"]] = event.facts["counts"]
 
     def _begin(self, event: Event) -> None:
         f = event.facts

@@ -57,10 +57,9 @@ def _idle(evidence: Evidence) -> Iterator[tuple[int, int]]:
         for job in evidence.jobs.values()
         if job.lane is None
         and job.committed is not None
-        and not job.later
+        and job.has_place
         and not job.odd
         and job.limit is None
-        and not job.after
         and job.expires is None
     )
     waiting: list[int] = []

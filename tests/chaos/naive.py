@@ -1,6 +1,6 @@
 """Broken workers that the harness must catch: CHAOS_… python -m tests.chaos.naive MODE
 
-lanes: claims what waits, in order, and ignores lanes, limits and parents.
+lanes: claims what waits, in order, and ignores lanes, limits, parents, groups and batches.
 early: acknowledges a job before it runs it, one at a time, so that nothing else is wrong.
 """
 
@@ -20,7 +20,7 @@ from tests.chaos.work import Attempt
 CLAIM = """
 UPDATE inturn.jobs SET status = 'doing', claim_id = gen_random_uuid(), worker_id = %s, fence = nextval('inturn.fences'),
     attempts = attempts + 1, started_at = now()
-WHERE id = (SELECT id FROM inturn.jobs WHERE status IN ('todo', 'blocked') OR scheduled_at <= now() AND status <> 'doing'
+WHERE id = (SELECT id FROM inturn.jobs WHERE status <> 'doing' AND (status <> 'scheduled' OR scheduled_at <= now())
             ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id, fence, lock, attempts, args
 """
@@ -30,6 +30,7 @@ WHERE table_schema = 'inturn' AND table_name = 'finished_jobs' AND column_name <
     SELECT FROM information_schema.columns AS live
     WHERE live.table_schema = 'inturn' AND live.table_name = 'jobs' AND live.column_name = kept.column_name)
 """
+FORGET = "DELETE FROM inturn.batch_events; DELETE FROM inturn.batches"
 SLOTS = {"lanes": 4, "early": 1}
 STOPPING = threading.Event()
 
@@ -50,6 +51,7 @@ class Naive:
             while not STOPPING.is_set():
                 claimed = connection.execute(CLAIM, [self.id]).fetchone()
                 if claimed is None:
+                    connection.execute(FORGET)
                     time.sleep(0.01)
                     continue
                 if self.mode == "early":

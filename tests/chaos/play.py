@@ -46,6 +46,10 @@ ALWAYS = (
     "a job started after others",
     "a job expired",
     "a job was cancelled with its parent",
+    "a callback ran",
+    "a job of a group passed many of another",
+    "a job with several lanes ran",
+    "a job ran beside another in a shared lane",
 )
 HELD = """
 SELECT edges.child, edges.parent, parent.lock IS NULL AND parent.args ? 'op' AS free,
@@ -55,9 +59,16 @@ FROM edges JOIN jobs AS child ON child.id = edges.child
 JOIN finished_jobs AS parent ON parent.id = edges.parent
 WHERE edges.failed AND parent.status <> 'succeeded' ORDER BY edges.child
 """
+UNSETTLED = """
+(SELECT FROM jobs LIMIT 1) UNION ALL (SELECT FROM ends LIMIT 1)
+UNION ALL (SELECT FROM batches WHERE ended_at IS NULL LIMIT 1)
+"""
 LEFTOVERS = """
 SELECT 'an edge of job ' || child FROM edges UNION ALL SELECT 'an end of job ' || job_id FROM ends
 UNION ALL SELECT used || ' slots of limit ' || key FROM limit_keys WHERE used <> 0
+UNION ALL SELECT 'batch ' || id || ', which is ' || state FROM batch_status WHERE state <> 'ended'
+UNION ALL SELECT 'an event of batch ' || batch_id FROM batch_events
+UNION ALL SELECT 'the line of job ' || id FROM waits
 """
 
 
@@ -67,6 +78,8 @@ LONG_RUN = [
     "the end of a stale attempt was refused",
     "runs of an attempt that was taken over",
     "a held job went on when its parent was retried",
+    "a job joined a closed batch",
+    "a batch was given up",
 ]
 
 
@@ -104,6 +117,7 @@ class Play:
         self.calls = 0
         self.pooler: Pooler | None = None
         self._look_at = 0.0
+        self._is_over = False  # the producers have ended
 
     def hold(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -166,9 +180,13 @@ class Play:
             return
 
     def operate(self, connection: psycopg.Connection[Any]) -> None:
-        """Look after jobs that a failure holds up, and change a limit."""
+        """Look after jobs that a failure holds up and batches that nobody closes.
+
+        Also change a limit.
+        """
         slots = self.dice.randrange(1, int(LIMITS["tuned"]["slots"]) + 1)
         connection.execute("SELECT set_limit('tuned', %s)", [slots])
+        self.look_after_batches(connection)
         seen: set[int] = set()
         for child, parent, is_free, op, index, parent_op, parent_index in connection.execute(HELD):
             if {child, parent} & seen:
@@ -180,6 +198,24 @@ class Play:
             else:
                 self.history.write("let_go", key=[op, index])
                 connection.execute("SELECT retry_job(%s)", [child])
+
+    def look_after_batches(self, connection: psycopg.Connection[Any]) -> None:
+        """Give up a batch now and then. In the end, close those whose producers have died."""
+        batches = connection.execute(
+            "SELECT id, name FROM batches WHERE closed_at IS NULL ORDER BY id"
+        ).fetchall()
+        for id, name in batches if self._is_over else ():
+            self.history.write("closed", batch=name)
+            connection.execute("SELECT close_batch(%s)", [id])
+        if batches and self.dice.random() < 0.1:
+            id, name = self.dice.choice(batches)
+            self.history.write("given_up", batch=name)
+            last: int | None = 0
+            while last is not None:
+                row = connection.execute(
+                    "SELECT last FROM cancel_batch(%s, %s)", [id, last]
+                ).fetchone()
+                last = None if row is None else row[0]
 
     def inflict(self, fault: Fault) -> None:
         start = self.history.write("fault begins", kind=fault.kind)
@@ -223,11 +259,9 @@ class Play:
     def drain(self) -> None:
         """End the producers, let the workers finish what is left, and end them."""
         self.clients.dismiss(self.clients.producers())
+        self._is_over = True
         since = time.monotonic()
-        while (
-            self.query("(SELECT FROM jobs LIMIT 1) UNION ALL (SELECT FROM ends LIMIT 1)")
-            and time.monotonic() < since + DRAINED_WITHIN
-        ):
+        while self.query(UNSETTLED) and time.monotonic() < since + DRAINED_WITHIN:
             self.hold(0.2)
         self.history.write("drained", seconds=round(time.monotonic() - since, 1))
         self._rows("left", LEFT)

@@ -16,11 +16,14 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from inturn.errors import InturnError
-from tests.chaos.produce_flow import POLICIES, Flow, configured, told
+from tests.chaos.produce_batch import FAILED, Batches, callback_of
+from tests.chaos.produce_flow import POLICIES, Flow, configured, locks, told
 from tests.chaos.work import app, history, step, stroll
 
 BACKLOG = 60  # when this many jobs wait, the producer slows down
 CROWD = 25  # when this many wait for their limits, it defers no more of them
+FLOOD = 120  # jobs of one group in one call
+GROUPS = (None, "small", "small", "large")
 SLOW, LONG = 0.4, 7.0  # seconds of a few jobs: a long one outlives an outage and a heartbeat
 WAITING = """
 SELECT count(*) FILTER (WHERE status NOT IN ('scheduled', 'pending', 'limited')),
@@ -34,6 +37,7 @@ class Producer:
     def __init__(self, seed: str, lanes: int, dsn: str) -> None:
         self.dice = random.Random(seed)
         self.flow = Flow(self.dice)
+        self.batches = Batches(self.dice)
         self.lanes = [f"lane-{n}" for n in range(lanes)]
         self.dsn = dsn
         self.connection: psycopg.Connection[Any] | None = None
@@ -48,8 +52,10 @@ class Producer:
                 self.calls += 1
                 ways = [
                     self.by_the_pool, self.in_a_transaction, self.in_a_transaction, self.by_sql,
-                    self.in_a_flow, self.as_a_family,
+                    self.in_a_flow, self.as_a_family, self.as_a_batch, self.into_a_batch,
                 ]  # fmt: skip
+                if self.dice.random() < 0.02:
+                    ways = [self.as_a_flood]
                 self.dice.choice(ways)(f"{history().who}/{self.calls}", self.lane())
                 time.sleep(self.dice.random() * 0.04)
                 if self.calls % 10 == 0:
@@ -74,8 +80,10 @@ class Producer:
             if dice.random() < 0.006 and lane not in self.lanes[:2]
             else dice.choice([0.001] * 20 + [0.03] * 8 + [SLOW])
         )
-        first = {"seconds": seconds, "fails": fails}
-        return [first, *({"seconds": 0.001, "fails": 0} for _ in range(dice.choice([0, 0, 0, 2])))]
+        group = dice.choice(GROUPS)
+        first = {"seconds": seconds, "fails": fails, "group": group}
+        quick = {"seconds": 0.001, "fails": 0, "group": group}
+        return [first, *[quick] * dice.choice([0, 0, 0, 2])]
 
     # -- the ways to defer
 
@@ -86,6 +94,7 @@ class Producer:
         task = step if self.dice.random() < 0.5 else stroll
         deferrer = task.configure(
             lock=lane,
+            group=specs[0]["group"],
             on_failure="halt" if halts else "continue",
             schedule_in={"milliseconds": 300} if later else None,
         )
@@ -101,15 +110,17 @@ class Producer:
 
     def in_a_transaction(self, op: str, lane: str | None) -> None:
         """Defer in a transaction that is often committed late, and sometimes never."""
-        specs = self.specs(lane)
+        lane, lanes = self.flow.several(lane, self.lanes)
+        specs = [spec | lanes for spec in self.specs(lane)]
         self.call(op, lane, specs)
         is_asked = False
         try:
             connection = self.connected()
             connection.execute("BEGIN")
-            ids = step.configure(lock=lane, connection=connection).batch_defer(
-                *arguments(op, specs)
+            deferrer = step.configure(
+                lock=locks(lane, specs[0]), group=specs[0]["group"], connection=connection
             )
+            ids = deferrer.batch_defer(*arguments(op, specs))
             history().write("inserted", op=op, ids=[int(id) for id in ids])
             if self.dice.random() < 0.2:
                 time.sleep(self.dice.random() * 0.15)
@@ -132,7 +143,8 @@ class Producer:
         try:
             [args] = arguments(op, [spec])
             cursor = self.connected().execute(
-                "SELECT inturn.defer('step', %s, lock => %s, priority => 0)", (Jsonb(args), lane)
+                "SELECT inturn.defer('step', %s, lock => %s, priority => 0, group_key => %s)",
+                (Jsonb(args), lane, spec["group"]),
             )
             [(id,)] = cursor.fetchall()
         except TROUBLE as error:
@@ -143,12 +155,14 @@ class Producer:
             history().write("ok", op=op)
 
     def in_a_flow(self, op: str, lane: str | None) -> None:
-        """Defer jobs with a limit, after others, or with an expiry. Often more than fit at once."""
-        spec = self.flow.options()
+        """Defer jobs with limits, parents, expiries and several lanes, often more than fit at once."""
+        lane, lanes = self.flow.several(lane, self.lanes)
+        spec = self.flow.options() | lanes
         specs = [spec] * self.dice.choice([1, 2, 6] if "limit" in spec else [1, 2])
         self.call(op, lane, [told(spec) for spec in specs])
         try:
-            ids = step.configure(lock=lane, **configured(spec)).batch_defer(*arguments(op, specs))
+            deferrer = step.configure(lock=locks(lane, spec), **configured(spec))
+            ids = deferrer.batch_defer(*arguments(op, specs))
         except TROUBLE as error:
             self.unclear(op, error)
         else:
@@ -191,6 +205,83 @@ class Producer:
         else:
             history().write(answer, op=op)
         history().write(answer, op=own)
+
+    def as_a_batch(self, op: str, lane: str | None) -> None:
+        """Open a batch with some jobs in a transaction, which may commit late or never."""
+        specs = [spec | {"batch": op} for spec in self.specs(lane)]
+        answer, is_asked, is_closed = "ok", False, self.dice.random() < 0.3
+        try:
+            connection = self.connected()
+            connection.execute("BEGIN")
+            batch = self.batches.open_in(connection, op)
+            self.call(op, lane, specs)
+            ids = self.join(connection, op, lane, specs, batch.id)
+            if is_closed:
+                self.batches.close(batch, connection)
+            time.sleep(self.dice.choice([0.0, 0.0, 0.15]))
+            if self.dice.random() < FAILED:
+                answer = "fail"
+                connection.execute("ROLLBACK")
+            else:
+                is_asked = True
+                connection.execute("COMMIT")
+                self.batches.open += [] if is_closed else [batch]
+                self.flow.remember(op, ids)
+        except TROUBLE as error:
+            self.drop()
+            answer = "unclear" if is_asked else "fail"
+            self.unclear(op, error, answer)
+        else:
+            history().write(answer, op=op)
+        history().write(answer, op=callback_of(op))
+
+    def into_a_batch(self, op: str, lane: str | None) -> None:
+        """Add jobs to a batch in another transaction, and perhaps close it before the commit."""
+        batch = self.batches.choose()
+        if batch is None:
+            return
+        specs = [spec | {"batch": batch.name} for spec in self.specs(lane)]
+        self.call(op, lane, specs)
+        is_asked = False
+        try:
+            connection = self.connected()
+            connection.execute("BEGIN")
+            self.join(connection, op, lane, specs, batch.id)
+            if self.dice.random() < 0.3:
+                self.batches.close(batch)
+            time.sleep(self.dice.choice([0.0, 0.0, 0.15]))
+            if self.dice.random() < FAILED:
+                history().write("fail", op=op)
+                connection.execute("ROLLBACK")
+                return
+            is_asked = True
+            connection.execute("COMMIT")
+        except TROUBLE as error:
+            self.drop()
+            self.unclear(op, error, "unclear" if is_asked else "fail")
+        else:
+            history().write("ok", op=op)
+
+    def join(
+        self, connection: Any, op: str, lane: str | None, specs: list[Spec], batch: int
+    ) -> list[int]:
+        options = {"lock": lane, "group": specs[0]["group"], "batch": batch}
+        jobs = step.configure(connection=connection, **options).batch_defer(*arguments(op, specs))
+        ids = [int(id) for id in jobs]
+        history().write("inserted", op=op, ids=ids)
+        return ids
+
+    def as_a_flood(self, op: str, lane: str | None) -> None:
+        """Defer so many jobs of one group, without a lane, that others must not wait for them."""
+        specs = [{"seconds": 0.001, "fails": 0, "group": GROUPS[-1]}] * FLOOD
+        self.call(op, None, specs)
+        try:
+            ids = step.configure(group=GROUPS[-1]).batch_defer(*arguments(op, specs))
+        except TROUBLE as error:
+            self.unclear(op, error)
+        else:
+            history().write("inserted", op=op, ids=[int(id) for id in ids])
+            history().write("ok", op=op)
 
     # -- notes
 

@@ -4,12 +4,15 @@ from collections import deque
 from random import Random
 from typing import Any
 
+import inturn
+
 LIMITS: dict[str, dict[str, float]] = {  # of a second; the judge knows them from the settings
     "slots": {"slots": 2},
     "tuned": {"slots": 3},  # an operator sets it to 1, 2 or 3 all the time
     "rate": {"rate": 4, "burst": 4},
     "both": {"slots": 2, "rate": 8, "burst": 3},
 }
+SHELVES = ("shelf-0", "shelf-1")  # lanes that jobs share
 POLICIES = ("cancel", "go", "hold")
 REMEMBERED = 40  # jobs that later ones may come after
 SPANS = (0.05, 0.3, 1.0, 30.0)  # seconds in which a job that expires must have started
@@ -44,6 +47,29 @@ class Flow:
         if "expires" in wanted:
             chosen["expires"] = dice.choice(SPANS)
         return chosen
+
+    def several(self, lane: str | None, lanes: list[str]) -> tuple[str | None, Spec]:
+        """Choose the lanes of a call: often several of them, or one that is shared."""
+        dice = self.dice
+        if dice.random() < 0.4:
+            return lane, {}
+        shelf = dice.choice(SHELVES)
+        if lane is None:
+            return shelf, {"shared": dice.choice([[shelf], [shelf], []])}
+        if dice.random() < 0.5:
+            return lane, {"also": [shelf], "shared": dice.choice([[shelf], [shelf], []])}
+        # The first in the order of their names stands for all of them.
+        first, second = sorted([lane, dice.choice([other for other in lanes if other != lane])])
+        return first, {"also": [second]}
+
+
+def locks(lane: str | None, spec: Spec) -> Any:
+    """Return the argument `lock` for the jobs of a call."""
+    shared = spec.get("shared", [])
+    if lane is None or not (shared or "also" in spec):
+        return lane
+    names = [lane, *spec.get("also", [])]
+    return [inturn.shared(name) if name in shared else name for name in names]
 
 
 def configured(spec: Spec) -> dict[str, Any]:

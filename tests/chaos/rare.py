@@ -5,6 +5,7 @@ Standard library only.
 
 from collections import defaultdict
 
+from tests.chaos.batch_rules import seen
 from tests.chaos.evidence import SECOND, Evidence, Run
 from tests.chaos.flow_rules import full
 
@@ -45,7 +46,7 @@ def counted(evidence: Evidence) -> dict[str, int]:
     counts["an odd row was ended"] = sum(
         job.odd and bool(evidence.finals[job.key]) for job in evidence.jobs.values()
     )
-    counts |= _flow(evidence)
+    counts |= _flow(evidence) | seen(evidence) | _lanes(evidence)
     counts["runs of an attempt that was taken over"] = _zombies(evidence)
     counts["a worker could not start in a fault"] = sum(
         map(evidence.could_not_start, evidence.exits)
@@ -85,12 +86,32 @@ def _flow(evidence: Evidence) -> dict[str, int]:
         counts["a job with a rate started"] += started and job.limit in rated
         counts["a job started after others"] += started and bool(job.after)
         counts["a job expired"] += unasked and job.expires is not None and not job.after
-        counts["a job was cancelled with its parent"] += unasked and job.expires is None
+        counts["a job was cancelled with its parent"] += (
+            unasked and job.expires is None and bool(job.after)
+        )
         counts["a held job went on when its parent was retried"] += (
             started and job.on_parent == "hold" and job.key not in evidence.let_go
             and not evidence.retried.isdisjoint(job.after)
         )  # fmt: skip
     return counts | {"a job took the last slot of a limit": full(evidence)}
+
+
+def _lanes(evidence: Evidence) -> dict[str, int]:
+    """Count runs with several lanes, and those that began beside another in a shared lane."""
+    several, beside = 0, 0
+    ends: dict[str, int] = defaultdict(int)  # when all that share the lane and began have ended
+    for run in sorted(evidence.runs, key=lambda run: run.begin):
+        job = evidence.jobs.get(run.key)
+        if job is None:
+            continue
+        several += len(job.lanes) > 1
+        beside += any(ends[lane] > run.begin for lane in job.shared)
+        for lane in job.shared:
+            ends[lane] = max(ends[lane], run.end or run.begin)
+    return {
+        "a job with several lanes ran": several,
+        "a job ran beside another in a shared lane": beside,
+    }
 
 
 def _zombies(evidence: Evidence) -> int:

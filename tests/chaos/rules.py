@@ -57,9 +57,18 @@ def runs_of_jobs(evidence: Evidence) -> dict[Key, list[Run]]:
 def _lanes(evidence: Evidence) -> dict[str, list[Run]]:
     lanes: dict[str, list[Run]] = defaultdict(list)
     for run in evidence.runs:
-        if run.lane is not None:
-            lanes[run.lane].append(run)
+        job = evidence.jobs.get(run.key)
+        own = (run.lane,) if job is None or run.lane != job.lane else job.lanes
+        for lane in own:
+            if lane is not None:
+                lanes[lane].append(run)
     return lanes
+
+
+def share(evidence: Evidence, lane: str, one: Run, other: Run) -> bool:
+    """Return True if these two may run in the lane at once."""
+    jobs = [evidence.jobs.get(run.key) for run in (one, other)]
+    return all(job is not None and lane in job.shared for job in jobs)
 
 
 # ---------------------------------------------------------------- nothing is lost or invented
@@ -101,13 +110,17 @@ def ghosts(evidence: Evidence) -> Iterator[Violation]:
 def overlaps(evidence: Evidence) -> Iterator[Violation]:
     """A run that was claimed later begins after the end of all earlier runs of its lane.
 
-    The exception is an earlier run whose process had been silenced.
+    The exceptions are jobs that share the lane, and an earlier run whose process was silenced.
     """
     for lane, runs in _lanes(evidence).items():
         under_way: list[tuple[Run, int]] = []
         for run in runs:
             for before, end in under_way:
-                if end > run.begin and not evidence.silenced(before, run.begin):
+                if (
+                    end > run.begin
+                    and not share(evidence, lane, before, run)
+                    and not evidence.silenced(before, run.begin)
+                ):
                     yield between(
                         "overlap",
                         f"lane {lane}: {describe_run(run)} began while {describe_run(before)} ran",
@@ -136,9 +149,13 @@ def disorder(evidence: Evidence) -> Iterator[Violation]:
         for run in runs:
             firsts.setdefault(run.key, run)
         ordered = [(evidence.jobs[key], run) for key, run in firsts.items() if key in evidence.jobs]
-        yield from _disorder(
-            lane, [(job, run) for job, run in ordered if not job.later and not job.after]
-        )
+        # If a process died with an attempt before it began, others shared the lane meanwhile.
+        placed = [
+            (job, run)
+            for job, run in ordered
+            if job.has_place and not (run.attempt > 1 and lane in job.shared)
+        ]
+        yield from _disorder(lane, placed)
 
 
 def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
@@ -165,18 +182,16 @@ def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:
 
 
 def overtaken(evidence: Evidence) -> Iterator[Violation]:
-    """Between the attempts of a job, nothing else of its lane starts."""
+    """Between the attempts of a job, nothing else of its lanes starts but what shares them too."""
     for lane, runs in _lanes(evidence).items():
-        begun: set[Key] = set()
-        for before, run in itertools.pairwise(runs):
-            begun.add(before.key)
-            if run.key in begun and run.key != before.key:
-                yield between(
-                    "overtaken",
-                    f"lane {lane}: {describe_run(before)} started between attempts of {describe_run(run)}",
-                    before,
-                    run,
-                )
+        begun: dict[Key, int] = {}
+        for place, run in enumerate(runs):
+            for other in runs[begun.get(run.key, place) + 1 : place]:
+                if other.key != run.key and not share(evidence, lane, other, run):
+                    text = f"{describe_run(other)} started between attempts of {describe_run(run)}"
+                    yield between("overtaken", f"lane {lane}: {text}", other, run)
+                    break
+            begun[run.key] = place
 
 
 def fences(evidence: Evidence) -> Iterator[Violation]:
@@ -194,7 +209,9 @@ def fences(evidence: Evidence) -> Iterator[Violation]:
         for run in sorted(runs, key=lambda run: run.begin):
             if latest is None or run.fence > latest.fence:
                 latest = run
-            elif not evidence.silenced(run, latest.begin):
+            elif not share(evidence, lane, run, latest) and not evidence.silenced(
+                run, latest.begin
+            ):
                 yield between(
                     "fence",
                     f"lane {lane}: {describe_run(run)} began after {describe_run(latest)}",
@@ -277,14 +294,13 @@ def _wrong_ends(
 
 
 def may_be_cancelled(evidence: Evidence, job: Job) -> bool:
-    """Return True if it could expire, or comes after a job that may not have succeeded."""
-    return job.expires is not None or (
-        job.on_parent == "cancel"
-        and any(
-            parent in evidence.retried
-            or any(end["status"] != "succeeded" for end in evidence.finals.get(parent, []))
-            for parent in job.after
-        )
+    """Return True if it could expire, its batch was given up, or a parent may have failed."""
+    if job.expires is not None or evidence.given_up & {job.batch, job.callback_of}:
+        return True
+    return job.on_parent == "cancel" and any(
+        parent in evidence.retried
+        or any(end["status"] != "succeeded" for end in evidence.finals.get(parent, []))
+        for parent in job.after
     )
 
 

@@ -15,7 +15,8 @@ from tests.chaos.evidence import SECOND
 from tests.chaos.history import Event, History, read
 from tests.chaos.rules import RULES
 
-JUDGE = ["checker", "evidence", "flow_rules", "gaps", "history", "rare", "report", "rules"]
+JUDGE = ["batch_rules", "checker", "evidence", "flow_rules", "gaps", "history", "rare", "report",
+         "rules"]  # fmt: skip
 
 
 class Story:

@@ -13,6 +13,7 @@ from typing import Any
 from psycopg.errors import DeadlockDetected
 from psycopg.types.json import Jsonb
 
+from tests.chaos.batch_rules import TURNS
 from tests.chaos.checker import Verdict, check, describe
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
@@ -37,12 +38,12 @@ def naive(mode: str, bin_dir: Path | None, workers: int = 2) -> Setup:
     return Setup(worker=command, workers=workers, producers=1, required=(), bin_dir=bin_dir)
 
 
-def test_workers_that_know_no_lanes_limits_and_parents_are_found_out(
+def test_workers_that_know_nothing_but_the_order_of_jobs_are_found_out(
     tmp_path: Path, bin_dir: Path | None
 ) -> None:
     storm = [Fault("a storm", let_storm, 4, ())]
     found = rules(judged(tmp_path, storm, naive("lanes", bin_dir)))
-    assert {"overlap", "too many", "too often", "early"} <= found
+    assert {"overlap", "too many", "too often", "early", "hasty", "starved"} <= found
 
 
 def test_an_engine_that_starts_jobs_which_have_expired_is_found_out(
@@ -54,7 +55,10 @@ def test_an_engine_that_starts_jobs_which_have_expired_is_found_out(
 
 
 def let_storm(play: Play) -> None:
-    """Defer far more jobs of each limit than may start now. Nothing holds a claim up meanwhile."""
+    """Defer far more jobs of each limit and of a group than may start now.
+
+    Nothing holds a claim up meanwhile.
+    """
     before = play.query("SELECT count(*) FROM finished_jobs")[0][0]
     for key in ("rate", "slots"):
         op, count = play.op(), 40
@@ -63,7 +67,51 @@ def let_storm(play: Play) -> None:
             args = Jsonb({"op": op, "index": index, "seconds": 0.03, "fails": 0})
             play.query("SELECT defer('step', %s, limit_key => %s)", args, key)
         play.history.write("ok", op=op)
-    play.await_jobs(before + 60)
+    for group, count in (("large", TURNS + 30), ("small", 1)):
+        op = play.op()
+        play.history.write("call", op=op, lane=None, jobs=[{"group": group}] * count)
+        for index in range(count):
+            args = Jsonb({"op": op, "index": index, "seconds": 0.03, "fails": 0})
+            play.query("SELECT defer('step', %s, group_key => %s)", args, group)
+        play.history.write("ok", op=op)
+    play.await_jobs(before + 120)
+
+
+def test_an_engine_that_ends_batches_too_early_is_found_out(
+    tmp_path: Path, bin_dir: Path | None
+) -> None:
+    faults = [Fault("a batch is closed", let_a_batch_run, 4, ())]
+    verdict = judged(tmp_path, faults, fast(bin_dir, without_counting))
+    assert "hasty" in rules(verdict), describe(verdict)
+
+
+def without_counting(server: Server) -> None:
+    condition = "AND total = succeeded + failed + cancelled + aborted"
+    with server.connect() as connection:
+        row = connection.execute(
+            "SELECT pg_get_functiondef('inturn.settle_batches(integer)'::regprocedure)"
+        ).fetchone()
+        assert row is not None
+        assert condition in row[0]
+        connection.execute(row[0].replace(condition, ""))
+
+
+def let_a_batch_run(play: Play) -> None:
+    """Close a batch while its jobs run."""
+    op = play.op()
+    play.history.write("call", op=op, lane=None, jobs=[{"callback_of": op}])
+    args = Jsonb({"op": op, "index": 0, "seconds": 0.01, "fails": 0})
+    [(batch,)] = play.query("SELECT open_batch(%s, 'report', %s)", op, args)
+    play.history.write("ok", op=op)
+    own = play.op()
+    play.history.write("call", op=own, lane=None, jobs=[{"batch": op}] * 2)
+    for index in range(2):
+        args = Jsonb({"op": own, "index": index, "seconds": 1.0, "fails": 0})
+        play.query("SELECT defer('step', %s, batch_id => %s)", args, batch)
+    play.history.write("ok", op=own)
+    play.history.write("closed", batch=op)
+    play.query("SELECT close_batch(%s)", batch)
+    play.await_jobs(3)
 
 
 def let_expire(play: Play) -> None:
@@ -72,6 +120,10 @@ def let_expire(play: Play) -> None:
     play.clients.stop(worker)
     play.hold(5)
     play.clients.kill(worker)
+    # Nobody rescues the jobs of such workers, and the end of the run would wait for them.
+    play.query(
+        "UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL WHERE status = 'doing'"
+    )
     play.hold(2)
 
 

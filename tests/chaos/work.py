@@ -59,8 +59,8 @@ class Attempt:
             if issubclass(kind, RuntimeError)
             else f"was ended by {kind.__name__}"
         )
-        if kind is None and self.lane is not None:
-            self.store()
+        if kind is None and self.lane is not None and not self.lane.startswith("shelf"):
+            self.store()  # jobs that share a lane may end in any order
         history().write("end", how=how, **self.same)
 
     def store(self) -> None:
@@ -92,6 +92,19 @@ async def stroll(context: JobContext, op: str, index: int, seconds: float, fails
     """The same in the event loop."""
     with Attempt(context, op, index):
         await anyio.sleep(seconds)
+        if context.job.attempts < fails:
+            raise RuntimeError("as requested")
+
+
+@app.task(name="report", pass_context=True, retry=RetryStrategy(max_attempts=ATTEMPTS, wait=0.05))
+def report(context: JobContext, op: str, index: int, seconds: float, fails: int) -> None:
+    """Run at the end of a batch, and record how its jobs have ended."""
+    with Attempt(context, op, index):
+        assert context.batch is not None
+        counts = context.batch._asdict()
+        del counts["id"]
+        history().write("counted", op=op, index=index, fence=context.job.fence, counts=counts)
+        time.sleep(seconds)
         if context.job.attempts < fails:
             raise RuntimeError("as requested")
 

@@ -113,6 +113,8 @@ def _cancelled(ledger: Ledger) -> Iterator[str]:
         job = ledger.jobs.get(id)
         if job is None or id in ledger.cancelled or ("cancelled" not in {how for _, how in ends}):
             continue
+        if ledger.given_up & {job.batch, job.callback_of}:
+            continue
         if not (job.expires is not None and id not in ran) and not _parent_failed(ledger, job):
             yield f"job {id} was cancelled, and nobody asked for that"
 

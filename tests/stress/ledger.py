@@ -64,6 +64,23 @@ class Job:
     after: tuple[int, ...] = ()  # jobs that must have ended before
     on_parent: str = "cancel"
     expires: float | None = None  # seconds in which its first attempt must have started
+    queue: str = "x"
+    group: str | None = None
+    batch: int | None = None  # that it has joined
+    callback_of: int | None = None  # the batch at whose end it runs
+    fails: int = 0  # how many attempts of a callback raise
+    fence: int | None = None  # all later claims have higher ones
+    more: tuple[str, ...] = ()  # further lanes
+    shared: tuple[str, ...] = ()  # lanes in which it runs beside others that share them
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        return self.more if self.lane is None else (self.lane, *self.more)
+
+    @property
+    def has_place(self) -> bool:
+        """Return True if its place in its lane is known from when it was deferred."""
+        return not (self.scheduled or self.after or self.callback_of)
 
 
 @dataclass
@@ -103,6 +120,10 @@ class Ledger:
     stopped: dict[int, list[Span]] = field(default_factory=lambda: defaultdict(list))
     pauses: dict[str, list[Pause]] = field(default_factory=lambda: defaultdict(list))
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # how often
+    closed: dict[int, float] = field(default_factory=dict)  # when a batch was closed first
+    given_up: set[int] = field(default_factory=set)  # batches that a person cancelled
+    counted: dict[int, dict[str, int]] = field(default_factory=dict)  # what a callback was told
+    serving: dict[int, list[str] | None] = field(default_factory=dict)  # queues; None: all
 
     def add(self, event: str, **facts: Any) -> None:
         self.seen[event] += 1
@@ -112,18 +133,17 @@ class Ledger:
 
     def _insert(
         self, call: str, called: float, jobs: list[list[Any]], at: float,
-        limit: str | None = None, after: Iterable[int] = (), on_parent: str | None = None,
-        expires: float | None = None, **_: Any,
+        after: Iterable[int] = (), on_parent: str | None = None, pid: int = 0, **others: Any,
     ) -> None:  # fmt: skip
         for position, (id, lane, priority, scheduled) in enumerate(jobs):
-            job = Job(id, lane, priority, scheduled, call, position, called, inserted=at)
-            job.limit, job.after, job.expires = limit, tuple(after), expires
-            job.on_parent = on_parent or "cancel"
+            job = Job(id, lane, priority, scheduled, call, position, called, inserted=at, **others)
+            job.after, job.on_parent = tuple(after), on_parent or "cancel"
+            job.more, job.shared = tuple(job.more), tuple(job.shared)
             self.jobs[id] = job
 
-    def _commit(self, jobs: list[int], at: float, **_: Any) -> None:
+    def _commit(self, jobs: list[int], at: float, fence: int | None = None, **_: Any) -> None:
         for id in jobs:
-            self.jobs[id].committed = at
+            self.jobs[id].committed, self.jobs[id].fence = at, fence
 
     def _delayed(self, **_: Any) -> None: ...
 
@@ -151,6 +171,19 @@ class Ledger:
 
     def _stop(self, victim: int, start: float, end: float, **_: Any) -> None:
         self.stopped[victim].append(Span(start, end))
+
+    def _serve(self, pid: int, queues: list[str] | None, **_: Any) -> None:
+        self.serving[pid] = queues
+
+    def _close(self, batch: int, at: float, **_: Any) -> None:
+        self.closed.setdefault(batch, at)
+
+    def _give_up(self, batch: int, at: float, **_: Any) -> None:
+        self.given_up.add(batch)
+        self.closed.setdefault(batch, at)
+
+    def _counted(self, fence: int, at: float, pid: int, **counts: int) -> None:
+        self.counted[fence] = counts
 
     def _retry(self, job: int, at: float, **_: Any) -> None:
         self.retried.add(job)
@@ -201,11 +234,11 @@ def violations(ledger: Ledger) -> list[str]:
     lanes: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(ledger.runs, key=lambda run: run.fence):
         job = ledger.jobs.get(run.job)
-        if job is not None and job.lane is not None:
-            lanes[job.lane].append(run)
+        for lane in job.lanes if job is not None else ():
+            lanes[lane].append(run)
     for lane, runs in lanes.items():
         problems = [
-            *_overlaps(ledger, runs),
+            *_overlaps(ledger, lane, runs),
             *_overtaken(ledger, lane, runs),
             *_paused(ledger, lane, runs),
         ]
@@ -282,12 +315,24 @@ def _ran_on(ledger: Ledger) -> Iterator[str]:
             yield f"job {run.job} neither ended nor was its process {run.pid} killed"
 
 
-def _overlaps(ledger: Ledger, runs: list[Run]) -> Iterator[str]:
-    """Check that a lane runs one job at a time, except where a process was stopped."""
+def share(ledger: Ledger, lane: str, one: Run, other: Run) -> bool:
+    """Return True if these two may run in the lane at once."""
+    return all(lane in ledger.jobs[run.job].shared for run in (one, other))
+
+
+def _overlaps(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
+    """Check that a lane runs one job at a time, except where a process was stopped.
+
+    Jobs that share it run side by side.
+    """
     under_way: list[tuple[Run, float]] = []
     for run in runs:
         for before, end in under_way:
-            if end > run.start and not explained(ledger, before, run.start):
+            if (
+                end > run.start
+                and not share(ledger, lane, before, run)
+                and not explained(ledger, before, run.start)
+            ):
                 yield f"job {run.job} (process {run.pid}) started while job {before.job} (process {before.pid}) ran"
         end = ledger.killed.get(run.pid, run.start) if run.end is None else run.end
         under_way = [*((before, end) for before, end in under_way if end > run.start), (run, end)]
@@ -298,14 +343,18 @@ def _overtaken(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
 
     A job with the policy `release` does not.
     """
-    order: dict[int, None] = {}
-    before = None
-    for run in runs:
-        if run.job in order and run.job != before and not lane.startswith("release"):
+    order: dict[int, int] = {}
+    for place, run in enumerate(runs):
+        between = runs[order.get(run.job, place) + 1 : place]
+        if not lane.startswith("release") and not all(
+            other.job == run.job or share(ledger, lane, other, run) for other in between
+        ):
             yield f"others started between the attempts of job {run.job}"
-        order[run.job] = None
-        before = run.job
-    yield from _disorder([ledger.jobs[id] for id in order])
+        order.setdefault(run.job, place)
+    # If a process died with the first attempt before it began, others shared the lane meanwhile.
+    unknown = {id for id, place in order.items()
+               if runs[place].attempt > 1 and lane in ledger.jobs[id].shared}  # fmt: skip
+    yield from _disorder([ledger.jobs[id] for id in order if id not in unknown])
 
 
 def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
@@ -314,7 +363,7 @@ def _disorder(in_order_of_start: list[Job]) -> Iterator[str]:
         int, tuple[float, int]
     ] = {}  # of those that started later, by priority: who was committed first
     siblings: dict[tuple[str, int], int] = {}  # ... and by call and priority, the first position
-    for job in reversed([j for j in in_order_of_start if not j.scheduled and not j.after]):
+    for job in reversed([j for j in in_order_of_start if j.has_place]):
         for priority, (committed, other) in later.items():
             if priority >= job.priority and committed < job.called:
                 yield f"job {other} was there before job {job.id}, and started after it"
@@ -335,3 +384,18 @@ def _paused(ledger: Ledger, lane: str, runs: list[Run]) -> Iterator[str]:
         for run in runs:
             if run.fence > pause.fence and pause.start < run.start < pause.end:
                 yield f"job {run.job} was claimed and started in a pause"
+
+
+def lanes_seen(ledger: Ledger) -> dict[str, int]:
+    """Count the runs with several lanes, and those that began beside another in a shared one."""
+    several, beside = 0, 0
+    ends: dict[str, float] = defaultdict(float)  # when all that share the lane and began have ended
+    for run in sorted(ledger.runs, key=lambda run: run.start):
+        job = ledger.jobs.get(run.job)
+        if job is None:
+            continue
+        several += len(job.lanes) > 1
+        beside += any(ends[lane] > run.start for lane in job.shared)
+        for lane in job.shared:
+            ends[lane] = max(ends[lane], run.end or run.start)
+    return {"runs with several lanes": several, "runs beside another in a lane": beside}

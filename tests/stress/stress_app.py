@@ -6,20 +6,26 @@ import random
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+import inturn
 from inturn import App, JobContext, RetryStrategy
+from inturn.errors import BadArgument
 from tests.stress import ledger
 from tests.stress.flow_ledger import LIMITS
+from tests.stress.own_batches import Batches
 
 HEARTBEAT, STALLED = (
     0.5,
     2.5,
 )  # seconds; a machine that is busy must not make a live worker look dead
 BACKLOG = 400  # so much may wait before producers slow down
+FLOOD = 100  # jobs of one group in one call
 LANES = [
     f"{kind}{n}"
     for kind, count in (("equal", 8), ("ranked", 4), ("release", 4))
@@ -30,46 +36,96 @@ app = App()
 log = Path(os.environ.get("STRESS_LOG", "stress.log"))
 
 
-@app.task(name="step", pass_context=True, retry=RetryStrategy(max_attempts=3, wait=0.02))
-def step(context: JobContext, fails: int, seconds: float) -> None:
-    """Fail in the first attempts, as many as the job says."""
+@contextmanager
+def logged(context: JobContext) -> Iterator[None]:
     job = context.job
     ledger.write(log, "start", job=job.id, fence=job.fence, attempt=job.attempts + 1)
     try:
+        yield
+    finally:
+        ledger.write(log, "end", fence=context.job.fence)
+
+
+@app.task(name="step", pass_context=True, retry=RetryStrategy(max_attempts=3, wait=0.02))
+def step(context: JobContext, fails: int, seconds: float) -> None:
+    """Fail in the first attempts, as many as the job says."""
+    with logged(context):
         time.sleep(seconds)
         if context.job.attempts < fails:
             raise RuntimeError("as requested")
-    finally:
-        ledger.write(log, "end", fence=context.job.fence)
+
+
+@app.task(name="report", pass_context=True, retry=RetryStrategy(max_attempts=3, wait=0.02))
+def report(context: JobContext, fails: int) -> None:
+    """Run at the end of a batch, and log how its jobs have ended."""
+    with logged(context):
+        assert context.batch is not None
+        counts = context.batch._asdict()
+        ledger.write(log, "counted", batch=counts.pop("id"), fence=context.job.fence, **counts)
+        if context.job.attempts < fails:
+            raise RuntimeError("as requested")
 
 
 class Producer:
     def __init__(self, seed: str, until: float) -> None:
         self.dice, self.until, self.calls = random.Random(seed), until, 0
         self.known: deque[int] = deque(maxlen=30)  # jobs that others may come after
+        self.batches = Batches(self.dice, app, report, log)
 
     def work(self, dsn: str) -> None:
         with psycopg.connect(dsn, autocommit=True) as connection, app.open():
             while time.monotonic() < self.until:
                 self.defer(connection)
+                self.batches.close_some()
                 if self.calls % 20 == 0:
                     while waiting(connection) > BACKLOG and time.monotonic() < self.until:
                         time.sleep(0.05)
+            self.batches.close_all()
 
     def defer(self, connection: psycopg.Connection) -> None:
         """Make a call in its own transaction, which often commits late and sometimes never."""
-        dice = self.dice
         self.calls += 1
+        call = {"call": f"{os.getpid()} {self.calls}", "called": time.monotonic()}
+        connection.execute("BEGIN")
+        callback = self.batches.open_some(connection, call)
+        try:
+            jobs = self.insert(connection, call)
+        except BadArgument:  # somebody has given the batch up
+            connection.execute("ROLLBACK")
+            self.batches.forget()
+            return
+        self.batches.close_early(connection)
+        if self.dice.random() < 0.15:
+            time.sleep(self.dice.random() * 0.1)
+            ledger.write(log, "delayed")
+        ids = [*callback, *jobs]
+        if self.dice.random() < 0.05:
+            connection.execute("ROLLBACK")
+            ledger.write(log, "rollback", jobs=ids)
+            return
+        connection.execute("COMMIT")
+        ledger.write(log, "commit", jobs=ids, fence=last_fence(connection))
+        self.batches.settle()
+        # Not after a callback: if such a job joined the batch, each would wait for the other.
+        self.known.extend(jobs)
+
+    def insert(self, connection: psycopg.Connection, call: dict[str, Any]) -> list[int]:
+        dice = self.dice
+        if dice.random() < 0.01:
+            return self.flood(connection, call)
         lane = dice.choice([None, *LANES])
         priority = dice.choice([0, 0, 1]) if lane and lane.startswith("ranked") else 0
         scheduled = dice.random() < 0.05
         halts = lane is not None and lane.startswith("equal") and dice.random() < 0.01
         flow = {} if halts else self.flow()
+        also: dict[str, Any] = self.batches.choose() | {
+            "queue": dice.choice(["x", "x", "y"]),
+            "group": dice.choice([None, None, "large", "large", "small"]),
+        }
+        lanes = {} if halts or lane is None else self.several(lane)
         deferrer = step.configure(
-            lock=lane,
+            lock=locks(lane, **lanes),
             priority=priority,
-            queue=dice.choice(["x", "x", "y"]),
-            group=dice.choice([None, None, "large", "large", "small"]),
             schedule_in={"milliseconds": 300} if scheduled else None,
             on_retry="release" if lane and lane.startswith("release") else "hold",
             on_failure="halt" if halts else "continue",
@@ -78,6 +134,7 @@ class Producer:
             on_parent=flow.get("on_parent"),
             expires_in={"seconds": flow["expires"]} if "expires" in flow else None,
             connection=connection,
+            **also,
         )
         jobs = [
             {
@@ -86,27 +143,29 @@ class Producer:
             }
             for _ in range(dice.choice([1, 1, 1, 4]))
         ]
-        call, called = f"{os.getpid()} {self.calls}", time.monotonic()
-        connection.execute("BEGIN")
-        ids = deferrer.batch_defer(*jobs)
-        ledger.write(
-            log,
-            "insert",
-            call=call,
-            called=called,
-            jobs=[[id, lane, priority, scheduled] for id in ids],
-            **flow,
-        )
-        if dice.random() < 0.15:
-            time.sleep(dice.random() * 0.1)
-            ledger.write(log, "delayed")
-        if dice.random() < 0.05:
-            connection.execute("ROLLBACK")
-            ledger.write(log, "rollback", jobs=ids)
-        else:
-            connection.execute("COMMIT")
-            ledger.write(log, "commit", jobs=ids)
-            self.known.extend(map(int, ids))
+        ids = [int(id) for id in deferrer.batch_defer(*jobs)]
+        rows = [[id, lane, priority, scheduled] for id in ids]
+        ledger.write(log, "insert", jobs=rows, **call, **flow, **also, **lanes)
+        return ids
+
+    def several(self, lane: str) -> dict[str, list[str]]:
+        """Choose further lanes, of the same kind, and which of all of them to share."""
+        if self.dice.random() > 0.25:
+            return {}
+        kind = [other for other in LANES if other[:5] == lane[:5] and other != lane]
+        more = self.dice.sample(kind, self.dice.choice([0, 1, 1, 2]))
+        chosen = [other for other in (lane, *more) if self.dice.random() < 0.5]
+        return {"more": more, "shared": chosen}
+
+    def flood(self, connection: psycopg.Connection, call: dict[str, Any]) -> list[int]:
+        """Defer so many jobs of one group that others must not wait for all of them."""
+        also: dict[str, Any] = {"group": "large", "queue": "x"}
+        jobs = [{"fails": 0, "seconds": 0.001}] * FLOOD
+        deferrer = step.configure(connection=connection, **also)
+        ids = [int(id) for id in deferrer.batch_defer(*jobs)]
+        rows = [[id, None, 0, False] for id in ids]
+        ledger.write(log, "insert", jobs=rows, **call, **also)
+        return ids
 
     def flow(self) -> dict[str, Any]:
         """Return what the jobs of a call wait for besides their lane: mostly nothing."""
@@ -121,8 +180,22 @@ class Producer:
         return chosen
 
 
+def locks(lane: str | None, more: Sequence[str] = (), shared: Sequence[str] = ()) -> Any:
+    """Return the argument `lock` for a job of these lanes."""
+    if lane is None or not (more or shared):
+        return lane
+    return [inturn.shared(lock) if lock in shared else lock for lock in (lane, *more)]
+
+
 def waiting(connection: psycopg.Connection) -> int:
     row = connection.execute("SELECT count(*) FROM inturn.jobs").fetchone()
+    assert row
+    return int(row[0])
+
+
+def last_fence(connection: psycopg.Connection) -> int:
+    """Return a fence below those of all later claims."""
+    row = connection.execute("SELECT last_value FROM inturn.fences").fetchone()
     assert row
     return int(row[0])
 
@@ -143,6 +216,7 @@ def work(queues: list[str] | None) -> None:
     logger.setLevel(logging.INFO)
     logger.addHandler(Outcomes())
     logging.getLogger("inturn").addHandler(logging.NullHandler())
+    ledger.write(log, "serve", queues=queues)
     app.run_worker(
         queues=queues,
         concurrency=6,

@@ -22,7 +22,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.stress.batch_ledger import batch_violations, batches_seen
 from tests.stress.flow_ledger import LIMITS, flow_violations, seen
+from tests.stress.group_ledger import WEIGHTS, group_violations, groups_seen
 from tests.stress.ledger import (
     FOR_EVER,
     Job,
@@ -31,6 +33,7 @@ from tests.stress.ledger import (
     Run,
     Span,
     facts,
+    lanes_seen,
     read,
     violations,
     write,
@@ -53,7 +56,18 @@ LEFT = """
 SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes
 UNION ALL SELECT 'edge', child::text FROM edges UNION ALL SELECT 'end', job_id::text FROM ends
 UNION ALL SELECT 'limit', key FROM limit_keys WHERE used <> 0
+UNION ALL SELECT 'line', lock::text FROM waits
+UNION ALL SELECT 'batch', id::text FROM batches WHERE ended_at IS NULL
+UNION ALL SELECT 'gate', batch_id::text FROM batch_gates
+UNION ALL SELECT 'event', batch_id::text FROM batch_events
 """
+WHY_LEFT = [
+    "SELECT job_id, reason, detail FROM (SELECT id FROM jobs ORDER BY id LIMIT 20) AS job(job_id) "
+    "CROSS JOIN LATERAL explain(job_id)",
+    "SELECT edges.*, parent.status FROM edges "
+    "LEFT JOIN all_jobs AS parent ON parent.id = edges.parent LIMIT 20",
+    "SELECT * FROM lanes LIMIT 20",
+]
 
 Process = subprocess.Popen[bytes]
 
@@ -89,26 +103,33 @@ class Play:
         self.app_dsn, self.log = app_dsn, log
         self.dice, self.tail = random.Random(SEED), Tail(log)
         self.until = 0.0
+        self.has_given_up = False
         self.connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
         for key, limit in LIMITS.items():
             self.query(
                 "SELECT set_limit(%s, %s, %s, CASE WHEN %s THEN interval '1 s' END, %s)::text",
                 key, limit.get("slots"), limit.get("rate"), "rate" in limit, limit.get("burst"),
             )  # fmt: skip
+        for group, weight in WEIGHTS.items():
+            self.query("SELECT set_group(%s, %s)::text", group, weight)
         self.workers = {self.spawn("work", queues): queues for queues in WORKERS}
         self.producers: set[Process] = set()
         self.asleep: dict[Process, float] = {}  # since when
 
     def begin(self) -> None:
         """Start the producers when all workers are there, which takes long on a busy machine."""
-        deadline = time.monotonic() + LIMIT
-        while self.query("SELECT count(*) FROM workers") != [(len(WORKERS),)]:
-            assert time.monotonic() < deadline, "the workers do not start"
-            time.sleep(0.05)
+        self.await_workers()
         self.until = time.monotonic() + SECONDS
         self.producers |= {
             self.spawn("produce", f"{SEED} {n}", str(self.until)) for n in range(PRODUCERS)
         }
+
+    def await_workers(self) -> None:
+        """Wait until all workers have registered. Before that, a signal would just kill them."""
+        deadline = time.monotonic() + LIMIT
+        while self.query("SELECT count(*) FROM workers") != [(len(WORKERS),)]:
+            assert time.monotonic() < deadline, "the workers do not start"
+            time.sleep(0.05)
 
     def spawn(self, *arguments: str) -> Process:
         environment = os.environ | {"INTURN_DSN": self.app_dsn, "STRESS_LOG": str(self.log)}
@@ -142,7 +163,7 @@ class Play:
             self.dice.choice(
                 [
                     self.cancel, self.cancel, self.pause, self.resume,
-                    self.look_after_halted_lanes, self.look_after_held_jobs,
+                    self.look_after_halted_lanes, self.look_after_held_jobs, self.give_a_batch_up,
                 ]
             )()  # fmt: skip
             time.sleep(0.05)
@@ -155,15 +176,15 @@ class Play:
             self.wake_those_who_slept_enough()
             self.look_after_halted_lanes()
             self.look_after_held_jobs()
+            self.close_batches()
             for lock in self.lanes("paused"):
                 self.operate("SELECT resume_lane(%s)", lock)
-            assert time.monotonic() < deadline, (
-                f"left: {self.query('SELECT * FROM jobs')} {self.query('SELECT * FROM lanes')}"
-            )
+            assert time.monotonic() < deadline, f"left: {[*map(self.query, WHY_LEFT)]}"
             time.sleep(0.05)
         while self.asleep:
             self.wake_those_who_slept_enough()
             time.sleep(0.05)
+        self.await_workers()
         for worker in self.workers:
             worker.send_signal(signal.SIGTERM)
         assert [worker.wait(LIMIT) for worker in self.workers] == [0] * len(WORKERS)
@@ -264,11 +285,10 @@ class Play:
                 if "retry_head" in statement and job is not None:
                     write(self.log, "retry", job=job)
 
-    def lanes(self, state: str) -> list[str]:
-        return [
-            lock
-            for (lock,) in self.query("SELECT lock FROM lanes WHERE state = %s::lane_state", state)
-        ]
+    def lanes(self, stopped: str) -> list[str]:
+        """Return the lanes that are paused or halted, whoever has them still."""
+        rows = self.query("SELECT lock FROM lanes WHERE stopped::text = %s", stopped)
+        return [lock for (lock,) in rows]
 
     def look_after_held_jobs(self) -> None:
         """Let jobs go that a failure holds up, or retry what has failed if it is in no lane."""
@@ -279,6 +299,23 @@ class Play:
                 job = parent if is_free else child
                 write(self.log, "retry" if is_free else "free", job=job)
                 self.query("SELECT retry_job(%s)", job)
+
+    def give_a_batch_up(self) -> None:
+        """Cancel one of the batches now and then: its callback, and its jobs that wait."""
+        if self.has_given_up and self.dice.random() < 0.8:
+            return
+        for (batch,) in self.query("SELECT id FROM batches WHERE ended_at IS NULL LIMIT 1"):
+            self.has_given_up = True
+            write(self.log, "give_up", batch=batch)
+            last: int | None = 0
+            while last is not None:
+                [(last,)] = self.query("SELECT last FROM cancel_batch(%s, %s)", batch, last)
+
+    def close_batches(self) -> None:
+        """Close the batches that producers have left open when they died."""
+        for (batch,) in self.query("SELECT id FROM batches WHERE closed_at IS NULL"):
+            write(self.log, "close", batch=batch)
+            self.query("SELECT close_batch(%s)", batch)
 
     def operate(self, statement: Any, lock: str) -> list[tuple[Any, ...]]:
         called = time.monotonic()
@@ -307,7 +344,14 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         left = play.query(LEFT)
     with log.open() as lines:
         ledger = read(lines)
-    found = [*violations(ledger), *flow_violations(ledger)]
+    found = [*violations(ledger), *flow_violations(ledger), *batch_violations(ledger),
+             *group_violations(ledger)]  # fmt: skip
+    flow_seen = {
+        **lanes_seen(ledger),
+        **seen(ledger),
+        **batches_seen(ledger),
+        **groups_seen(ledger),
+    }
     statuses = Counter(status for ends in ledger.ends.values() for _, status in ends)
     summary = {
         "seconds": int(SECONDS),
@@ -324,19 +368,19 @@ def test_everything_at_once_with_processes_that_are_killed_and_stopped(
         "zombie runs": zombies(ledger),
         "their reports refused": ledger.seen["refused"],
         "pauses": ledger.seen["pause"],
-        **seen(ledger),
+        **flow_seen,
         "halted lanes looked after": halted,
         "repaired by the reconciler": len(repaired),
         "deadlocks": deadlocks,
         "violations": len(found),
     }
     with capsys.disabled():
-        print("\n" + "\n".join(f"  {name:28}{value}" for name, value in summary.items()))
+        print("\n" + "\n".join(f"  {name:32}{value}" for name, value in summary.items()))
     assert found == [], f"SEED={SEED}"
     assert (left, repaired, deadlocks) == ([], [], 0), f"SEED={SEED}"
     rare = ["of them failed", "of them cancelled", "commits delayed", "rolled back",
             "processes killed", "processes stopped",
-            "their reports refused", "pauses", *seen(ledger)]  # fmt: skip
+            "their reports refused", "pauses", *flow_seen]  # fmt: skip
     assert [name for name in rare if not summary[name]] == [], "a run without them proves little"
 
 

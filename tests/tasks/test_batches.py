@@ -239,6 +239,7 @@ def test_cancelling_a_batch_cancels_what_waits_and_its_callback(
         {"after": 1},
         {"expires_in": {"seconds": 1}},
         {"batch": 1},
+        {"group": "tenant"},
     ],
     ids=lambda options: next(iter(options)),
 )
@@ -269,6 +270,14 @@ def test_a_job_with_a_queueing_lock_cannot_be_in_a_batch(app: App, note: Any) ->
         note.configure(batch=batch, queueing_lock="k").defer("one")
     with pytest.raises(BadArgument, match="batch: cannot be set for a periodic task"):
         app.periodic(cron="* * * * *", batch=batch)
+
+
+def test_a_job_of_a_batch_cannot_come_after_its_callback(app: App, note: Any, report: Any) -> None:
+    batch = app.batches.open("import", callback=report)
+    progress = app.batches.show(batch)
+    assert progress is not None
+    with pytest.raises(BadArgument, match="after: a job of a batch cannot come after its callback"):
+        note.configure(batch=batch, after=progress.callback_id).defer("one")
 
 
 def test_sql_producers_can_use_batches(

@@ -5,8 +5,9 @@
 -- locks no parent and waits for nobody. The next claim looks at the parents (await_parents).
 --
 -- p_after are the parents, and p_after_of says which job of the call each belongs to, from 1. A
--- parent must have an id from before this call, so no job ever waits for itself, not even in a
--- circle. A job has at most 1,000 parents.
+-- parent must have an id from before this call, so edges alone never make a circle. A job of a
+-- batch cannot come after its callback. Jobs between the two are not looked for. A job has at most
+-- 1,000 parents.
 CREATE OR REPLACE FUNCTION defer_after(
     p_tasks text[], p_args jsonb[], p_options job_options[],
     p_after bigint[], p_after_of integer[], p_on_parent parent_policy[]
@@ -35,6 +36,14 @@ DECLARE
             THEN 'a job comes after at most 1,000 others'
         WHEN EXISTS (SELECT FROM unnest(p_options) WHERE queueing_lock IS NOT NULL)
             THEN 'a job with a queueing_lock cannot come after others'
+        WHEN EXISTS (SELECT FROM unnest(p_after, p_after_of) AS edge(parent, place)
+                     WHERE edge.parent IN (
+                         SELECT callback_id FROM batches WHERE batches.id = ANY (ARRAY(
+                             SELECT batch_id FROM unnest(p_options) WHERE batch_id IS NOT NULL)))
+                     AND edge.parent = (
+                         SELECT callback_id FROM batches
+                         WHERE batches.id = (p_options[edge.place]).batch_id))
+            THEN 'a job of a batch cannot come after its callback, which waits for the job'
         END;
     v_ids     bigint[];
 BEGIN
