@@ -14,7 +14,7 @@ from bench.peers import registry
 from bench.peers.adapter import Peer
 from bench.pooler import pooler
 from bench.rows.flow import ONLY_COSTS
-from bench.rows.row import Row, Scale, Scene
+from bench.rows.row import Scale, Scene
 from bench.server import bed
 
 QUICK = Scale(share=0.2, limit=15)
@@ -73,8 +73,10 @@ def chosen_scenes(only: str, quick: bool, flow: bool) -> list[Scene]:
 
 
 def chosen_peers(given: str, quick: bool, flow: bool) -> list[Peer]:
-    default = FLOW_PEERS if flow else QUICK_PEERS if quick else ("",)
-    wanted = [name for name in given.split(",") if name] or default
+    wanted = [name for name in given.split(",") if name]
+    if flow and not wanted:
+        return [peer for peer in registry.all_peers() if peer.name in FLOW_PEERS]
+    wanted = wanted or (list(QUICK_PEERS) if quick else [""])
     return [
         peer for peer in registry.all_peers() if any(_is_meant(peer.name, name) for name in wanted)
     ]
@@ -97,21 +99,19 @@ def main() -> None:
     scenes = chosen_scenes(given.only, given.quick, given.flow)
     began = time.monotonic()
 
+    results: list[run.Measured] = []
+
     def tell(measured: run.Measured) -> None:
+        results.append(measured)
         log.print(_describe(measured), highlight=False, soft_wrap=True)
 
     with bed() as server, pooler(server.dsn("postgres")):
         about = report.about(server.version, rounds, scale.share, contestants, absent)
         moment = Moment(given.analysed)
-        results = run.measure(server, contestants, scenes, rounds, scale, moment, tell)
-    _show(
-        about,
-        results,
-        [row.at(scale) for scene in scenes for row in scene.rows if row.name not in ONLY_COSTS],
-        _name(given.quick, given.flow),
-        console,
-        scale,
-    )
+        try:
+            run.measure(server, contestants, scenes, rounds, scale, moment, tell)
+        finally:  # also when somebody stops it
+            _show(about, results, scenes, _name(given.quick, given.flow), scale, console)
     console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
 
 
@@ -124,11 +124,13 @@ def _name(quick: bool, flow: bool) -> str:
 def _show(
     about: report.About,
     results: list[run.Measured],
-    chosen: list[Row],
+    scenes: list[Scene],
     name: str,
-    console: Console,
     scale: Scale,
+    console: Console,
 ) -> None:
+    every = (row.at(scale) for scene in scenes for row in scene.rows)
+    chosen = [row for row in every if row.name not in ONLY_COSTS]
     found = summary.cells(results)
     lines = summary.lines(chosen, found)
     table.show(lines, list(about.peers), console)
@@ -137,12 +139,11 @@ def _show(
     further = overhead.table(found, list(about.peers), scale)
     console.print(further, highlight=False, markup=False, soft_wrap=True)
     report.write(name, about, results, lines, further)
-    chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
+    if not further:
+        chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
     for peer, why in about.absent.items():
         console.print(f"missing: {peer} ({why})")
-    console.print(
-        f"{about}; chart and readings in bench/results/{name}.*", highlight=False, soft_wrap=True
-    )
+    console.print(f"{about}; results in bench/results/{name}.*", highlight=False, soft_wrap=True)
 
 
 def _describe(measured: run.Measured) -> str:

@@ -31,18 +31,15 @@ def measure(
     scale: Scale,
     moment: Moment,
     tell: Callable[[Measured], object],
-) -> list[Measured]:
+) -> None:
     arenas = [Arena(bed, peer, moment) for peer in peers]
-    results: list[Measured] = []
     for number in range(rounds):
         for scene in scenes:
             for arena in arenas:
                 if not _is_measured(arena.peer, scene):
                     continue
                 for measured in _play(scene, arena, scale, number):
-                    results.append(measured)
                     tell(measured)
-    return results
 
 
 def _is_measured(peer: Peer, scene: Scene) -> bool:
