@@ -150,7 +150,7 @@ def rate(arena: Arena, scale: Scale) -> dict[str, Reading]:
     drained = arena.drain(workers, count, scale.limit)
     starts = sorted(ran.start for ran in drained.trace)
     burst = RATE // BURST_SHARE if arena.peer.package == "inturn" else 2 * RATE
-    note = drained.note or _note([start - drained.began for start in starts], burst)
+    note = drained.note or describe_early([start - drained.began for start in starts], burst)
     return {
         STARTED.name: Reading(drained.rate, note),
         MOST.name: Reading(most_in(1.0, starts), note),
@@ -167,9 +167,10 @@ def most_in(seconds: float, starts: list[float]) -> int:
     return most
 
 
-def _note(starts: list[float], burst: int) -> str:
-    """Return a note if jobs started before the rate allowed it.
+def describe_early(starts: list[float], burst: int) -> str:
+    """Return a note if jobs started before the rate allowed it, or an empty string.
 
+    `starts` are seconds since the first job could start.
     A peer that counts in fixed windows of a second starts two seconds' jobs around a window's end.
     """
     early = sum(number > RATE * start + burst for number, start in enumerate(starts, 1))
