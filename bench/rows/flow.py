@@ -3,13 +3,14 @@
 The rows of `COSTS` drain jobs that use one tool, and as many free jobs. overhead.py divides the
 costs of a tool by those of the free jobs in the same round.
 
-The other rows run beside jobs that do not use the tool, or on two workers. Their tasks take some
-time, so that the trace shows how many ran at once.
+The other rows have two workers, and tasks that take some time. So the trace shows how many ran at
+once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ JOBS = 10_000  # whose costs are compared
 SLOW = 5_000  # of the rows whose limits slow them down
 RATE = 1_000
 GROUPS, SMALL = 10, 100  # tenants, and jobs of a small one
-AT_ONCE = 10  # jobs of a tenant, in queues that have limits but no groups
+AT_ONCE = 10  # jobs of a tenant, in queues whose tenants take no turns but have limits
 
 # ---------------------------------------------------------------- what a tool costs
 
@@ -43,11 +44,15 @@ class Cost(NamedTuple):
     name: str
     title: str
     load: Load
+    depth: int = 0  # jobs of a chain
 
     def row(self, quantity: str) -> Row:
         unit, more = UNITS[quantity]
         title = f"drain {{jobs}} {self.title}"
         return Row(f"{self.name}_{quantity}", title, unit, more, jobs=JOBS)
+
+    def load_of(self, count: int) -> Load:
+        return self.load._replace(lanes=count // self.depth) if self.depth else self.load
 
 
 FREE = Cost("free", "free jobs", FREE_JOBS)
@@ -55,17 +60,17 @@ COSTS = (
     Cost("limit", "jobs of one key, 10 at a time", Load(1, tool=Tool.LIMIT, width=10)),
     Cost("limits", "jobs of 100 keys, 2 at a time", Load(100, tool=Tool.LIMIT, width=2)),
     Cost("group", "jobs of 10 groups", Load(GROUPS, tool=Tool.GROUP, width=AT_ONCE)),
-    Cost("after", "jobs in 1,000 chains", Load(1_000, tool=Tool.AFTER)),
+    Cost("after", "jobs in chains of ten", Load(tool=Tool.AFTER), depth=10),
     Cost("batch", "jobs of one batch, the last as its callback", Load(1, tool=Tool.BATCH)),
     Cost("expiry", "jobs that expire in an hour", Load(1, tool=Tool.EXPIRY)),
 )
-
 
 FLOWS = (Tool.AFTER, Tool.BATCH)  # their first jobs would be warm-up jobs
 
 
 def cost(one: Cost, arena: Arena, scale: Scale) -> dict[str, Reading]:
-    count, load = scale.jobs(JOBS), one.load
+    count = scale.jobs(JOBS)
+    load = one.load_of(count)
     workers = arena.workers(1, load, warm=FREE_JOBS if load.tool in FLOWS else None)
     empty = arena.counters()
     enqueued_in = arena.enqueue(count, load)
@@ -126,6 +131,10 @@ def keys(arena: Arena, scale: Scale) -> dict[str, Reading]:
     return {KEYS.name: Reading(drained.rate, drained.note)}
 
 
+def _is_inturn(arena: Arena) -> bool:
+    return arena.peer.package == "inturn"
+
+
 def _rate(jobs: list[Ran], drained: Drained) -> float:
     return len(jobs) / _seconds(jobs, drained) if jobs else 0.0
 
@@ -149,7 +158,7 @@ def rate(arena: Arena, scale: Scale) -> dict[str, Reading]:
     arena.enqueue(count, workers[0].load)
     drained = arena.drain(workers, count, scale.limit)
     starts = sorted(ran.start for ran in drained.trace)
-    burst = RATE // BURST_SHARE if arena.peer.package == "inturn" else 2 * RATE
+    burst = RATE // BURST_SHARE if _is_inturn(arena) else 2 * RATE
     note = drained.note or describe_early([start - drained.began for start in starts], burst)
     return {
         STARTED.name: Reading(drained.rate, note),
@@ -198,13 +207,16 @@ def tenants(arena: Arena, scale: Scale) -> dict[str, Reading]:
     arena.enqueue(large, load._replace(lanes=1), ms=MS)  # of the first tenant
     arena.enqueue(small, load, first=large, ms=MS)
     drained = arena.drain(workers, large + small, scale.limit)
+    if not _is_inturn(arena):
+        drained = replace(drained, load=load._replace(tool=Tool.LIMIT))
     nine = [ran for ran in drained.trace if ran.lane != "lane-0"]
     readings = {ALL.name: Reading(drained.rate, drained.note)}
     if len(nine) == (GROUPS - 1) * SMALL:  # perhaps in time, although the large one was not
         last = max(ran.start for ran in nine)
         in_front = sum(ran.lane == "lane-0" and ran.start < last for ran in drained.trace)
-        readings[IN_FRONT.name] = Reading(in_front)
-        readings[NINE.name] = Reading(_seconds(nine, drained))
+        note = "" if drained.verdict.fine else drained.note
+        readings[IN_FRONT.name] = Reading(in_front, note)
+        readings[NINE.name] = Reading(_seconds(nine, drained), note)
     return readings
 
 
