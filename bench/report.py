@@ -69,13 +69,13 @@ def write(
 
 def _markdown(about: About, lines: Sequence[Line], further: str) -> str:
     peers = list(about.peers)
-    head = ["", *peers, "× best peer", "× bare SQL"]
+    floored = any(line.to_floor for line in lines)
+    head = ["", *peers, "× best peer", *(["× bare SQL"] if floored else [])]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for line in lines:
         texts = [line.texts.get(peer, "–") for peer in peers]
-        rows.append(
-            [f"{line.row.title}, {line.row.unit}", *texts, against(line), times(line.to_floor)]
-        )
+        floor = [times(line.to_floor)] if floored else []
+        rows.append([f"{line.row.title}, {line.row.unit}", *texts, against(line), *floor])
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     versions = "\n".join(f"* {name} {version}" for name, version in about.peers.items())
     absent = "".join(f"\n* missing: {name}, {why}" for name, why in about.absent.items())
