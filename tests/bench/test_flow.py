@@ -18,7 +18,7 @@ run: Any = importlib.import_module("bench.run")
 server: Any = importlib.import_module("bench.server")
 summary: Any = importlib.import_module("bench.summary")
 
-SMALL = row.Scale(share=0.01, limit=60.0)
+SMALL = row.Scale(share=0.05, limit=60.0)
 
 
 def judge(tool: Any, *times: tuple[int, float, float], width: int = 1) -> Any:
@@ -59,7 +59,7 @@ def test_jobs_that_start_before_their_rate_allows_are_wrong() -> None:
 
 @pytest.fixture(scope="module")
 def measured() -> list[Any]:
-    """What inturn itself measures in all rows, with a hundred jobs."""
+    """What inturn itself measures in all rows, with some hundred jobs."""
     found: list[Any] = []
     [ours] = [peer for peer in registry.all_peers() if peer.name == registry.OURS]
     on_sigterm = signal.getsignal(signal.SIGTERM)
