@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test stress fair-shares graph chaos witness check bench bench-surface
-.PHONY: bench-growth bench-scale schema docs
+.PHONY: bench-flow bench-growth bench-scale schema docs
 .PHONY: patroni wheel-demo lock locked clean
 
 help: ## list these commands
@@ -65,6 +65,12 @@ bench-surface: bench/.venv/installed bench/node_modules/installed ## measure all
 	@bench/.venv/bin/python -m bench.surface $(if $(QUICK),--quick) $(if $(LIST),--list) \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)") \
 	  $(if $(PEERS),--peers "$(PEERS)") $(if $(COLD),--cold) $(if $(PATIENCE),--patience $(PATIENCE))
+
+# QUICK=1 takes some minutes. ROUNDS, ONLY (rows), PEERS and ROWS work as in `make bench`.
+bench-flow: bench/.venv/installed bench/node_modules/installed ## measure limits, groups and batches
+	@bench/.venv/bin/python -m bench --flow $(if $(QUICK),--quick) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(PEERS),--peers "$(PEERS)") $(if $(ROWS),--share $(ROWS))
 
 # FULL=1 means ten million finished jobs.
 bench-growth: bench/.venv/installed ## measure what calls cost as the tables grow

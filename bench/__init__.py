@@ -6,6 +6,6 @@ benchmark runs in rounds, and each round visits every peer in turn. If the jobs 
 order or overlapped, the run is marked wrong, however fast it was.
 
 A *peer* is a queue (one file each in peers/). A *row* is a quantity that is measured (rows/). An
-*arena* is a fresh database of one peer, with its processes. `python -m bench --help` lists the
-options.
+*arena* is a fresh database of one peer, with its processes. A *tool* is what jobs have in common,
+such as a lock or a limit (jobs.py). `python -m bench --help` lists the options.
 """

@@ -1,4 +1,4 @@
-"""`make bench`, or `python -m bench`: measure the queues and print a table."""
+"""`make bench` and `make bench-flow`: measure the queues and print a table."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ import time
 
 from rich.console import Console
 
-from bench import chart, report, rows, run, summary, table
+from bench import chart, overhead, report, rows, run, summary, table
 from bench.arena import Moment
 from bench.peers import registry
 from bench.peers.adapter import Peer
 from bench.pooler import pooler
-from bench.rows.row import Row, Scale, Scene
+from bench.rows.flow import ONLY_COSTS
+from bench.rows.row import Scale, Scene
 from bench.server import bed
 
 QUICK = Scale(share=0.2, limit=15)
 QUICK_ROWS = ("one", "bulk", "drain_free", "drain_lanes", "hot_lane")
 QUICK_PEERS = (registry.OURS, registry.BASE, "graphile-worker", "pgqueuer", registry.FLOOR)
+FLOW_PEERS = (
+    *(registry.OURS, registry.BASE),
+    *("graphile-worker", "pg-boss", "pgqueuer", "chancy"),
+)
 
 
 def arguments() -> argparse.Namespace:
@@ -31,7 +36,11 @@ def arguments() -> argparse.Namespace:
         "--rows",
         default="",
         metavar="A,B",
-        help=f"run these rows only: {', '.join(rows.ROWS)}",
+        help=f"run these rows only: {', '.join(rows.ROWS)}, and with --flow: "
+        + ", ".join(name for name in rows.FLOW_ROWS if name not in ONLY_COSTS),
+    )
+    parser.add_argument(
+        "--flow", action="store_true", help="measure limits, groups, chains, batches and expiry"
     )
     parser.add_argument(
         "--peers", default="", metavar="A,B", help="measure only queues whose names begin like this"
@@ -53,16 +62,21 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen_scenes(only: str, quick: bool) -> list[Scene]:
-    names = [name for name in only.split(",") if name] or (QUICK_ROWS if quick else list(rows.ROWS))
-    unknown = [name for name in names if name not in rows.ROWS]
+def chosen_scenes(only: str, quick: bool, flow: bool) -> list[Scene]:
+    scenes, known = (rows.FLOW, rows.FLOW_ROWS) if flow else (rows.SCENES, rows.ROWS)
+    default = QUICK_ROWS if quick and not flow else list(known)
+    names = [name for name in only.split(",") if name] or default
+    unknown = [name for name in names if name not in known]
     if unknown:
-        sys.exit(f"Unknown rows: {', '.join(unknown)}. Known rows: {', '.join(rows.ROWS)}.")
-    return [scene for scene in rows.SCENES if any(row.name in names for row in scene.rows)]
+        sys.exit(f"Unknown rows: {', '.join(unknown)}. Known rows: {', '.join(known)}.")
+    return [scene for scene in scenes if any(row.name in names for row in scene.rows)]
 
 
-def chosen_peers(given: str, quick: bool) -> list[Peer]:
-    wanted = [name for name in given.split(",") if name] or (list(QUICK_PEERS) if quick else [""])
+def chosen_peers(given: str, quick: bool, flow: bool) -> list[Peer]:
+    wanted = [name for name in given.split(",") if name]
+    if flow and not wanted:
+        return [peer for peer in registry.all_peers() if peer.name in FLOW_PEERS]
+    wanted = wanted or (list(QUICK_PEERS) if quick else [""])
     return [
         peer for peer in registry.all_peers() if any(_is_meant(peer.name, name) for name in wanted)
     ]
@@ -79,44 +93,57 @@ def main() -> None:
     scale = Scale(given.share or scale.share, scale.limit)
     rounds = given.rounds or (1 if given.quick else 3)
     console, log = Console(width=200), Console(stderr=True)
-    chosen = chosen_peers(given.peers, given.quick)
+    chosen = chosen_peers(given.peers, given.quick, given.flow)
     contestants = [peer for peer in chosen if not peer.missing()]
     absent = [peer for peer in chosen if peer.missing()]
-    scenes = chosen_scenes(given.only, given.quick)
+    scenes = chosen_scenes(given.only, given.quick, given.flow)
     began = time.monotonic()
 
+    results: list[run.Measured] = []
+
     def tell(measured: run.Measured) -> None:
+        results.append(measured)
         log.print(_describe(measured), highlight=False, soft_wrap=True)
 
     with bed() as server, pooler(server.dsn("postgres")):
         about = report.about(server.version, rounds, scale.share, contestants, absent)
         moment = Moment(given.analysed)
-        results = run.measure(server, contestants, scenes, rounds, scale, moment, tell)
-    _show(
-        about,
-        results,
-        [row.at(scale) for scene in scenes for row in scene.rows],
-        "quick" if given.quick else "latest",
-        console,
-    )
+        try:
+            run.measure(server, contestants, scenes, rounds, scale, moment, tell)
+        finally:  # also when somebody stops it
+            _show(about, results, scenes, _name(given.quick, given.flow), scale, console)
     console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
 
 
+def _name(quick: bool, flow: bool) -> str:
+    if flow:
+        return "flow-quick" if quick else "flow"
+    return "quick" if quick else "latest"
+
+
 def _show(
-    about: report.About, results: list[run.Measured], chosen: list[Row], name: str, console: Console
+    about: report.About,
+    results: list[run.Measured],
+    scenes: list[Scene],
+    name: str,
+    scale: Scale,
+    console: Console,
 ) -> None:
+    every = (row.at(scale) for scene in scenes for row in scene.rows)
+    chosen = [row for row in every if row.name not in ONLY_COSTS]
     found = summary.cells(results)
     lines = summary.lines(chosen, found)
     table.show(lines, list(about.peers), console)
     for note in (note for line in lines for note in line.notes):
         console.print(f"* {note}", highlight=False, soft_wrap=True)
-    report.write(name, about, results, lines)
-    chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
+    further = overhead.table(found, list(about.peers), scale)
+    console.print(further, highlight=False, markup=False, soft_wrap=True)
+    report.write(name, about, results, lines, further)
+    if not further:
+        chart.draw(chosen, found, list(about.peers), report.RESULTS / f"{name}.svg", str(about))
     for peer, why in about.absent.items():
         console.print(f"missing: {peer} ({why})")
-    console.print(
-        f"{about}; chart and readings in bench/results/{name}.*", highlight=False, soft_wrap=True
-    )
+    console.print(f"{about}; results in bench/results/{name}.*", highlight=False, soft_wrap=True)
 
 
 def _describe(measured: run.Measured) -> str:

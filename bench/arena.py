@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from bench.jobs import WARM, Load, Ran, Verdict, judge
+from bench.jobs import FREE_JOBS, WARM, Load, Ran, Verdict, judge
 from bench.peers.adapter import Peer
 from bench.processes import Process, ProducerProcess, WorkerProcess
 from bench.server import Bed, Counters
@@ -45,8 +45,10 @@ class Drained:
     trace: list[Ran]
     began: float
     seconds: float
-    cpu_seconds: float
+    cpu_seconds: float  # of the workers
+    server_cpu_seconds: float
     done: bool
+    load: Load = FREE_JOBS
 
     @property
     def rate(self) -> float:
@@ -54,7 +56,7 @@ class Drained:
 
     @property
     def verdict(self) -> Verdict:
-        return judge(self.trace)
+        return judge(self.trace, self.load)
 
     @property
     def note(self) -> str:
@@ -151,23 +153,21 @@ class Arena:
         return self._start(WorkerProcess(self.peer, self._bed.dsn(self._database), load))
 
     def workers(
-        self, count: int, *, lanes: int = 0, warm_lanes: int | None = None
+        self, count: int, load: Load = FREE_JOBS, *, warm: Load | None = None
     ) -> list[WorkerProcess]:
-        """Start workers, warm them up and pause them. By default, `warm_lanes` equals `lanes`."""
+        """Start workers, warm them up and pause them. By default, `warm` equals `load`."""
         workers = []
         for index in range(count):
-            [worker] = self.cold_workers(1, Load(lanes))
+            [worker] = self.cold_workers(1, load)
             worker.resume()
-            self._warm(
-                worker, WARM + index * WARM_JOBS, lanes if warm_lanes is None else warm_lanes
-            )
+            self._warm(worker, WARM + index * WARM_JOBS, load if warm is None else warm)
             self.pause(worker)
             workers.append(worker)
         return workers
 
-    def _warm(self, worker: WorkerProcess, first: int, lanes: int) -> None:
-        count = WARM_JOBS_OF_A_LANE if lanes == 1 else WARM_JOBS
-        self.producer.bulk(count, first=first, lanes=lanes)
+    def _warm(self, worker: WorkerProcess, first: int, load: Load) -> None:
+        count = WARM_JOBS_OF_A_LANE if load.lanes == 1 else WARM_JOBS
+        self.producer.bulk(count, first=first, **load._asdict())
         _until(lambda: worker.ran >= count or not worker.alive, WARM_SECONDS)
         if worker.ran < count:
             raise worker.failed(
@@ -195,6 +195,7 @@ class Arena:
         """
         before = sum(worker.warmed for worker in workers)
         cpu = sum(worker.cpu_seconds for worker in workers)
+        server_cpu = self.server_cpu_seconds
         began = time.monotonic()
         for worker in workers:
             worker.resume()
@@ -203,9 +204,10 @@ class Arena:
         cpu = sum(worker.cpu_seconds for worker in workers) - cpu
         if done and settle:
             self.settle()
+        server_cpu = self.server_cpu_seconds - server_cpu
         trace = [ran for worker in workers for ran in worker.stop() if ran.number < WARM]
         seconds = max((ran.end for ran in trace), default=began) - began if done else waited
-        return Drained(trace, began, seconds, cpu, done)
+        return Drained(trace, began, seconds, cpu, server_cpu, done, workers[0].load)
 
     def settle(self) -> None:
         """Wait until the database has no unfinished jobs."""

@@ -118,27 +118,28 @@ class ProducerProcess(Process):
         super().__init__(peer, "produce", dsn)
         self.answer()  # wait until it is ready
 
-    def one_by_one(self, count: int, *, pause: float = 0, **jobs: float) -> dict[str, Any]:
+    def one_by_one(self, count: int, *, pause: float = 0, **jobs: float | str) -> dict[str, Any]:
         return self._order(count=count, pause=pause, **jobs)
 
-    def bulk(self, count: int, *, calls: int = 1, **jobs: float) -> float:
+    def bulk(self, count: int, *, calls: int = 1, **jobs: float | str) -> float:
         return float(self._order(count=count, calls=calls, **jobs)["seconds"])
 
-    def begin(self, **order: float) -> None:
+    def begin(self, **order: float | str) -> None:
         """Send an order without waiting for its answer."""
         self.ask(json.dumps(order))
 
-    def _order(self, **order: float) -> dict[str, Any]:
+    def _order(self, **order: float | str) -> dict[str, Any]:
         self.begin(**order)
         return self.answer()
 
 
 class WorkerProcess(Process):
     def __init__(self, peer: Peer, dsn: str, load: Load) -> None:
+        self.load = load
         self.ran = 0
         self._waiting = True  # for the order to go
         self.warmed = 0  # how many of these jobs were for warming up
-        super().__init__(peer, "work", dsn, *(str(number) for number in load))
+        super().__init__(peer, "work", dsn, json.dumps(load._asdict()))
         self.answer()  # wait until it is ready
 
     def note(self, message: dict[str, Any]) -> None:

@@ -54,26 +54,34 @@ def about(
     )
 
 
-def write(name: str, about: About, results: Sequence[Measured], lines: Sequence[Line]) -> None:
+def write(
+    name: str,
+    about: About,
+    results: Sequence[Measured],
+    lines: Sequence[Line],
+    further: str = "",
+) -> None:
+    """Write both files, with a further table below the first."""
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.md").write_text(_markdown(about, lines), encoding="utf-8")
+    (RESULTS / f"{name}.md").write_text(_markdown(about, lines, further), encoding="utf-8")
     (RESULTS / f"{name}.json").write_text(_json(about, results), encoding="utf-8")
 
 
-def _markdown(about: About, lines: Sequence[Line]) -> str:
+def _markdown(about: About, lines: Sequence[Line], further: str) -> str:
     peers = list(about.peers)
-    head = ["", *peers, "× best peer", "× bare SQL"]
+    floored = any(line.to_floor for line in lines)
+    head = ["", *peers, "× best peer", *(["× bare SQL"] if floored else [])]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for line in lines:
         texts = [line.texts.get(peer, "–") for peer in peers]
-        rows.append(
-            [f"{line.row.title}, {line.row.unit}", *texts, against(line), times(line.to_floor)]
-        )
+        floor = [times(line.to_floor)] if floored else []
+        rows.append([f"{line.row.title}, {line.row.unit}", *texts, against(line), *floor])
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     versions = "\n".join(f"* {name} {version}" for name, version in about.peers.items())
     absent = "".join(f"\n* missing: {name}, {why}" for name, why in about.absent.items())
     notes = "".join(f"\n* {note}" for line in lines for note in line.notes)
-    return f"{about}.\n\n{table}\n{notes}\n\n{versions}{absent}\n"
+    parts = [f"{about}.", table, notes.strip(), further, versions + absent]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _json(about: About, results: Sequence[Measured]) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bench.arena import Arena, Moment
+from bench.jobs import Tool
 from bench.peers.adapter import Peer
 from bench.processes import PeerFailed
 from bench.rows.row import Reading, Scale, Scene
 from bench.server import Bed
 
-NO_LANES = "no lanes"
+LACKS = {tool: f"no {tool}" for tool in Tool} | {Tool.LOCK: "no lanes"}
 
 
 class Measured(NamedTuple):
@@ -30,28 +31,32 @@ def measure(
     scale: Scale,
     moment: Moment,
     tell: Callable[[Measured], object],
-) -> list[Measured]:
+) -> None:
     arenas = [Arena(bed, peer, moment) for peer in peers]
-    results: list[Measured] = []
     for number in range(rounds):
         for scene in scenes:
             for arena in arenas:
                 if not _is_measured(arena.peer, scene):
                     continue
                 for measured in _play(scene, arena, scale, number):
-                    results.append(measured)
                     tell(measured)
-    return results
 
 
 def _is_measured(peer: Peer, scene: Scene) -> bool:
     return not peer.rows or any(row.name in peer.rows for row in scene.rows)
 
 
+def _lacks(peer: Peer, scene: Scene) -> bool:
+    if scene.tool is Tool.LOCK:
+        return scene.lanes > peer.max_lanes
+    return scene.tool not in peer.tools
+
+
 def _play(scene: Scene, arena: Arena, scale: Scale, number: int) -> list[Measured]:
     name = arena.peer.name
-    if scene.lanes > arena.peer.max_lanes:
-        return [Measured(number, row.name, name, None, NO_LANES) for row in scene.rows]
+    if _lacks(arena.peer, scene):
+        why = LACKS[scene.tool]
+        return [Measured(number, row.name, name, None, why) for row in scene.rows]
     try:
         with arena.fresh() as fresh:
             readings = scene.run(fresh, scale)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.arena import Arena
+from bench.jobs import Load
 from bench.peers.registry import OURS, all_peers
 from bench.server import bed
 
@@ -72,7 +73,7 @@ def _round(arena: Arena, share: float) -> Iterator[Point]:
 
 def _drain(arena: Arena, title: str, workers: int, lanes: int, count: int, ms: float) -> Point:
     with arena.fresh() as fresh:
-        processes = fresh.workers(workers, lanes=lanes)
+        processes = fresh.workers(workers, Load(lanes))
         fresh.producer.bulk(count, lanes=lanes, calls=10 if lanes else 1, ms=ms)
         drained = fresh.drain(processes, count, LIMIT)
     return Point(

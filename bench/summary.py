@@ -12,7 +12,7 @@ from statistics import median
 
 from bench.peers.registry import BASE, FLOOR, OURS
 from bench.rows.row import Row
-from bench.run import NO_LANES, Measured
+from bench.run import LACKS, Measured
 
 
 @dataclass
@@ -102,7 +102,7 @@ def _line(row: Row, found: dict[str, Cell]) -> Line:
         f"{row.name}, {peer}: {note}"
         for peer, cell in found.items()
         for note in cell.notes
-        if note != NO_LANES
+        if note not in LACKS.values()
     ]
     texts = {peer: cell.short(row) for peer, cell in found.items()}
     return Line(row, texts, best, to_best, to_floor, to_base, notes)

@@ -9,7 +9,12 @@ const TASK = "work";
 const logger = new Logger(() => () => {});
 
 const spec = (job) => ({ identifier: job.queue || TASK, payload: job.args, ...options(job) });
-const options = ({ lane, priority }) => ({ queueName: lane || undefined, priority });
+const options = ({ priority, ...job }) => ({ queueName: queueNameOf(job), priority });
+
+// A named queue runs one job at a time. So a key that may run N at a time has N named queues, to
+// which its jobs are dealt out.
+const queueNameOf = ({ lane, tool, width, place }) =>
+  lane ? (tool === "lock" ? lane : `${lane}/${place % width}`) : undefined;
 
 await main({
   async install(connectionString) {

@@ -13,7 +13,7 @@ const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 export const queueName = (index) => `queue-${index}`;
 
 // The same jobs as those of jobs.py. Without a queue, a job goes to the peer's default queue.
-const make = ({ count, first = 0, lanes = 0, queues = 1, priorities = 1, ms = 0 }) =>
+const make = ({ count, first = 0, lanes = 0, queues = 1, priorities = 1, ms = 0, tool, width }) =>
   Array.from({ length: count }, (_, index) => {
     const number = first + index;
     const share = lanes ? number % lanes : number;
@@ -22,20 +22,23 @@ const make = ({ count, first = 0, lanes = 0, queues = 1, priorities = 1, ms = 0 
       lane: lanes ? `lane-${share}` : "",
       queue: queues > 1 ? queueName(share % queues) : "",
       priority: share % priorities,
+      tool,
+      width,
+      place: lanes ? Math.floor(number / lanes) : 0,
     };
   });
 
-// An adapter has install(dsn), work(dsn, load, run) with the load's lanes and queues, and
+// An adapter has install(dsn), work(dsn, load, run) with the load of jobs.py, and
 // producer(dsn) -> {one(job), prepare(jobs), bulk(prepared)}.
 export async function main(adapter) {
-  const [role, dsn, lanes, queues] = process.argv.slice(2);
+  const [role, dsn, load] = process.argv.slice(2);
   if (role === "install") {
     await adapter.install(dsn);
     process.exit(0);
   } else if (role === "produce") {
     await produce(await adapter.producer(dsn));
   } else {
-    await work(adapter, dsn, { lanes: Number(lanes), queues: Number(queues) });
+    await work(adapter, dsn, JSON.parse(load));
   }
 }
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench import jobs
-from bench.jobs import Job, Load
+from bench.jobs import Job, Load, Tool
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT_SECONDS = 0.005
@@ -51,6 +51,7 @@ class Peer:
     max_lanes: int = MANY  # the number of lanes in which it keeps order
     max_queues: int = MANY  # the number of queues that its adapter uses
     max_priorities: int = MANY
+    tools: tuple[Tool, ...] = ()  # what it has besides locks
     rows: tuple[str, ...] = ()  # the rows that it is measured in; empty means all
     settings: str = ""  # its best settings, for the report
     environment: tuple[tuple[str, str], ...] = ()
@@ -86,7 +87,7 @@ class Adapter(Protocol):
     def work(self, dsn: str, load: Load, run: Run) -> None:
         """Run the peer's worker forever and await `run` for each job.
 
-        `load` has the numbers of lanes, queues and priorities that the jobs will have.
+        `load` says how the jobs will be dealt out, and what the jobs of a lane have in common.
         """
 
 
@@ -115,13 +116,17 @@ def import_time(entry: str) -> tuple[str, ...]:
 
 
 def main(adapter: Adapter) -> None:
-    role, dsn, *rest = sys.argv[1:]
+    role, dsn, *load = sys.argv[1:]
     if role == "install":
         adapter.install(dsn)
     elif role == "produce":
         asyncio.run(_produce(adapter, dsn))
     else:
-        _work(adapter, dsn, Load(*map(int, rest)))
+        _work(adapter, dsn, _load(json.loads(load[0])))
+
+
+def _load(given: dict[str, Any]) -> Load:
+    return Load(**given | {"tool": Tool(given["tool"])})
 
 
 def say(**message: Any) -> None:

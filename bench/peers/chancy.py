@@ -1,4 +1,4 @@
-"""chancy: several executors, no lanes."""
+"""chancy: several executors, no lanes. A queue can have a rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench.jobs import Job, Load
+from bench.jobs import Job, Load, Tool
 from bench.peers.adapter import SLOTS, Run, main, python_peer
 
 PEER = python_peer(
@@ -20,6 +20,7 @@ PEER = python_peer(
     max_lanes=0,
     max_queues=1,
     max_priorities=1,
+    tools=(Tool.RATE,),
     settings=f"async executor, concurrency {SLOTS}, eager polling, uvloop",
 )
 _run: list[Run] = []  # the body of `work`, which chancy imports by name
@@ -61,30 +62,37 @@ class Adapter:
         _run.append(run)
         import uvloop
 
-        uvloop.run(_work(dsn))
+        uvloop.run(_work(dsn, load))
 
 
 async def _install(dsn: str) -> None:
-    from chancy import Chancy, Queue
-
     async with _chancy(dsn) as chancy:
         await chancy.migrate()
-        await chancy.declare(
-            Queue(
-                "default",
-                concurrency=SLOTS,
-                executor=Chancy.Executor.Async,
-                polling_interval=1,
-                eager_polling=True,
-            )
-        )
+        await chancy.declare(_queue())
 
 
-async def _work(dsn: str) -> None:
+def _queue(**rate: int) -> Any:
+    from chancy import Chancy, Queue
+
+    return Queue(
+        "default",
+        concurrency=SLOTS,
+        executor=Chancy.Executor.Async,
+        polling_interval=1,
+        eager_polling=True,
+        **rate,
+    )
+
+
+async def _work(dsn: str, load: Load) -> None:
     from chancy import Worker
 
-    async with _chancy(dsn) as chancy, Worker(chancy) as worker:
-        await worker.wait_for_shutdown()
+    async with _chancy(dsn) as chancy:
+        if load.tool is Tool.RATE:
+            limited = _queue(rate_limit=load.width, rate_limit_window=1)
+            await chancy.declare(limited, upsert=True)
+        async with Worker(chancy) as worker:
+            await worker.wait_for_shutdown()
 
 
 def _chancy(dsn: str) -> Any:

@@ -8,16 +8,19 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from bench import pooler
-from bench.jobs import Job, Load
+from bench.jobs import Job, Load, Tool
 from bench.peers.adapter import ROOT, SLOTS, Peer, Run, import_time, main
 
 UNFINISHED = "SELECT count(*) FROM inturn.jobs"
 
 
+BURST_SHARE = 10  # a burst is a tenth of what a rate allows in a second
 UVLOOP = "--uvloop"
 POOLED = "--pooled"
 FLAGS = {
@@ -33,6 +36,7 @@ def peer(name: str, source: Path, *flags: str) -> Peer:
         UNFINISHED,
         command=(sys.executable, "-m", "bench.peers.ours", *flags),
         settings=f"concurrency {SLOTS}" + "".join(FLAGS[flag] for flag in flags),
+        tools=tuple(Tool),
         missing=pooler.missing if POOLED in flags else lambda: None,
         environment=(("PYTHONPATH", f"{source / 'queue'}{os.pathsep}{ROOT}"),),
         version=lambda: _revision(source),
@@ -52,8 +56,8 @@ def _revision(source: Path) -> str:
 
 
 class Producer:
-    def __init__(self, task: Any) -> None:
-        self._task = task
+    def __init__(self, app: Any, task: Any) -> None:
+        self._app, self._task = app, task
 
     async def one(self, job: Job) -> object:
         plain = not (job.lane or job.queue or job.priority)
@@ -63,8 +67,31 @@ class Producer:
         if all(not (job.lane or job.queue or job.priority) for job in batch):
             kwargs = [job.args for job in batch]
             return lambda: self._task.batch_defer(*kwargs)
-        new = _new_jobs(self._task, batch)
-        return lambda: self._task._owner.enqueue(new)
+        if batch[0].tool is Tool.AFTER:
+            return partial(self._enqueue_chains, batch)
+        if batch[0].tool is Tool.BATCH:
+            return partial(self._enqueue_batch, batch)
+        return partial(self._app.enqueue, _new_jobs(self._task, batch))
+
+    def _enqueue_chains(self, batch: list[Job]) -> None:
+        """Enqueue in one call for each place, because jobs of a call cannot follow each other."""
+        before: dict[str | None, tuple[Any, ...]] = {}
+        for _, jobs in groupby(batch, lambda job: job.place):
+            row = list(jobs)
+            new = [
+                self._task.configure(after=before.get(job.lane, ())).make_new_job(**job.args)
+                for job in row
+            ]
+            ids = self._app.enqueue(new)
+            before = {job.lane: (id_,) for job, id_ in zip(row, ids, strict=True)}
+
+    def _enqueue_batch(self, batch: list[Job]) -> None:
+        """Enqueue a batch, with the last job as its callback."""
+        *members, last = batch
+        callback = self._task.configure(task_kwargs=last.args)
+        with self._app.batch("bench", callback=callback) as number:
+            member = self._task.configure(batch=number)
+            self._app.enqueue([member.make_new_job(**job.args) for job in members])
 
     async def bulk(self, prepared: Callable[[], object]) -> object:
         return prepared()
@@ -72,7 +99,29 @@ class Producer:
 
 def _configured(task: Any, job: Job) -> Any:
     queue = {"queue": job.queue} if job.queue else {}
-    return task.configure(lock=job.lane, priority=job.priority, **queue)
+    return task.configure(priority=job.priority, **_shared(job), **queue)
+
+
+def _shared(job: Job) -> dict[str, Any]:
+    """Return the option that the jobs of a lane share."""
+    match job.tool:
+        case Tool.LIMIT | Tool.RATE:
+            return {"limit": job.lane}
+        case Tool.GROUP:
+            return {"group": job.lane}
+        case Tool.EXPIRY:
+            return {"expires_in": {"hours": 1}}
+        case _:
+            return {"lock": job.lane}
+
+
+def _set_limit(app: Any, load: Load) -> None:
+    if load.tool in (Tool.LIMIT, Tool.RATE):
+        limit: dict[str, Any] = {"concurrency": load.width}
+        if load.tool is Tool.RATE:
+            limit = {"rate": f"{load.width}/s", "burst": load.width // BURST_SHARE}
+        with app.open():
+            app.limits.set("lane-*", **limit)
 
 
 def _new_jobs(task: Any, batch: list[Job]) -> list[Any]:
@@ -103,10 +152,11 @@ class Adapter:
     async def producer(self, dsn: str) -> AsyncIterator[Producer]:
         app, task = self._app(dsn, None)
         with app.open():
-            yield Producer(task)
+            yield Producer(app, task)
 
     def work(self, dsn: str, load: Load, run: Run) -> None:
         app, _ = self._app(dsn, run)
+        _set_limit(app, load)
         if UVLOOP in self._flags:
             import uvloop
 

@@ -1,6 +1,7 @@
 """pgqueuer. It has no lock per job.
 
-A lane is an entrypoint with a concurrency limit of 1, and the worker must know every lane.
+A lane is an entrypoint with a concurrency limit of 1, and the worker must know every lane. A limit
+is such an entrypoint with a larger number, and so is a tenant, because it has no groups.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench.jobs import Job, Load
+from bench.jobs import Job, Load, Tool
 from bench.peers.adapter import Run, main, python_peer
 
 BATCH = 500
@@ -23,7 +24,9 @@ PEER = python_peer(
     module="bench.peers.pgqueuer",
     entry="from pgqueuer import PgQueuer",
     max_queues=1,
-    settings=f"asyncpg, uvloop, batch_size {BATCH}; lanes: entrypoints with concurrency_limit 1",
+    tools=(Tool.LIMIT, Tool.GROUP),
+    settings=f"asyncpg, uvloop, batch_size {BATCH}, or as many as all limits allow; "
+    "lanes: entrypoints with concurrency_limit 1",
 )
 FREE = "free"
 
@@ -78,8 +81,13 @@ async def _work(dsn: str, load: Load, run: Run) -> None:
     queue = PgQueuer.from_asyncpg_connection(await _connect(dsn))
     queue.entrypoint(FREE)(work)
     for lane in range(load.lanes):
-        queue.entrypoint(f"lane-{lane}", concurrency_limit=1)(work)
-    await queue.run(batch_size=BATCH)
+        queue.entrypoint(f"lane-{lane}", concurrency_limit=load.width)(work)
+    await queue.run(batch_size=_batch_size(load))
+
+
+def _batch_size(load: Load) -> int:
+    """Return a size that limits let fill up, because ended jobs wait for as many, or for 0.1 s."""
+    return BATCH if load.tool is Tool.LOCK else min(BATCH, load.lanes * load.width)
 
 
 async def _install(dsn: str) -> None:

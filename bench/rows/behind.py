@@ -7,7 +7,7 @@ them.
 from functools import partial
 
 from bench.arena import Arena
-from bench.jobs import Load, Ran
+from bench.jobs import FREE_JOBS, Load, Ran
 from bench.peers.adapter import MANY
 from bench.rows.row import Reading, Row, Scale, Scene
 
@@ -29,11 +29,11 @@ def row(waiting: int) -> Row:
 
 def behind(waiting: int, arena: Arena, scale: Scale) -> dict[str, Reading]:
     count = scale.jobs(waiting) if waiting else 0
-    workers = arena.workers(1, lanes=2, warm_lanes=0)
+    workers = arena.workers(1, Load(2), warm=FREE_JOBS)
     if count:
         arena.producer.bulk(1, lanes=1, ms=FOR_EVER)
         arena.producer.bulk(count, first=1, lanes=1, calls=-(-count // IN_ONE_CALL))
-    arena.enqueue(FREE, Load(), first=count + 1)
+    arena.enqueue(FREE, FREE_JOBS, first=count + 1)
     drained = arena.drain(workers, FREE, scale.limit, settle=False)
     free = [ran for ran in drained.trace if not ran.lane]
     seconds = (

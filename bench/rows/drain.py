@@ -58,7 +58,7 @@ def _with_costs(rows: tuple[Row, ...], arena: Arena, scale: Scale) -> dict[str, 
     """Return the readings of a rate, WAL, calls and perhaps CPU, in this order."""
     rate, wal, calls, *cpu = rows
     count, load = scale.jobs(rate.jobs), _load(rate, scale)
-    workers = arena.workers(1, lanes=load.lanes)
+    workers = arena.workers(1, load)
     before = arena.counters()
     arena.enqueue(count, load, calls=_calls(count, load))
     enqueued = arena.counters()
@@ -76,9 +76,7 @@ def _rate(
     row: Row, arena: Arena, scale: Scale, *, workers: int = 1, cold: bool = False, ms: float = 0
 ) -> dict[str, Reading]:
     count, load = scale.jobs(row.jobs), _load(row, scale)
-    started = (
-        arena.cold_workers(workers, load) if cold else arena.workers(workers, lanes=load.lanes)
-    )
+    started = arena.cold_workers(workers, load) if cold else arena.workers(workers, load)
     arena.enqueue(count, load, calls=_calls(count, load), ms=ms)
     drained = arena.drain(started, count, scale.limit)
     return {row.name: Reading(drained.rate, drained.note)}
@@ -86,7 +84,7 @@ def _rate(
 
 def hot(arena: Arena, scale: Scale) -> dict[str, Reading]:
     count = scale.jobs(HOT.jobs)
-    workers = arena.workers(1, lanes=1)
+    workers = arena.workers(1, Load(1))
     arena.enqueue(count, Load(1))
     drained = arena.drain(workers, count, scale.limit)
     return {HOT.name: Reading(drained.rate, drained.note)}

@@ -72,7 +72,7 @@ def loaded(arena: Arena, scale: Scale) -> dict[str, Reading]:
 def handover(count: int, arena: Arena, scale: Scale) -> dict[str, Reading]:
     rows = HANDOVER_ROWS[count]
     jobs = scale.jobs(rows[0].jobs)
-    workers = arena.workers(count, lanes=1)
+    workers = arena.workers(count, Load(1))
     arena.enqueue(jobs, Load(1))
     drained = arena.drain(workers, jobs, scale.limit)
     trace = sorted(drained.trace, key=lambda ran: ran.start)

@@ -17,7 +17,7 @@ OVERLAPPING = Row("overlapping", "the same: overlapping", "jobs", more=False)
 
 
 def order(arena: Arena, scale: Scale) -> dict[str, Reading]:
-    workers = arena.workers(2, lanes=LANES)
+    workers = arena.workers(2, Load(LANES))
     arena.enqueue(JOBS, Load(LANES), ms=MS)
     drained = arena.drain(workers, JOBS, scale.limit)
     note = "" if drained.done else f"only {len(drained.trace)} in {drained.seconds:.0f} s"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bench.arena import Arena
+from bench.jobs import Tool
 
 
 class Row(NamedTuple):
@@ -54,9 +55,10 @@ class Scale:
 class Scene:
     """One run of one peer: `run` measures it in a fresh arena.
 
-    A peer that keeps fewer than `lanes` lanes in order is left out.
+    A peer that keeps fewer than `lanes` lanes in order is left out, and one that lacks the tool.
     """
 
     rows: tuple[Row, ...]
     run: Callable[[Arena, Scale], Mapping[str, Reading]]
     lanes: int = 0
+    tool: Tool = Tool.LOCK
