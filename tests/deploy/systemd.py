@@ -16,6 +16,7 @@ Settings = dict[str, list[str]]
 def read(unit: Path) -> dict[str, Settings]:
     """Return the settings of each section. A setting may stand there several times."""
     sections: dict[str, Settings] = {}
+    settings: Settings = {}
     for line in unit.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             settings = sections.setdefault(line.strip("[]"), {})
