@@ -164,7 +164,7 @@ def grants(
     epilog="""\b
 Examples:
   queue schema downgrade --plan
-  queue schema downgrade              then, with the earlier version: queue migrate
+  queue schema downgrade        then: queue migrate, with the earlier version
   queue schema downgrade --to 0001"""
 )
 @click.option(
