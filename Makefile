@@ -112,16 +112,18 @@ wheel-demo: .venv/installed ## build the wheel and run the demo from it
 	cd "$$tmp/empty"; "$$tmp/venv/bin/queue" demo
 
 # This names no registry: pip and uv have settings for that. SSL_CERT_FILE names certificates to uv.
-lock: ## resolve what CI and docker compose install, into requirements/*.txt
+lock: ## resolve what CI and the image install, into requirements/*.txt
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	$(PYTHON) -m venv "$$tmp"; "$$tmp/bin/python" -m pip install -q uv; \
 	compile() { "$$tmp/bin/uv" pip compile -q --upgrade --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-emit-index-url \
-	  pyproject.toml requirements/build.in "$$@"; }; \
-	compile requirements/audit.in requirements/test.in --all-extras -o requirements/ci.txt; \
-	compile -c requirements/ci.txt --extra dev -o requirements/demo.txt; \
-	compile -c requirements/ci.txt --extra cli --extra migrate --extra redis \
-	  -o requirements/compose.txt
+	  --generate-hashes --no-header --no-emit-index-url "$$@"; }; \
+	compile pyproject.toml requirements/build.in requirements/audit.in requirements/test.in \
+	  --all-extras -o requirements/ci.txt; \
+	compile pyproject.toml requirements/build.in -c requirements/ci.txt --extra dev \
+	  -o requirements/demo.txt; \
+	compile requirements/build.in -c requirements/ci.txt -o requirements/build.txt; \
+	compile pyproject.toml -c requirements/ci.txt --extra cli --extra metrics --extra migrate \
+	  --extra redis -o requirements/image.txt
 
 locked: ## prepare .venv with exactly what requirements/ci.txt pins, as CI does
 	@test -x $(python) || $(PYTHON) -m venv .venv

@@ -92,11 +92,7 @@ def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
     """Apply missing revisions and changed functions and views. Do nothing if there are none."""
     with _session(dsn, schema, create=True) as connection:
         before, ours = _revision(connection), sql.revision()
-        if before is not None and before > ours:
-            raise SchemaMismatch(
-                f"The schema {schema!r} is at revision {before}, newer than this version knows "
-                f"({ours}). Upgrade: pip install --upgrade inturn"
-            )
+        check_is_known(before, schema)
         command.upgrade(_config(connection, schema), "head")
         return Migration(before, ours, _apply_code(connection))
 
@@ -112,11 +108,13 @@ def prepare_history(dsn: str, schema: str = sql.SCHEMA) -> None:
 
 
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
-    """Go back to an older revision.
+    """Go back to an older revision, or only drop the functions and views if it is the same one.
 
-    The functions and views are dropped first, since they belong to the newest tables.
+    The functions and views are dropped first, since they belong to the newest tables. The earlier
+    version's `migrate` then creates its own.
     """
     with _session(dsn, schema, create=False) as connection:
+        check_is_known(_revision(connection), schema)
         _drop_code(connection)
         command.downgrade(_config(connection, schema), revision)
 
@@ -131,7 +129,7 @@ def grant(
 
     See `sql.grants`.
     """
-    with _plain_errors(), psycopg.connect(dsn, autocommit=True) as connection:
+    with plain_errors(), psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(sql.grants(schema, prefix, members).encode())
 
 
@@ -139,6 +137,15 @@ def check_models(dsn: str, schema: str = sql.SCHEMA) -> None:
     """Raise if Alembic finds a difference between the migrated tables and `tables.py`."""
     with _session(dsn, schema, create=False) as connection:
         command.check(_config(connection, schema))
+
+
+def check_is_known(revision: str | None, schema: str) -> None:
+    """Raise if a newer version of inturn has migrated the schema."""
+    if revision is not None and revision > sql.revision():
+        raise SchemaMismatch(
+            f"The schema {schema!r} is at revision {revision}, newer than this version knows "
+            f"({sql.revision()}). Upgrade: pip install --upgrade inturn"
+        )
 
 
 def apply_script(connection: Connection, revision: str, direction: str) -> None:
@@ -153,7 +160,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
     )
-    with _plain_errors(), engine.connect() as connection, connection.begin():
+    with plain_errors(), engine.connect() as connection, connection.begin():
         raw = _raw(connection)
         # Lock before the current revision is read. A second deploy waits here and then finds
         # nothing to do.
@@ -180,7 +187,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Translate the driver's errors into ours, even if SQLAlchemy wrapped them."""
     try:
         with drive.translate_errors():

@@ -1,8 +1,15 @@
 """`queue migrate`: bring the schema of a database up to date."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import click
 
 from inturn.cli.settings import Settings, database_options, find_connector
+
+if TYPE_CHECKING:
+    from inturn.schema.plan import Plan
 
 
 @click.command(
@@ -10,10 +17,12 @@ from inturn.cli.settings import Settings, database_options, find_connector
     epilog="""\b
 Examples:
   queue migrate --dsn postgresql://user@host/database
+  queue migrate --plan
   queue -a shop.tasks:app migrate      the database that the app names""",
 )
+@click.option("--plan", is_flag=True, help="Say what would be done, and do nothing.")
 @database_options
-def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
+def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool) -> None:
     """Create or update the queue's tables, functions and views.
 
     Either all of it takes effect or nothing does. You can run it in every deploy: if two run at
@@ -21,8 +30,25 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
     """
     connector = find_connector(settings, dsn, schema)
     dsn = connector.dsn  # report an unusable address before the slow import
+    if plan:
+        from inturn.schema.plan import plan_migration
+
+        print_plan(connector.schema, plan_migration(dsn, connector.schema))
+        return
     from inturn.schema.migrate import migrate, prepare_history
 
     done = migrate(dsn, connector.schema)
     prepare_history(dsn, connector.schema)
     click.echo(f"schema {connector.schema}: {done}")
+
+
+def print_plan(schema: str, plan: Plan) -> None:
+    """Print what would be done, a line for each step."""
+    if not plan.steps:
+        click.echo(f"schema {schema}: revision {plan.after}, nothing to do")
+        return
+    click.echo(f"schema {schema}: revision {plan.before or 'none'} -> {plan.after}")
+    for step in plan.steps:
+        click.echo(f"  {step}")
+    for view in plan.dropped:
+        click.echo(f"  drop your view {view}, which reads one of these views or functions")

@@ -6,6 +6,7 @@ from copy import copy
 import click
 
 from inturn.cli.commands import migrate
+from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.settings import Settings, database_options, find_connector, schema_option
 from inturn.errors import BadArgument
 
@@ -157,6 +158,54 @@ def grants(
         f"schema {name}: owned by {prefix or name}_owner, "
         f"and open only to the {prefix or name}_… roles"
     )
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  queue schema downgrade --plan
+  queue schema downgrade        then: queue migrate, with the earlier version
+  queue schema downgrade --to 0001"""
+)
+@click.option(
+    "--to",
+    metavar="REVISION",
+    help="Go back to this revision. If the schema is there already, only drop the functions and "
+    "views.  [default: one step back]",
+)
+@click.option("--plan", is_flag=True, help="Say what would be done, and do nothing.")
+@yes_option
+@database_options
+def downgrade(
+    settings: Settings,
+    /,
+    dsn: str | None,
+    schema: str | None,
+    to: str | None,
+    plan: bool,
+    yes: bool,
+) -> None:
+    """Take the schema back, so that an earlier version of inturn can use it.
+
+    Run it with the later version, and `queue migrate` with the earlier one right after it. In
+    between nobody can use the queue: workers end with status 11, and deferring raises an error. No
+    job is lost, but what only the later version stores is. Either all of it takes effect or nothing
+    does.
+    """
+    connector = find_connector(settings, dsn, schema)
+    dsn, name = connector.dsn, connector.schema
+    from inturn.schema.migrate import downgrade
+    from inturn.schema.plan import plan_downgrade
+
+    found = plan_downgrade(dsn, to, name)
+    migrate.print_plan(name, found)
+    if plan or not found.steps:
+        return
+    target = "" if to is None else f" --to {found.after}"
+    confirm("Do that?", yes=yes, command=f"queue schema downgrade{target} --yes")
+    downgrade(dsn, found.after, name)
+    click.echo(f"schema {name}: revision {found.after}, without functions and views")
+    click.echo("Install the earlier version now, and run: queue migrate", err=True)
 
 
 def _check_prefix(prefix: str) -> None:

@@ -1,0 +1,125 @@
+"""What a migration or a downgrade would do, found out without changing or locking anything."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from inturn import sql
+from inturn.errors import BadArgument, SchemaMismatch
+from inturn.schema.migrate import check_is_known, plain_errors
+
+HAS_SCHEMA = "SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL"
+HAS_TABLES = "SELECT to_regclass(quote_ident(%s) || '.schema_version') IS NOT NULL"
+REVISION = "SELECT version_num FROM {schema}.schema_version"
+CODE = "SELECT checksum FROM {schema}.applied_code"
+# Views of yours that read one of ours, or call one of our functions, and views that read those.
+DEPENDENT_VIEWS = """
+WITH RECURSIVE ours AS (
+    SELECT oid, 'pg_class'::regclass AS catalog FROM pg_class
+    WHERE relnamespace = to_regnamespace(quote_ident(%(schema)s)) AND relkind = 'v'
+    UNION ALL
+    SELECT oid, 'pg_proc'::regclass FROM pg_proc
+    WHERE pronamespace = to_regnamespace(quote_ident(%(schema)s))
+), dependent AS (
+    SELECT oid, catalog FROM ours
+    UNION
+    SELECT rule.ev_class, 'pg_class'::regclass
+    FROM dependent
+    JOIN pg_depend AS link ON link.refobjid = dependent.oid AND link.refclassid = dependent.catalog
+    JOIN pg_rewrite AS rule ON rule.oid = link.objid AND link.classid = 'pg_rewrite'::regclass
+)
+SELECT DISTINCT oid::regclass::text FROM dependent JOIN pg_class USING (oid)
+WHERE relnamespace <> to_regnamespace(quote_ident(%(schema)s)) ORDER BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be done, in this order. No steps: nothing."""
+
+    before: str | None  # the revision of the tables, None if there are none
+    after: str
+    steps: tuple[str, ...]
+    dropped: tuple[str, ...] = ()  # views of yours that would go too
+
+
+def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> Plan:
+    """Return what `migrate` would do."""
+    with _reading(dsn) as connection:
+        before, code = _look(connection, schema)
+        check_is_known(before, schema)
+        steps = []
+        if not _ask(connection, HAS_SCHEMA, [schema]):
+            steps.append(f"create the schema {schema}")
+    folder = _revisions()
+    # Alembic walks from the newest to the oldest.
+    walked = [] if before == sql.revision() else folder.iterate_revisions("head", before or "base")
+    for each in reversed(list(walked)):
+        steps.append(f"run {each.revision}.up.sql: {_title(each.doc)}")
+    if code != sql.checksum():
+        steps.append(f"create or replace the functions and views ({len(list(sql.code()))} scripts)")
+    return Plan(before, sql.revision(), tuple(steps))
+
+
+def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) -> Plan:
+    """Return what `downgrade` would do to reach the revision `to`, by default the one before.
+
+    Before the first one there are no tables, and so no jobs. From there, and to the revision that
+    the schema has, only the functions and views are dropped.
+    """
+    with _reading(dsn) as connection:
+        before, code = _look(connection, schema)
+        if before is None:
+            raise SchemaMismatch(f"The database has no tables of inturn in the schema {schema!r}.")
+        check_is_known(before, schema)
+        views = connection.execute(DEPENDENT_VIEWS, {"schema": schema}).fetchall()
+    folder = _revisions()
+    known = {each.revision: each for each in folder.walk_revisions()}
+    after = to or str(known[before].down_revision or before)
+    if after not in known or after > before:
+        names = ", ".join(sorted(name for name in known if name <= before))
+        raise BadArgument("to", f"{after!r} is not a revision to go back to. There are: {names}")
+    undone = sorted((name for name in known if after < name <= before), reverse=True)
+    steps = []
+    if code is not None:
+        steps.append("drop the functions and views, so that nobody can use the queue meanwhile")
+    steps += [f"run {name}.down.sql, undoing: {_title(known[name].doc)}" for name in undone]
+    return Plan(before, after, tuple(steps), tuple(str(name) for (name,) in views))
+
+
+@contextmanager
+def _reading(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    with plain_errors(), psycopg.connect(dsn) as connection:
+        connection.read_only = True
+        yield connection
+
+
+def _look(connection: psycopg.Connection[Any], schema: str) -> tuple[str | None, str | None]:
+    """Return the revision and the checksum of the functions and views."""
+    if not _ask(connection, HAS_TABLES, [schema]):
+        return None, None
+    revision = _ask(connection, sql.fill_schema(REVISION, schema))
+    return revision, _ask(connection, sql.fill_schema(CODE, schema))
+
+
+def _ask(
+    connection: psycopg.Connection[Any], question: str | bytes, parameters: list[str] | None = None
+) -> Any:
+    text = question if isinstance(question, bytes) else question.encode()
+    row = connection.execute(text, parameters).fetchone()
+    return None if row is None else row[0]
+
+
+def _revisions() -> ScriptDirectory:
+    config = Config()
+    config.set_main_option("script_location", str(sql.find_folder("migrations")))
+    return ScriptDirectory.from_config(config)
+
+
+def _title(doc: str | None) -> str:
+    return (doc or "").strip().partition("\n")[0]
