@@ -736,6 +736,8 @@ DECLARE
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_several bigint;          -- a job with several lanes, or shared ones
+    v_try     record;          -- what became of it
+    v_missed  text[] := '{}';  -- lanes that such jobs have lost
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -901,14 +903,19 @@ BEGIN
         IF v_look.several <> '{}' THEN
             v_lanes := v_lanes - 8 * cardinality(v_look.several);
             FOREACH v_several IN ARRAY v_look.several LOOP
-                RETURN QUERY SELECT * FROM start_in_lanes(p_worker, p_queues, v_several,
+                -- It would lose the lane that another one has just lost.
+                CONTINUE WHEN v_missed <> '{}'
+                    AND (SELECT locks && v_missed FROM jobs WHERE id = v_several);
+                SELECT * INTO v_try FROM start_in_lanes(p_worker, p_queues, v_several,
                     coalesce(p_slots, p_limit) - (p_limit - v_wanted));
-                GET DIAGNOSTICS v_started = ROW_COUNT;
-                v_wanted := v_wanted - v_started;
-                IF v_started = 0 THEN   -- do not try it again
-                    v_lost := v_lost || ARRAY(SELECT lock::text FROM jobs WHERE id = v_several);
+                IF (v_try.started).id IS NOT NULL THEN
+                    RETURN NEXT v_try.started;
+                    v_wanted := v_wanted - 1;
+                ELSIF v_try.lost IS NOT NULL THEN
+                    v_missed := v_missed || v_try.lost;
                 END IF;
             END LOOP;
+            v_lost := v_lost || v_missed;
         END IF;
         IF v_look.shut IS NOT NULL THEN
             v_blocked := v_blocked + cardinality(block_in_lanes(v_look.shut));
@@ -923,7 +930,7 @@ BEGIN
             OR v_short OR v_look.several <> '{}'
             OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
-        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL THEN
+        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL OR v_missed <> '{}' THEN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
                 ELSE least(2000, 8 * v_window) END;
         END IF;
@@ -2943,7 +2950,7 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
     AS $$
     SELECT t.id, t.lock, t.priority,
         CASE WHEN t.locks IS NOT NULL
-        THEN t.lock NOT IN (SELECT unnest(p_lost))
+        THEN NOT t.locks && p_lost
             AND (SELECT true FROM lanes
                  WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
                  LIMIT 1) IS NULL
@@ -2953,10 +2960,10 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
-            -- A token that an open transaction has locked must not take another one's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END
-        END,
-        is_touched(t.xmin, t.xmax), coalesce(t.group_key, ''), t.locks IS NOT NULL
+        END
+        -- A token that an open transaction has locked must not take another one's place.
+        AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
+        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false), coalesce(t.group_key, ''), t.locks IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (
@@ -5155,7 +5162,7 @@ CREATE FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_lim
       AND (p_task IS NULL OR job.task = p_task)
     ORDER BY job.id LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer) RETURNS SETOF inturn.jobs
+CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer, OUT started inturn.jobs, OUT lost text) RETURNS record
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -5177,7 +5184,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes);
-    IF v_won.all_won THEN
+    IF v_won.lost IS NULL THEN
         -- New statements, so they read what was committed before we got the lanes.
         IF v_seen.keeps_lanes IS NULL THEN
             v_other := ARRAY(
@@ -5188,13 +5195,16 @@ BEGIN
     END IF;
     IF v_is_ok THEN
         PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);
-        RETURN QUERY SELECT * FROM start_jobs(p_worker, ARRAY[p_id]);
+        SELECT * INTO started FROM start_jobs(p_worker, ARRAY[p_id]);
         PERFORM notify_workers(wake_readers(v_seen.shared)) WHERE v_seen.shared IS NOT NULL;
         RETURN;
     END IF;
     v_asleep := block_in_lanes(ARRAY[p_id], v_other, v_won.new_lanes);
-    PERFORM notify_workers(release_lanes(v_won.new_lanes, v_asleep[1]));
-    PERFORM notify_workers(wake_readers(v_seen.shared, v_asleep[1])) WHERE v_won.all_won;
+    PERFORM notify_workers(release_lanes(v_won.new_lanes, p_id));
+    PERFORM notify_workers(wake_readers(v_seen.shared, p_id)) WHERE v_won.lost IS NULL;
+    IF v_asleep = '{}' THEN
+        lost := coalesce(v_won.lost, (SELECT lock FROM jobs WHERE id = p_id AND status = 'todo'));
+    END IF;
 END $$;
 CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql
@@ -5574,14 +5584,13 @@ BEGIN
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM token;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_job inturn.job_lanes, OUT all_won boolean, OUT new_lanes text[]) RETURNS record
+CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_job inturn.job_lanes, OUT lost text, OUT new_lanes text[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_lock text;
     v_lane lanes;
 BEGIN
-    all_won := false;
     new_lanes := '{}';
     FOREACH v_lock IN ARRAY p_job.locks LOOP
         SELECT * INTO v_lane FROM lanes
@@ -5596,12 +5605,12 @@ BEGIN
                        THEN pg_try_advisory_xact_lock(lane_key(v_lock)) END
             ON CONFLICT DO NOTHING;
             IF NOT FOUND THEN
+                lost := v_lock;
                 RETURN;
             END IF;
             new_lanes := new_lanes || v_lock;
         END IF;
     END LOOP;
-    all_won := true;
 END $$;
 CREATE VIEW inturn.claimed_jobs AS
  SELECT jobs.id,
