@@ -475,13 +475,15 @@ BEGIN
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NOT NULL
         UNION ALL
         SELECT jobs.id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL);
+        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL
+        UNION ALL
+        SELECT id FROM jobs WHERE keeps_lanes AND p_lock = ANY (shared));
     IF v_ids = '{}' THEN
         RETURN;
     END IF;
     v_held := p_lock || try_lock_lanes(ARRAY(
-        SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(locks) AS lane
-        WHERE id = ANY (v_ids) AND lane <> p_lock LIMIT 500));
+        SELECT lane FROM jobs CROSS JOIN LATERAL unnest(locks) AS lane
+        WHERE id = ANY (v_ids) AND lane <> p_lock GROUP BY lane ORDER BY min(id) LIMIT 500));
     FOR v_job IN
         SELECT ROW(id, locks, shared)::job_lanes AS lanes, keeps_lanes AS kept
         FROM jobs WHERE id = ANY (v_ids) ORDER BY id
@@ -1638,16 +1640,18 @@ DECLARE
     v_held text[];
     v_gone record;
 BEGIN
-    SELECT array_agg(DISTINCT late.id) AS ids,
-        array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL) AS locks
-    INTO v_seen
-    FROM (
-        SELECT id, lanes_of(lock, locks) AS locks FROM jobs
+    WITH late AS MATERIALIZED (
+        SELECT id, lanes_of(lock, locks) AS locks, row_number() OVER (ORDER BY expires_at) AS place
+        FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
-    ) AS late LEFT JOIN LATERAL unnest(late.locks) AS lane ON true;
-    v_held := try_lock_lanes(v_seen.locks[:p_lanes]);
+    )
+    SELECT ARRAY(SELECT late.id FROM late) AS ids,
+        ARRAY(SELECT lane FROM late CROSS JOIN LATERAL unnest(late.locks) AS lane
+              GROUP BY lane ORDER BY min(place) LIMIT p_lanes) AS locks
+    INTO v_seen;
+    v_held := try_lock_lanes(v_seen.locks);
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
     FROM (

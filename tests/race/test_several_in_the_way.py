@@ -75,3 +75,62 @@ def test_idle_workers_do_not_wake_each_other_for_a_job_that_cannot_start(stage: 
     promise(heard == [], f"nothing has changed for anybody: {heard}")
     other.rollback()
     promise(ids(worker.claim()) == [job], "it starts")
+
+
+@story(
+    Mutation(
+        "the lanes are taken by their names",
+        "expire_jobs.sql",
+        "GROUP BY lane ORDER BY min(place) LIMIT p_lanes",
+        "GROUP BY lane ORDER BY lane LIMIT p_lanes",
+    )
+)
+def test_jobs_with_many_lanes_expire_a_few_at_a_time(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.run(
+        "SELECT count(defer('task', locks => ARRAY['a' || n, 'z' || n], "
+        "expires_at => clock() + interval '1 hour')) FROM generate_series(1, 600) AS n"
+    )
+    worker.hasten("2 hours")
+    for _ in range(3):  # each looks at 500 lanes
+        worker.claim()
+    promise(not stage.statuses(), f"{len(stage.statuses())} have not expired")
+
+
+@story(
+    Mutation(
+        "the lanes are taken as they come",
+        "cancel_in_lanes.sql",
+        "GROUP BY lane ORDER BY min(id) LIMIT 500",
+        "GROUP BY lane ORDER BY lane LIMIT 500",
+    )
+)
+def test_a_lane_whose_jobs_have_many_lanes_is_cancelled_a_part_at_a_time(stage: Stage) -> None:
+    person = stage.session()
+    person.run(
+        "SELECT count(defer('task', locks => ARRAY['x', 'a' || n, 'b' || n])) "
+        "FROM generate_series(1, 600) AS n"
+    )
+    cancelled = [person.cancel_waiting("x") for _ in range(3)]
+    promise(cancelled == [250, 250, 100], f"{cancelled}")
+    promise(not stage.lanes(), "no lane is left")
+
+
+@story(
+    Mutation(
+        "a job that keeps its share stays",
+        "cancel_in_lanes.sql",
+        "SELECT id FROM jobs WHERE keeps_lanes AND p_lock = ANY (shared)",
+        "SELECT id FROM jobs WHERE false",
+    )
+)
+def test_cancel_waiting_ends_a_reader_that_waits_for_its_retry(stage: Stage) -> None:
+    """As it ends a job that keeps the lane for itself."""
+    person, worker = stage.session(), stage.worker()
+    person.defer_several("a", "b", shared="a")
+    [reader] = worker.claim()
+    worker.retry(reader, delay="1 hour")
+    [writer] = person.defer("a")
+    promise(person.cancel_waiting("a") == 2, f"{reader.id} and {writer}")
+    [later] = person.defer("a")
+    promise(ids(worker.claim()) == [later], "nobody reads any more")
