@@ -2638,6 +2638,7 @@ BEGIN
     PERFORM FROM jobs
     WHERE jobs.id = p_seen.id AND jobs.status IN ('todo', 'blocked')
         AND jobs.keeps_lanes IS NOT DISTINCT FROM p_seen.keeps_lanes
+        AND jobs.limit_key IS NOT DISTINCT FROM p_seen.limit_key
         AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > clock())
     FOR UPDATE SKIP LOCKED;
@@ -2801,12 +2802,12 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
-    WHERE CASE WHEN (SELECT true FROM waits LIMIT 1) THEN (
+    WHERE (
         SELECT true FROM (
             SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
             ORDER BY waits.priority DESC, waits.id LIMIT 1
         ) AS other WHERE (other.priority, head.id) > (head.priority, other.id)
-    ) END IS NULL
+    ) IS NULL
     UNION ALL
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
@@ -2822,7 +2823,7 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
             jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
         FROM jobs WHERE jobs.id = first.id LIMIT 1
     ) AS head
-    WHERE (SELECT true FROM waits LIMIT 1) AND (
+    WHERE (
         SELECT true FROM (
             SELECT jobs.priority, jobs.id FROM jobs
             WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
@@ -3018,8 +3019,8 @@ BEGIN
         SELECT lane, count(*) FROM unnest(p_jobs) AS job
         CROSS JOIN LATERAL unnest(job.shared) AS lane GROUP BY lane
     ), less AS (
-        UPDATE lanes SET readers = nullif(readers - given.count, 0)
-        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane])
+        UPDATE lanes SET readers = nullif(greatest(readers - given.count, 0), 0)
+        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane]) AND readers IS NOT NULL
         RETURNING lanes.lock, lanes.readers
     )
     SELECT less.lock FROM less WHERE less.readers IS NULL;
@@ -4279,7 +4280,7 @@ BEGIN
         RETURN;
     ELSIF v_lane.readers IS NOT NULL THEN
         UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
-        PERFORM notify_workers(wake_readers(ARRAY[p_lock]));
+        PERFORM notify_workers(wake_readers(ARRAY[p_lock], p_kept => true));
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
     ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id
@@ -5549,7 +5550,7 @@ BEGIN
     END LOOP;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.wake_readers(p_locks text[], p_spared bigint DEFAULT NULL::bigint) RETURNS text[]
+CREATE FUNCTION inturn.wake_readers(p_locks text[], p_spared bigint DEFAULT NULL::bigint, p_kept boolean DEFAULT false) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -5575,7 +5576,7 @@ BEGIN
             WHERE head.asleep AND head.lock = ANY (job.shared)
             UNION ALL
             SELECT lane, jobs.id FROM jobs CROSS JOIN LATERAL unnest(jobs.shared) AS lane
-            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' 
+            WHERE p_kept AND jobs.keeps_lanes AND jobs.status = 'blocked'
                 AND lane IN (SELECT unnest(v_lanes))
         ) AS able
         WHERE able.id IS DISTINCT FROM p_spared
