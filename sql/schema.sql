@@ -2836,11 +2836,12 @@ $$;
 CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
-    SELECT CASE
+    SELECT line_is_wrong(p_lock) OR CASE
         WHEN lane.readers IS NOT NULL THEN lane.readers IS DISTINCT FROM count_readers(p_lock)
             OR (lane.stopped IS NULL AND lane.look_at IS NULL AND EXISTS (
                 SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
-                WHERE head.asleep AND p_lock = ANY (jobs.shared) AND may_start_next(jobs)))
+                WHERE head.asleep AND p_lock = ANY (jobs.shared)
+                    AND may_start_next(jobs, p_lock)))
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
         WHEN lane.look_at IS NOT NULL THEN false   -- resume_due looks after it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
@@ -2855,7 +2856,7 @@ CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
         -- The key of a limited head wakes it.
         ELSE EXISTS (
             SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
-            WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs))
+            WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))
         ) AND NOT EXISTS (
             SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND lock IS NOT NULL AND keeps_lanes IS NULL AND status = 'todo' AND locks IS NULL
@@ -3111,6 +3112,28 @@ CREATE FUNCTION inturn.limits_key(p_key text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn limit', current_schema(), p_key), 0)
+$$;
+CREATE FUNCTION inturn.line_is_wrong(p_lock text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM (
+            SELECT waits.priority, waits.id FROM waits WHERE waits.lock = p_lock
+            ORDER BY waits.priority DESC, waits.id LIMIT 1
+        ) AS first
+        WHERE (SELECT true FROM jobs
+               WHERE jobs.id = first.id AND jobs.priority = first.priority
+                   AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                   AND p_lock = ANY (locks[2:]) LIMIT 1) IS NULL
+    ) OR EXISTS (
+        SELECT FROM lane_heads(ARRAY[p_lock]) AS head
+        CROSS JOIN LATERAL (SELECT jobs.locks FROM jobs WHERE jobs.id = head.id LIMIT 1) AS job
+        CROSS JOIN LATERAL unnest(job.locks[2:]) AS lane
+        WHERE head.several AND (
+            SELECT true FROM waits
+            WHERE waits.lock = lane AND waits.priority = head.priority AND waits.id = head.id
+            LIMIT 1) IS NULL
+    )
 $$;
 CREATE TABLE inturn.lane_audit (
     id bigint NOT NULL,
@@ -3484,11 +3507,12 @@ CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[
     SELECT array_agg(CASE WHEN id NOT IN (SELECT unnest(p_busy)) THEN id END ORDER BY place)
     FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
 $$;
-CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs) RETURNS boolean
+CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs, p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
-    SELECT closed_lane(p_job.id, p_job.locks, p_job.shared) IS NULL AND NOT EXISTS (
-        SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
+    SELECT closed_lane(p_job.id, array_remove(p_job.locks, p_lock), p_job.shared) IS NULL
+        AND NOT EXISTS (
+            SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
 $$;
 CREATE FUNCTION inturn.measure_lanes() RETURNS TABLE(state text, lanes bigint, more boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -3570,6 +3594,33 @@ CREATE FUNCTION inturn.measure_workers() RETURNS TABLE(state text, workers bigin
         WHERE same.state = seen.state)
     FROM seen GROUP BY state
 $$;
+CREATE FUNCTION inturn.mend_line(p_lock text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_ids bigint[];
+    v_job record;
+BEGIN
+    WITH wrong AS (
+        DELETE FROM waits WHERE waits.lock = p_lock AND NOT EXISTS (
+            SELECT FROM jobs
+            WHERE jobs.id = waits.id AND jobs.priority = waits.priority
+                AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                AND p_lock = ANY (locks[2:]))
+        RETURNING waits.id
+    )
+    SELECT array_agg(wrong.id) INTO v_ids FROM wrong;
+    PERFORM join_lanes(v_ids);
+    FOR v_job IN
+        SELECT jobs.id, jobs.priority, jobs.locks
+        FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs ON jobs.id = head.id
+        WHERE head.several
+    LOOP
+        DELETE FROM waits
+        WHERE lock = ANY (v_job.locks[2:]) AND id = v_job.id AND priority <> v_job.priority;
+        PERFORM join_lanes(ARRAY[v_job.id]);
+    END LOOP;
+END $$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -4074,10 +4125,18 @@ BEGIN
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
+    ), beside(lock, n) AS (
+        (SELECT lock::text, 1 FROM waits WHERE lock > p_after ORDER BY lock LIMIT 1)
+        UNION ALL
+        SELECT (SELECT waits.lock FROM waits WHERE waits.lock > beside.lock
+                ORDER BY waits.lock LIMIT 1), n + 1
+        FROM beside WHERE beside.lock IS NOT NULL AND n < p_limit
     ), seen AS (
         SELECT lock FROM waiting WHERE lock IS NOT NULL
         UNION
         (SELECT lock FROM lanes WHERE lock > p_after ORDER BY lock LIMIT p_limit)
+        UNION
+        SELECT lock FROM beside WHERE lock IS NOT NULL
     )
     SELECT array_agg(lock) INTO v_locks
     FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
@@ -4319,7 +4378,10 @@ BEGIN
     v_lane := lock_lane(p_lock);
     -- If lock_lane has just made the row, nobody holds the lane.
     v_found := lane_is_stranded(p_lock);
-    IF v_found THEN
+    IF line_is_wrong(p_lock) THEN
+        PERFORM mend_line(p_lock);
+        PERFORM audit('reconcile', p_lock, 1, 'inturn', 'line');
+    ELSIF v_found THEN
         UPDATE lanes SET worker_id = NULL, job_id = NULL,
             readers = CASE WHEN readers IS NOT NULL THEN count_readers(p_lock) END
         WHERE lock = p_lock;

@@ -134,3 +134,61 @@ def test_cancel_waiting_ends_a_reader_that_waits_for_its_retry(stage: Stage) -> 
     promise(person.cancel_waiting("a") == 2, f"{reader.id} and {writer}")
     [later] = person.defer("a")
     promise(ids(worker.claim()) == [later], "nobody reads any more")
+
+
+@story(
+    Mutation(
+        "the reconciler does not look at the line",
+        "lane_is_stranded.sql",
+        "line_is_wrong(p_lock) OR",
+        "",
+    )
+)
+def test_the_reconciler_repairs_a_lane_after_a_job_was_deleted_by_hand(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.defer_several("a", "b")
+    stage.control.execute("DELETE FROM jobs")
+    [job] = person.defer("b")
+    worker.claim()
+    person.reconcile()
+    promise(ids(worker.claim()) == [job], "it starts")
+
+
+@story(
+    Mutation(
+        "it does not look at lanes that are the second of all jobs",
+        "reconcile.sql",
+        "SELECT lock FROM beside WHERE lock IS NOT NULL",
+        "SELECT lock FROM beside WHERE false",
+    )
+)
+def test_the_reconciler_takes_jobs_out_of_line_that_were_deleted_by_hand(stage: Stage) -> None:
+    person = stage.session()
+    person.defer_several("a", "b", "c")
+    stage.control.execute("DELETE FROM jobs")
+    person.reconcile()
+    left = person.run("SELECT lock FROM waits")
+    promise(left == [] and not stage.lanes(), f"nobody is in line: {left}")
+
+
+@story(
+    Mutation(
+        "only the first row of the line is looked at",
+        "line_is_wrong.sql",
+        "WHERE head.several AND",
+        "WHERE false AND",
+    )
+)
+def test_the_reconciler_repairs_lanes_after_a_priority_was_changed_by_hand(stage: Stage) -> None:
+    """Each of the two jobs waits for the other one."""
+    person, worker = stage.session(), stage.worker()
+    first = person.defer_several("a", "b")
+    second = person.defer_several("a", "b")
+    stage.control.execute("UPDATE jobs SET priority = 5 WHERE id = %s", [second])
+    promise(worker.claim() == [], "neither is the head of both lanes")
+    person.reconcile()
+    order = []
+    while jobs := worker.claim(1):
+        order += ids(jobs)
+        worker.finish(*jobs, want=0)
+    promise(order == [second, first], f"{order}")

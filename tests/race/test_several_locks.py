@@ -521,7 +521,7 @@ def test_a_better_job_that_comes_while_the_lanes_are_won_goes_first(stage: Stage
     Mutation(
         "a job that has several lanes never counts as asleep",
         "lane_is_stranded.sql",
-        "WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs))",
+        "WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))",
         "WHERE head.asleep AND jobs.locks IS NULL",
     )
 )
@@ -530,6 +530,7 @@ def test_the_reconciler_wakes_a_job_that_nobody_would_wake(stage: Stage) -> None
     both = person.defer_several("a", "b")
     stage.control.execute("UPDATE jobs SET status = 'blocked'")
     person.reconcile()
+    promise(stage.audited() == [("reconcile", "a")], f"it is recorded: {stage.audited()}")
     promise(ids(worker.claim()) == [both], "it starts")
 
 
@@ -537,7 +538,7 @@ def test_the_reconciler_wakes_a_job_that_nobody_would_wake(stage: Stage) -> None
     Mutation(
         "a head that waits for another lane counts as asleep",
         "lane_is_stranded.sql",
-        "(jobs.locks IS NULL OR may_start_next(jobs))",
+        "(jobs.locks IS NULL OR may_start_next(jobs, p_lock))",
         "true",
     )
 )
