@@ -2137,8 +2137,9 @@ BEGIN
                 coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
         FROM placed
     ), best AS (
-        SELECT ordered.*, p_lanes >= sum(CASE WHEN several THEN 8 ELSE (lock IS NOT NULL)::integer END)
-            OVER (ORDER BY position) AS fits
+        SELECT ordered.*,
+            p_lanes >= sum(CASE WHEN several THEN 8 ELSE (lock IS NOT NULL)::integer END)
+                OVER (ORDER BY position) AS fits
         FROM ordered ORDER BY position LIMIT p_limit
     ), last AS (
         SELECT DISTINCT ON (priority) priority, name,
@@ -2969,7 +2970,8 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
         END
         -- A token that an open transaction has locked must not take another one's place.
         AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false), coalesce(t.group_key, ''), t.locks IS NOT NULL
+        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false),
+        coalesce(t.group_key, ''), t.locks IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (

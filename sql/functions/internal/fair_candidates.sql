@@ -61,8 +61,9 @@ BEGIN
                 coalesce(name <= last COLLATE "C", false), name COLLATE "C", id) AS position
         FROM placed
     ), best AS (
-        SELECT ordered.*, p_lanes >= sum(CASE WHEN several THEN 8 ELSE (lock IS NOT NULL)::integer END)
-            OVER (ORDER BY position) AS fits
+        SELECT ordered.*,
+            p_lanes >= sum(CASE WHEN several THEN 8 ELSE (lock IS NOT NULL)::integer END)
+                OVER (ORDER BY position) AS fits
         FROM ordered ORDER BY position LIMIT p_limit
     ), last AS (
         SELECT DISTINCT ON (priority) priority, name,

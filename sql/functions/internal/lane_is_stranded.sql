@@ -1,7 +1,7 @@
 -- Returns whether nobody would ever wake this lane. Either jobs wait `blocked`, but nobody holds
 -- the lane and no job is a token. Or the lane waits for a job that does not exist, or counts
--- readers that do not, or its line does not fit the jobs (line_is_wrong). It is one statement with one snapshot, so a change of a lane is seen as a
--- whole or not at all.
+-- readers that do not, or its line does not fit the jobs (line_is_wrong). It is one statement with
+-- one snapshot, so a change of a lane is seen as a whole or not at all.
 --
 -- A head that has several lanes may sleep because of another lane: that one has a row, or another
 -- job goes first there. Then it wakes the head.

@@ -31,7 +31,8 @@ LANGUAGE sql STABLE AS $$
         END
         -- A token that an open transaction has locked must not take another one's place.
         AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false), coalesce(t.group_key, ''), t.locks IS NOT NULL
+        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false),
+        coalesce(t.group_key, ''), t.locks IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (
