@@ -476,13 +476,15 @@ BEGIN
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NOT NULL
         UNION ALL
         SELECT jobs.id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL);
+        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL
+        UNION ALL
+        SELECT id FROM jobs WHERE keeps_lanes AND p_lock = ANY (shared));
     IF v_ids = '{}' THEN
         RETURN;
     END IF;
     v_held := p_lock || try_lock_lanes(ARRAY(
-        SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(locks) AS lane
-        WHERE id = ANY (v_ids) AND lane <> p_lock LIMIT 500));
+        SELECT lane FROM jobs CROSS JOIN LATERAL unnest(locks) AS lane
+        WHERE id = ANY (v_ids) AND lane <> p_lock GROUP BY lane ORDER BY min(id) LIMIT 500));
     FOR v_job IN
         SELECT ROW(id, locks, shared)::job_lanes AS lanes, keeps_lanes AS kept
         FROM jobs WHERE id = ANY (v_ids) ORDER BY id
@@ -759,6 +761,8 @@ DECLARE
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_several bigint;          -- a job with several lanes, or shared ones
+    v_try     record;          -- what became of it
+    v_missed  text[] := '{}';  -- lanes that such jobs have lost
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -924,14 +928,19 @@ BEGIN
         IF v_look.several <> '{}' THEN
             v_lanes := v_lanes - 8 * cardinality(v_look.several);
             FOREACH v_several IN ARRAY v_look.several LOOP
-                RETURN QUERY SELECT * FROM start_in_lanes(p_worker, p_queues, v_several,
+                -- It would lose the lane that another one has just lost.
+                CONTINUE WHEN v_missed <> '{}'
+                    AND (SELECT locks && v_missed FROM jobs WHERE id = v_several);
+                SELECT * INTO v_try FROM start_in_lanes(p_worker, p_queues, v_several,
                     coalesce(p_slots, p_limit) - (p_limit - v_wanted));
-                GET DIAGNOSTICS v_started = ROW_COUNT;
-                v_wanted := v_wanted - v_started;
-                IF v_started = 0 THEN   -- do not try it again
-                    v_lost := v_lost || ARRAY(SELECT lock::text FROM jobs WHERE id = v_several);
+                IF (v_try.started).id IS NOT NULL THEN
+                    RETURN NEXT v_try.started;
+                    v_wanted := v_wanted - 1;
+                ELSIF v_try.lost IS NOT NULL THEN
+                    v_missed := v_missed || v_try.lost;
                 END IF;
             END LOOP;
+            v_lost := v_lost || v_missed;
         END IF;
         IF v_look.shut IS NOT NULL THEN
             v_blocked := v_blocked + cardinality(block_in_lanes(v_look.shut));
@@ -946,7 +955,7 @@ BEGIN
             OR v_short OR v_look.several <> '{}'
             OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
-        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL THEN
+        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL OR v_missed <> '{}' THEN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
                 ELSE least(2000, 8 * v_window) END;
         END IF;
@@ -1673,16 +1682,18 @@ DECLARE
     v_held text[];
     v_gone record;
 BEGIN
-    SELECT array_agg(DISTINCT late.id) AS ids,
-        array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL) AS locks
-    INTO v_seen
-    FROM (
-        SELECT id, lanes_of(lock, locks) AS locks FROM jobs
+    WITH late AS MATERIALIZED (
+        SELECT id, lanes_of(lock, locks) AS locks, row_number() OVER (ORDER BY expires_at) AS place
+        FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
-    ) AS late LEFT JOIN LATERAL unnest(late.locks) AS lane ON true;
-    v_held := try_lock_lanes(v_seen.locks[:p_lanes]);
+    )
+    SELECT ARRAY(SELECT late.id FROM late) AS ids,
+        ARRAY(SELECT lane FROM late CROSS JOIN LATERAL unnest(late.locks) AS lane
+              GROUP BY lane ORDER BY min(place) LIMIT p_lanes) AS locks
+    INTO v_seen;
+    v_held := try_lock_lanes(v_seen.locks);
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone
     FROM (
@@ -2669,6 +2680,7 @@ BEGIN
     PERFORM FROM jobs
     WHERE jobs.id = p_seen.id AND jobs.status IN ('todo', 'blocked')
         AND jobs.keeps_lanes IS NOT DISTINCT FROM p_seen.keeps_lanes
+        AND jobs.limit_key IS NOT DISTINCT FROM p_seen.limit_key
         AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > clock())
     FOR UPDATE SKIP LOCKED;
@@ -2832,12 +2844,12 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
-    WHERE CASE WHEN (SELECT true FROM waits LIMIT 1) THEN (
+    WHERE (
         SELECT true FROM (
             SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
             ORDER BY waits.priority DESC, waits.id LIMIT 1
         ) AS other WHERE (other.priority, head.id) > (head.priority, other.id)
-    ) END IS NULL
+    ) IS NULL
     UNION ALL
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
@@ -2853,7 +2865,7 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
             jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
         FROM jobs WHERE jobs.id = first.id LIMIT 1
     ) AS head
-    WHERE (SELECT true FROM waits LIMIT 1) AND (
+    WHERE (
         SELECT true FROM (
             SELECT jobs.priority, jobs.id FROM jobs
             WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
@@ -2866,11 +2878,12 @@ $$;
 CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
-    SELECT CASE
+    SELECT line_is_wrong(p_lock) OR CASE
         WHEN lane.readers IS NOT NULL THEN lane.readers IS DISTINCT FROM count_readers(p_lock)
             OR (lane.stopped IS NULL AND lane.look_at IS NULL AND EXISTS (
                 SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
-                WHERE head.asleep AND p_lock = ANY (jobs.shared) AND may_start_next(jobs)))
+                WHERE head.asleep AND p_lock = ANY (jobs.shared)
+                    AND may_start_next(jobs, p_lock)))
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
         WHEN lane.look_at IS NOT NULL THEN false   -- resume_due looks after it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
@@ -2885,7 +2898,7 @@ CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
         -- The key of a limited head wakes it.
         ELSE EXISTS (
             SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
-            WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs))
+            WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))
         ) AND NOT EXISTS (
             SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND lock IS NOT NULL AND keeps_lanes IS NULL AND status = 'todo' AND locks IS NULL
@@ -3009,7 +3022,7 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
     AS $$
     SELECT t.id, t.lock, t.priority,
         CASE WHEN t.locks IS NOT NULL
-        THEN t.lock NOT IN (SELECT unnest(p_lost))
+        THEN NOT t.locks && p_lost
             AND (SELECT true FROM lanes
                  WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
                  LIMIT 1) IS NULL
@@ -3019,10 +3032,11 @@ CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost 
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
-            -- A token that an open transaction has locked must not take another one's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END
-        END,
-        is_touched(t.xmin, t.xmax), coalesce(t.group_key, ''), t.locks IS NOT NULL
+        END
+        -- A token that an open transaction has locked must not take another one's place.
+        AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
+        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false),
+        coalesce(t.group_key, ''), t.locks IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (
@@ -3073,8 +3087,8 @@ BEGIN
         SELECT lane, count(*) FROM unnest(p_jobs) AS job
         CROSS JOIN LATERAL unnest(job.shared) AS lane GROUP BY lane
     ), less AS (
-        UPDATE lanes SET readers = nullif(readers - given.count, 0)
-        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane])
+        UPDATE lanes SET readers = nullif(greatest(readers - given.count, 0), 0)
+        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane]) AND readers IS NOT NULL
         RETURNING lanes.lock, lanes.readers
     )
     SELECT less.lock FROM less WHERE less.readers IS NULL;
@@ -3165,6 +3179,28 @@ CREATE FUNCTION inturn.limits_key(p_key text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn limit', current_schema(), p_key), 0)
+$$;
+CREATE FUNCTION inturn.line_is_wrong(p_lock text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM (
+            SELECT waits.priority, waits.id FROM waits WHERE waits.lock = p_lock
+            ORDER BY waits.priority DESC, waits.id LIMIT 1
+        ) AS first
+        WHERE (SELECT true FROM jobs
+               WHERE jobs.id = first.id AND jobs.priority = first.priority
+                   AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                   AND p_lock = ANY (locks[2:]) LIMIT 1) IS NULL
+    ) OR EXISTS (
+        SELECT FROM lane_heads(ARRAY[p_lock]) AS head
+        CROSS JOIN LATERAL (SELECT jobs.locks FROM jobs WHERE jobs.id = head.id LIMIT 1) AS job
+        CROSS JOIN LATERAL unnest(job.locks[2:]) AS lane
+        WHERE head.several AND (
+            SELECT true FROM waits
+            WHERE waits.lock = lane AND waits.priority = head.priority AND waits.id = head.id
+            LIMIT 1) IS NULL
+    )
 $$;
 CREATE TABLE inturn.lane_audit (
     id bigint NOT NULL,
@@ -3544,11 +3580,12 @@ CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[
     SELECT array_agg(CASE WHEN id NOT IN (SELECT unnest(p_busy)) THEN id END ORDER BY place)
     FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
 $$;
-CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs) RETURNS boolean
+CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs, p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
-    SELECT closed_lane(p_job.id, p_job.locks, p_job.shared) IS NULL AND NOT EXISTS (
-        SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
+    SELECT closed_lane(p_job.id, array_remove(p_job.locks, p_lock), p_job.shared) IS NULL
+        AND NOT EXISTS (
+            SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
 $$;
 CREATE FUNCTION inturn.measure_lanes() RETURNS TABLE(state text, lanes bigint, more boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -3630,6 +3667,33 @@ CREATE FUNCTION inturn.measure_workers() RETURNS TABLE(state text, workers bigin
         WHERE same.state = seen.state)
     FROM seen GROUP BY state
 $$;
+CREATE FUNCTION inturn.mend_line(p_lock text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_ids bigint[];
+    v_job record;
+BEGIN
+    WITH wrong AS (
+        DELETE FROM waits WHERE waits.lock = p_lock AND NOT EXISTS (
+            SELECT FROM jobs
+            WHERE jobs.id = waits.id AND jobs.priority = waits.priority
+                AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                AND p_lock = ANY (locks[2:]))
+        RETURNING waits.id
+    )
+    SELECT array_agg(wrong.id) INTO v_ids FROM wrong;
+    PERFORM join_lanes(v_ids);
+    FOR v_job IN
+        SELECT jobs.id, jobs.priority, jobs.locks
+        FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs ON jobs.id = head.id
+        WHERE head.several
+    LOOP
+        DELETE FROM waits
+        WHERE lock = ANY (v_job.locks[2:]) AND id = v_job.id AND priority <> v_job.priority;
+        PERFORM join_lanes(ARRAY[v_job.id]);
+    END LOOP;
+END $$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -4134,10 +4198,18 @@ BEGIN
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
+    ), beside(lock, n) AS (
+        (SELECT lock::text, 1 FROM waits WHERE lock > p_after ORDER BY lock LIMIT 1)
+        UNION ALL
+        SELECT (SELECT waits.lock FROM waits WHERE waits.lock > beside.lock
+                ORDER BY waits.lock LIMIT 1), n + 1
+        FROM beside WHERE beside.lock IS NOT NULL AND n < p_limit
     ), seen AS (
         SELECT lock FROM waiting WHERE lock IS NOT NULL
         UNION
         (SELECT lock FROM lanes WHERE lock > p_after ORDER BY lock LIMIT p_limit)
+        UNION
+        SELECT lock FROM beside WHERE lock IS NOT NULL
     )
     SELECT array_agg(lock) INTO v_locks
     FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
@@ -4340,7 +4412,7 @@ BEGIN
         RETURN;
     ELSIF v_lane.readers IS NOT NULL THEN
         UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
-        PERFORM notify_workers(wake_readers(ARRAY[p_lock]));
+        PERFORM notify_workers(wake_readers(ARRAY[p_lock], p_kept => true));
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
     ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id
@@ -4379,7 +4451,10 @@ BEGIN
     v_lane := lock_lane(p_lock);
     -- If lock_lane has just made the row, nobody holds the lane.
     v_found := lane_is_stranded(p_lock);
-    IF v_found THEN
+    IF line_is_wrong(p_lock) THEN
+        PERFORM mend_line(p_lock);
+        PERFORM audit('reconcile', p_lock, 1, 'inturn', 'line');
+    ELSIF v_found THEN
         UPDATE lanes SET worker_id = NULL, job_id = NULL,
             readers = CASE WHEN readers IS NOT NULL THEN count_readers(p_lock) END
         WHERE lock = p_lock;
@@ -5227,7 +5302,7 @@ CREATE FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_lim
       AND (p_task IS NULL OR job.task = p_task)
     ORDER BY job.id LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer) RETURNS SETOF inturn.jobs
+CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer, OUT started inturn.jobs, OUT lost text) RETURNS record
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -5249,7 +5324,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes);
-    IF v_won.all_won THEN
+    IF v_won.lost IS NULL THEN
         -- New statements, so they read what was committed before we got the lanes.
         IF v_seen.keeps_lanes IS NULL THEN
             v_other := ARRAY(
@@ -5260,13 +5335,16 @@ BEGIN
     END IF;
     IF v_is_ok THEN
         PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);
-        RETURN QUERY SELECT * FROM start_jobs(p_worker, ARRAY[p_id]);
+        SELECT * INTO started FROM start_jobs(p_worker, ARRAY[p_id]);
         PERFORM notify_workers(wake_readers(v_seen.shared)) WHERE v_seen.shared IS NOT NULL;
         RETURN;
     END IF;
     v_asleep := block_in_lanes(ARRAY[p_id], v_other, v_won.new_lanes);
-    PERFORM notify_workers(release_lanes(v_won.new_lanes, v_asleep[1]));
-    PERFORM notify_workers(wake_readers(v_seen.shared, v_asleep[1])) WHERE v_won.all_won;
+    PERFORM notify_workers(release_lanes(v_won.new_lanes, p_id));
+    PERFORM notify_workers(wake_readers(v_seen.shared, p_id)) WHERE v_won.lost IS NULL;
+    IF v_asleep = '{}' THEN
+        lost := coalesce(v_won.lost, (SELECT lock FROM jobs WHERE id = p_id AND status = 'todo'));
+    END IF;
 END $$;
 CREATE FUNCTION inturn.start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql
@@ -5608,7 +5686,7 @@ BEGIN
     END LOOP;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.wake_readers(p_locks text[], p_spared bigint DEFAULT NULL::bigint) RETURNS text[]
+CREATE FUNCTION inturn.wake_readers(p_locks text[], p_spared bigint DEFAULT NULL::bigint, p_kept boolean DEFAULT false) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -5634,7 +5712,7 @@ BEGIN
             WHERE head.asleep AND head.lock = ANY (job.shared)
             UNION ALL
             SELECT lane, jobs.id FROM jobs CROSS JOIN LATERAL unnest(jobs.shared) AS lane
-            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' 
+            WHERE p_kept AND jobs.keeps_lanes AND jobs.status = 'blocked'
                 AND lane IN (SELECT unnest(v_lanes))
         ) AS able
         WHERE able.id IS DISTINCT FROM p_spared
@@ -5647,14 +5725,13 @@ BEGIN
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM token;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_job inturn.job_lanes, OUT all_won boolean, OUT new_lanes text[]) RETURNS record
+CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_job inturn.job_lanes, OUT lost text, OUT new_lanes text[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_lock text;
     v_lane lanes;
 BEGIN
-    all_won := false;
     new_lanes := '{}';
     FOREACH v_lock IN ARRAY p_job.locks LOOP
         SELECT * INTO v_lane FROM lanes
@@ -5669,12 +5746,12 @@ BEGIN
                        THEN pg_try_advisory_xact_lock(lane_key(v_lock)) END
             ON CONFLICT DO NOTHING;
             IF NOT FOUND THEN
+                lost := v_lock;
                 RETURN;
             END IF;
             new_lanes := new_lanes || v_lock;
         END IF;
     END LOOP;
-    all_won := true;
 END $$;
 CREATE VIEW inturn.claimed_jobs AS
  SELECT jobs.id,

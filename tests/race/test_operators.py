@@ -735,8 +735,9 @@ def test_the_reconciler_leaves_alone_a_lane_that_went_on_meanwhile(stage: Stage)
     Mutation("the reconciler leaves the worker and the job of the lane in place", "repair_lane.sql",
              "SET worker_id = NULL, job_id = NULL,", "SET"),
     Mutation("the lane is made no token", "repair_lane.sql", "PERFORM reopen_lane(p_lock);", ""),
-    Mutation("the repair is not written to the audit log", "repair_lane.sql", "PERFORM audit(",
-             "PERFORM concat("),
+    Mutation("the repair is not written to the audit log", "repair_lane.sql",
+             "PERFORM audit('reconcile', p_lock, 1, 'inturn', coalesce(",
+             "PERFORM concat('reconcile', p_lock, 1, 'inturn', coalesce("),
 )  # fmt: skip
 def test_the_reconciler_repairs_changes_by_hand_and_reports_them(stage: Stage) -> None:
     producer, worker, reconciler = stage.session(), stage.worker(), stage.session()

@@ -12,7 +12,7 @@ UNSORTED = Mutation(
 RESERVE = Mutation(
     "a claim reserves the lanes that it has won for a job that waits for another",
     "start_in_lanes.sql",
-    "PERFORM notify_workers(release_lanes(v_won.new_lanes, v_asleep[1]));",
+    "PERFORM notify_workers(release_lanes(v_won.new_lanes, p_id));",
     "UPDATE lanes SET worker_id = NULL, readers = NULL, job_id = v_seen.id "
     "WHERE lanes.lock = ANY (v_won.new_lanes);",
 )
@@ -456,7 +456,7 @@ def test_a_scheduled_job_joins_all_of_its_lanes_when_it_is_due(stage: Stage) -> 
     Mutation(
         "a job with a limit keeps the lanes that it has won",
         "start_in_lanes.sql",
-        "PERFORM notify_workers(release_lanes(v_won.new_lanes, v_asleep[1]));",
+        "PERFORM notify_workers(release_lanes(v_won.new_lanes, p_id));",
         "",
     )
 )
@@ -499,13 +499,13 @@ def test_a_job_that_loses_its_lane_passes_its_slot_on(stage: Stage) -> None:
     Mutation(
         "the heads are read before all lanes are won",
         "start_in_lanes.sql",
-        "SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes); IF v_won.all_won THEN "
+        "SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes); IF v_won.lost IS NULL THEN "
         "-- New statements, so they read what was committed before we got the lanes. "
         "IF v_seen.keeps_lanes IS NULL THEN v_other := ARRAY( "
         "SELECT head.lock FROM lane_heads(v_seen.locks) AS head WHERE head.id <> p_id); END IF;",
         "v_other := ARRAY(SELECT head.lock FROM lane_heads(v_seen.locks) AS head "
         "WHERE head.id <> p_id); SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes); "
-        "IF v_won.all_won THEN",
+        "IF v_won.lost IS NULL THEN",
     )
 )
 def test_a_better_job_that_comes_while_the_lanes_are_won_goes_first(stage: Stage) -> None:
@@ -521,7 +521,7 @@ def test_a_better_job_that_comes_while_the_lanes_are_won_goes_first(stage: Stage
     Mutation(
         "a job that has several lanes never counts as asleep",
         "lane_is_stranded.sql",
-        "WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs))",
+        "WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))",
         "WHERE head.asleep AND jobs.locks IS NULL",
     )
 )
@@ -530,6 +530,7 @@ def test_the_reconciler_wakes_a_job_that_nobody_would_wake(stage: Stage) -> None
     both = person.defer_several("a", "b")
     stage.control.execute("UPDATE jobs SET status = 'blocked'")
     person.reconcile()
+    promise(stage.audited() == [("reconcile", "a")], f"it is recorded: {stage.audited()}")
     promise(ids(worker.claim()) == [both], "it starts")
 
 
@@ -537,7 +538,7 @@ def test_the_reconciler_wakes_a_job_that_nobody_would_wake(stage: Stage) -> None
     Mutation(
         "a head that waits for another lane counts as asleep",
         "lane_is_stranded.sql",
-        "(jobs.locks IS NULL OR may_start_next(jobs))",
+        "(jobs.locks IS NULL OR may_start_next(jobs, p_lock))",
         "true",
     )
 )

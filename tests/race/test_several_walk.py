@@ -267,7 +267,7 @@ MUTANTS = {
     ),
     "a due job joins one lane": ("promote.sql", "PERFORM join_lanes(v_joining);", "NULL;"),
     "the first reader to end frees the lane": (
-        "leave_lanes.sql", "nullif(readers - given.count, 0)", "NULL"
+        "leave_lanes.sql", "nullif(greatest(readers - given.count, 0), 0)", "NULL"
     ),
     "a failed reader gives its share up": (
         "keep_or_leave.sql", "IF p_leaving IS NULL THEN", "PERFORM leave_lanes(p_keeping); IF p_leaving IS NULL THEN"

@@ -86,3 +86,66 @@ def test_a_finish_finds_the_next_job_of_a_lane_however_many_wait_there(worker: W
         costs[depth] = work.rows
         worker.query("SELECT cancel_job(id) FROM jobs")
     assert costs[2000] <= costs[200] + 5, costs
+
+
+def test_old_dead_lines_cost_the_lanes_of_others_nothing(worker: Worker, dsn: str) -> None:
+    worker.connection.execute("ALTER TABLE waits SET (autovacuum_enabled = off)")
+    worker.query("SELECT count(defer('t', lock => 'one')) FROM generate_series(1, 3)")
+
+    def pages() -> int:
+        [(id, claim_id)] = worker.query("SELECT id, claim_id FROM claim(%s, NULL, 1)", worker.id)
+        with worker.counter.count() as work:
+            worker.query(
+                "SELECT finish(%s, NULL, 0, %s, %s, '{succeeded}', ARRAY[NULL::jsonb])",
+                worker.id, [id], [claim_id],
+            )  # fmt: skip
+        return work.pages
+
+    pages()  # with cold caches
+    before = pages()
+    with psycopg.connect(dsn, options="-c search_path=inturn") as old:
+        old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM waits")
+        worker.query(
+            "SELECT count(defer('t', locks => ARRAY['a' || n, 'b' || n])) "
+            "FROM generate_series(1, 2000) AS n"
+        )
+        worker.query("SELECT count(cancel_job(id)) FROM jobs WHERE locks IS NOT NULL")
+        assert pages() <= before + 20
+
+
+def test_readers_that_wait_for_their_retry_cost_other_readers_nothing(worker: Worker) -> None:
+    costs = {}
+    for kept in (20, 500):
+        worker.query(
+            "SELECT count(defer('t', lock => 'r', shared => '{r}')) FROM generate_series(1, %s)",
+            kept,
+        )
+        running = []
+        while jobs := worker.query("SELECT id, claim_id FROM claim(%s, NULL, 100)", worker.id):
+            running.append(jobs)
+        worker.query("SELECT pause_lane('r')")
+        for jobs in running:
+            worker.query(
+                "SELECT count(*) FROM retry(%s, %s, %s::interval[], %s::jsonb[])",
+                [id for id, _ in jobs], [claim for _, claim in jobs],
+                ["0"] * len(jobs), [None] * len(jobs),
+            )  # fmt: skip
+        while worker.query("SELECT true FROM jobs WHERE status = 'todo' LIMIT 1"):
+            worker.query("SELECT id FROM claim(%s, NULL, 100)", worker.id)
+        worker.query(
+            "SELECT count(defer('t', lock => 'q', shared => '{q}')) FROM generate_series(1, 2)"
+        )
+        jobs = worker.query("SELECT id, claim_id FROM claim(%s, NULL, 2)", worker.id)
+        with worker.counter.count() as work:
+            worker.query(
+                "SELECT finish(%s, NULL, 0, %s, %s, '{succeeded}', ARRAY[NULL::jsonb])",
+                worker.id, [jobs[0][0]], [jobs[0][1]],
+            )  # fmt: skip
+        costs[kept] = work.rows
+        worker.query(
+            "SELECT finish(%s, NULL, 0, %s, %s, '{succeeded}', ARRAY[NULL::jsonb])",
+            worker.id, [jobs[1][0]], [jobs[1][1]],
+        )  # fmt: skip
+        worker.query("SELECT resume_lane('r')")
+    assert costs[500] <= costs[20] + 5, costs

@@ -63,6 +63,8 @@ DECLARE
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
     v_several bigint;          -- a job with several lanes, or shared ones
+    v_try     record;          -- what became of it
+    v_missed  text[] := '{}';  -- lanes that such jobs have lost
     v_started integer;
     v_blocked bigint;
 BEGIN
@@ -235,14 +237,19 @@ BEGIN
         IF v_look.several <> '{}' THEN
             v_lanes := v_lanes - 8 * cardinality(v_look.several);
             FOREACH v_several IN ARRAY v_look.several LOOP
-                RETURN QUERY SELECT * FROM start_in_lanes(p_worker, p_queues, v_several,
+                -- It would lose the lane that another one has just lost.
+                CONTINUE WHEN v_missed <> '{}'
+                    AND (SELECT locks && v_missed FROM jobs WHERE id = v_several);
+                SELECT * INTO v_try FROM start_in_lanes(p_worker, p_queues, v_several,
                     coalesce(p_slots, p_limit) - (p_limit - v_wanted));
-                GET DIAGNOSTICS v_started = ROW_COUNT;
-                v_wanted := v_wanted - v_started;
-                IF v_started = 0 THEN   -- do not try it again
-                    v_lost := v_lost || ARRAY(SELECT lock::text FROM jobs WHERE id = v_several);
+                IF (v_try.started).id IS NOT NULL THEN
+                    RETURN NEXT v_try.started;
+                    v_wanted := v_wanted - 1;
+                ELSIF v_try.lost IS NOT NULL THEN
+                    v_missed := v_missed || v_try.lost;
                 END IF;
             END LOOP;
+            v_lost := v_lost || v_missed;
         END IF;
         IF v_look.shut IS NOT NULL THEN
             v_blocked := v_blocked + cardinality(block_in_lanes(v_look.shut));
@@ -258,7 +265,7 @@ BEGIN
             OR v_short OR v_look.several <> '{}'
             OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
         );
-        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL THEN
+        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL OR v_missed <> '{}' THEN
             v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
                 ELSE least(2000, 8 * v_window) END;
         END IF;

@@ -28,10 +28,18 @@ BEGIN
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
+    ), beside(lock, n) AS (
+        (SELECT lock::text, 1 FROM waits WHERE lock > p_after ORDER BY lock LIMIT 1)
+        UNION ALL
+        SELECT (SELECT waits.lock FROM waits WHERE waits.lock > beside.lock
+                ORDER BY waits.lock LIMIT 1), n + 1
+        FROM beside WHERE beside.lock IS NOT NULL AND n < p_limit
     ), seen AS (
         SELECT lock FROM waiting WHERE lock IS NOT NULL
         UNION
         (SELECT lock FROM lanes WHERE lock > p_after ORDER BY lock LIMIT p_limit)
+        UNION
+        SELECT lock FROM beside WHERE lock IS NOT NULL
     )
     SELECT array_agg(lock) INTO v_locks
     FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;

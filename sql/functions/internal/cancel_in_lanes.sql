@@ -1,6 +1,7 @@
 -- What cancel_waiting does with jobs that have `locks`. It waits for none of their other lanes:
--- jobs with a lane that somebody has locked are left. Returns how many it has cancelled, and how
--- many are left. The caller has locked p_lock.
+-- jobs with a lane that somebody has locked are left. Bounded: it locks the lanes of the first
+-- jobs, at most 500 lanes, since each keeps an advisory lock. Call it again for the others. Returns
+-- how many it has cancelled, and how many are left. The caller has locked p_lock.
 CREATE OR REPLACE FUNCTION cancel_in_lanes(p_lock text, OUT cancelled bigint, OUT rest bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,13 +18,15 @@ BEGIN
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NOT NULL
         UNION ALL
         SELECT jobs.id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
-        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL);
+        WHERE lanes.lock = p_lock AND jobs.locks IS NOT NULL
+        UNION ALL
+        SELECT id FROM jobs WHERE keeps_lanes AND p_lock = ANY (shared));
     IF v_ids = '{}' THEN
         RETURN;
     END IF;
     v_held := p_lock || try_lock_lanes(ARRAY(
-        SELECT DISTINCT lane FROM jobs CROSS JOIN LATERAL unnest(locks) AS lane
-        WHERE id = ANY (v_ids) AND lane <> p_lock LIMIT 500));
+        SELECT lane FROM jobs CROSS JOIN LATERAL unnest(locks) AS lane
+        WHERE id = ANY (v_ids) AND lane <> p_lock GROUP BY lane ORDER BY min(id) LIMIT 500));
     FOR v_job IN
         SELECT ROW(id, locks, shared)::job_lanes AS lanes, keeps_lanes AS kept
         FROM jobs WHERE id = ANY (v_ids) ORDER BY id

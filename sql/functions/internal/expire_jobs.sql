@@ -4,7 +4,8 @@
 -- It waits for nobody. A job in a lane ends under the lock of the lane's row, like a cancelled one.
 -- If somebody has that row or the job, the job is left for the next call. start_jobs refuses it
 -- meanwhile. Bounded: at most p_limit jobs in at most p_lanes lanes, since each lane can keep an
--- advisory lock until the end, and the server's lock table is finite.
+-- advisory lock until the end, and the server's lock table is finite. The lanes of the jobs that
+-- expired first come first, so that a job with several lanes gets all of them or none.
 --
 -- Lock order: the lanes, then the jobs. No call waits for another, so none deadlocks.
 CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS void
@@ -15,16 +16,18 @@ DECLARE
     v_held text[];
     v_gone record;
 BEGIN
-    SELECT array_agg(DISTINCT late.id) AS ids,
-        array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL) AS locks
-    INTO v_seen
-    FROM (
-        SELECT id, lanes_of(lock, locks) AS locks FROM jobs
+    WITH late AS MATERIALIZED (
+        SELECT id, lanes_of(lock, locks) AS locks, row_number() OVER (ORDER BY expires_at) AS place
+        FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
         ORDER BY expires_at LIMIT p_limit
-    ) AS late LEFT JOIN LATERAL unnest(late.locks) AS lane ON true;
-    v_held := try_lock_lanes(v_seen.locks[:p_lanes]);
+    )
+    SELECT ARRAY(SELECT late.id FROM late) AS ids,
+        ARRAY(SELECT lane FROM late CROSS JOIN LATERAL unnest(late.locks) AS lane
+              GROUP BY lane ORDER BY min(place) LIMIT p_lanes) AS locks
+    INTO v_seen;
+    v_held := try_lock_lanes(v_seen.locks);
 
     -- A new statement: some of the jobs may have started, moved or ended before we had their lanes.
     SELECT array_agg(late.id) AS ids, array_agg(late.error) AS errors INTO v_gone

@@ -4,8 +4,9 @@
 -- try_lock_job tells. A head must not start at or after start_before: it expires then. `grouped`:
 -- it has a group. If it has `several` lanes, or shares one, only start_in_lanes may start it.
 --
--- A lane has its line in jobs_lane, and in `waits` if it is not the first lane of a job. Nobody
--- else pays for `waits`: while it is empty, a call probes it once.
+-- A lane has its line in jobs_lane, and in `waits` if it is not the first lane of a job. So each
+-- lane probes `waits`, by its own name: a look at whether the table is empty would walk over the
+-- dead entries of all lanes while an old transaction is open.
 CREATE OR REPLACE FUNCTION lane_heads(p_locks text[])
 RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean,
     start_before timestamptz, limited boolean, grouped boolean, several boolean)
@@ -24,12 +25,12 @@ LANGUAGE sql STABLE AS $$
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
     ) AS head
-    WHERE CASE WHEN (SELECT true FROM waits LIMIT 1) THEN (
+    WHERE (
         SELECT true FROM (
             SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
             ORDER BY waits.priority DESC, waits.id LIMIT 1
         ) AS other WHERE (other.priority, head.id) > (head.priority, other.id)
-    ) END IS NULL
+    ) IS NULL
     UNION ALL
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
@@ -45,7 +46,7 @@ LANGUAGE sql STABLE AS $$
             jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
         FROM jobs WHERE jobs.id = first.id LIMIT 1
     ) AS head
-    WHERE (SELECT true FROM waits LIMIT 1) AND (
+    WHERE (
         SELECT true FROM (
             SELECT jobs.priority, jobs.id FROM jobs
             WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')

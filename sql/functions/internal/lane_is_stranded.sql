@@ -1,17 +1,18 @@
 -- Returns whether nobody would ever wake this lane. Either jobs wait `blocked`, but nobody holds
 -- the lane and no job is a token. Or the lane waits for a job that does not exist, or counts
--- readers that do not. It is one statement with one snapshot, so a change of a lane is seen as a
--- whole or not at all.
+-- readers that do not, or its line does not fit the jobs (line_is_wrong). It is one statement with
+-- one snapshot, so a change of a lane is seen as a whole or not at all.
 --
 -- A head that has several lanes may sleep because of another lane: that one has a row, or another
 -- job goes first there. Then it wakes the head.
 CREATE OR REPLACE FUNCTION lane_is_stranded(p_lock text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT CASE
+    SELECT line_is_wrong(p_lock) OR CASE
         WHEN lane.readers IS NOT NULL THEN lane.readers IS DISTINCT FROM count_readers(p_lock)
             OR (lane.stopped IS NULL AND lane.look_at IS NULL AND EXISTS (
                 SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
-                WHERE head.asleep AND p_lock = ANY (jobs.shared) AND may_start_next(jobs)))
+                WHERE head.asleep AND p_lock = ANY (jobs.shared)
+                    AND may_start_next(jobs, p_lock)))
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
         WHEN lane.look_at IS NOT NULL THEN false   -- resume_due looks after it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
@@ -26,7 +27,7 @@ LANGUAGE sql STABLE AS $$
         -- The key of a limited head wakes it.
         ELSE EXISTS (
             SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
-            WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs))
+            WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))
         ) AND NOT EXISTS (
             SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
                 AND lock IS NOT NULL AND keeps_lanes IS NULL AND status = 'todo' AND locks IS NULL

@@ -6,7 +6,9 @@
 -- p_of_groups is not given.
 --
 -- A token that has `several` lanes, or shares one, is open if none of its lanes is held against it.
--- Several of one lane may be open, since they may share it.
+-- Several of one lane may be open, since they may share it. If one of its lanes is in p_lost, it
+-- counts as `touched`: an open transaction may have the lane locked, and many such tokens may be in
+-- front.
 CREATE OR REPLACE FUNCTION lane_tokens(
     p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL
 ) RETURNS TABLE (
@@ -16,7 +18,7 @@ CREATE OR REPLACE FUNCTION lane_tokens(
 LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
         CASE WHEN t.locks IS NOT NULL
-        THEN t.lock NOT IN (SELECT unnest(p_lost))
+        THEN NOT t.locks && p_lost
             AND (SELECT true FROM lanes
                  WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
                  LIMIT 1) IS NULL
@@ -26,10 +28,11 @@ LANGUAGE sql STABLE AS $$
             AND row_number() OVER (
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
-            -- A token that an open transaction has locked must not take another one's place.
-            AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END
-        END,
-        is_touched(t.xmin, t.xmax), coalesce(t.group_key, ''), t.locks IS NOT NULL
+        END
+        -- A token that an open transaction has locked must not take another one's place.
+        AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
+        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false),
+        coalesce(t.group_key, ''), t.locks IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (

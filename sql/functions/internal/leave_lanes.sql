@@ -1,7 +1,8 @@
 -- Gives the shares of jobs back, and returns the lanes that are free now: those that the jobs had
 -- for themselves, and those of which they had the last share. The caller holds the rows, and frees
 -- them. It has moved the jobs out of `doing` itself, so a share goes back exactly once. It calls
--- wake_readers for the other lanes that they shared.
+-- wake_readers for the other lanes that they shared. If somebody has changed the number of readers
+-- by hand, jobs can end all the same, and reconcile repairs it.
 CREATE OR REPLACE FUNCTION leave_lanes(p_jobs job_lanes[]) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -13,8 +14,8 @@ BEGIN
         SELECT lane, count(*) FROM unnest(p_jobs) AS job
         CROSS JOIN LATERAL unnest(job.shared) AS lane GROUP BY lane
     ), less AS (
-        UPDATE lanes SET readers = nullif(readers - given.count, 0)
-        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane])
+        UPDATE lanes SET readers = nullif(greatest(readers - given.count, 0), 0)
+        FROM given WHERE lanes.lock = ANY (ARRAY[given.lane]) AND readers IS NOT NULL
         RETURNING lanes.lock, lanes.readers
     )
     SELECT less.lock FROM less WHERE less.readers IS NULL;

@@ -1,7 +1,9 @@
 -- Returns whether a job that has `locks` only lacks a claim to start: it is the head of all of its
--- lanes, and none of them is held against it.
-CREATE OR REPLACE FUNCTION may_start_next(p_job jobs) RETURNS boolean
+-- lanes, and none of the others than p_lock is held against it. The caller has looked at p_lock,
+-- and may have made a row for it.
+CREATE OR REPLACE FUNCTION may_start_next(p_job jobs, p_lock text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT closed_lane(p_job.id, p_job.locks, p_job.shared) IS NULL AND NOT EXISTS (
-        SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
+    SELECT closed_lane(p_job.id, array_remove(p_job.locks, p_lock), p_job.shared) IS NULL
+        AND NOT EXISTS (
+            SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
 $$;

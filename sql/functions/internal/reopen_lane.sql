@@ -11,7 +11,7 @@ BEGIN
         RETURN;
     ELSIF v_lane.readers IS NOT NULL THEN
         UPDATE lanes SET look_at = NULL WHERE lock = p_lock AND look_at IS NOT NULL;
-        PERFORM notify_workers(wake_readers(ARRAY[p_lock]));
+        PERFORM notify_workers(wake_readers(ARRAY[p_lock], p_kept => true));
     ELSIF v_lane.job_id IS NULL THEN
         PERFORM notify_workers(release_lanes(ARRAY[p_lock]));
     ELSIF EXISTS (SELECT FROM jobs WHERE id = v_lane.job_id

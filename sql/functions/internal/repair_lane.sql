@@ -16,7 +16,10 @@ BEGIN
     v_lane := lock_lane(p_lock);
     -- If lock_lane has just made the row, nobody holds the lane.
     v_found := lane_is_stranded(p_lock);
-    IF v_found THEN
+    IF line_is_wrong(p_lock) THEN
+        PERFORM mend_line(p_lock);
+        PERFORM audit('reconcile', p_lock, 1, 'inturn', 'line');
+    ELSIF v_found THEN
         UPDATE lanes SET worker_id = NULL, job_id = NULL,
             readers = CASE WHEN readers IS NOT NULL THEN count_readers(p_lock) END
         WHERE lock = p_lock;

@@ -3,10 +3,17 @@
 -- waits. It reserves no lane for a job that waits for another one: two such jobs could wait for
 -- each other.
 --
+-- Returns the job if it has started. If not, and claims would meet it again, returns the lane that
+-- it lost, or its first one: the caller need not try others with that lane.
+--
+-- It wakes nobody for lanes that it gives back if the job itself is next there. Otherwise idle
+-- workers would wake each other as long as somebody has one of its other lanes locked.
+--
 -- A job that keeps its lanes for its retry is in no line, and starts without a look at the heads.
 CREATE OR REPLACE FUNCTION start_in_lanes(
-    p_worker uuid, p_queues text[], p_id bigint, p_slots integer
-) RETURNS SETOF jobs
+    p_worker uuid, p_queues text[], p_id bigint, p_slots integer,
+    OUT started jobs, OUT lost text
+)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -27,7 +34,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO v_won FROM win_lanes(p_worker, v_lanes);
-    IF v_won.all_won THEN
+    IF v_won.lost IS NULL THEN
         -- New statements, so they read what was committed before we got the lanes.
         IF v_seen.keeps_lanes IS NULL THEN
             v_other := ARRAY(
@@ -38,11 +45,14 @@ BEGIN
     END IF;
     IF v_is_ok THEN
         PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);
-        RETURN QUERY SELECT * FROM start_jobs(p_worker, ARRAY[p_id]);
+        SELECT * INTO started FROM start_jobs(p_worker, ARRAY[p_id]);
         PERFORM notify_workers(wake_readers(v_seen.shared)) WHERE v_seen.shared IS NOT NULL;
         RETURN;
     END IF;
     v_asleep := block_in_lanes(ARRAY[p_id], v_other, v_won.new_lanes);
-    PERFORM notify_workers(release_lanes(v_won.new_lanes, v_asleep[1]));
-    PERFORM notify_workers(wake_readers(v_seen.shared, v_asleep[1])) WHERE v_won.all_won;
+    PERFORM notify_workers(release_lanes(v_won.new_lanes, p_id));
+    PERFORM notify_workers(wake_readers(v_seen.shared, p_id)) WHERE v_won.lost IS NULL;
+    IF v_asleep = '{}' THEN
+        lost := coalesce(v_won.lost, (SELECT lock FROM jobs WHERE id = p_id AND status = 'todo'));
+    END IF;
 END $$;

@@ -3,8 +3,11 @@
 -- woken. The caller holds the rows. It leaves p_spared alone, which it has blocked for good reason.
 --
 -- If an open transaction has the job locked, claims look again, as in release_lanes. A job that
--- keeps its share has been blocked only because the lane was stopped.
-CREATE OR REPLACE FUNCTION wake_readers(p_locks text[], p_spared bigint DEFAULT NULL) RETURNS text[]
+-- keeps its share sleeps only while the lane is stopped, so only reopen_lane wakes such jobs
+-- (p_kept). There may be many of them, in any lanes.
+CREATE OR REPLACE FUNCTION wake_readers(
+    p_locks text[], p_spared bigint DEFAULT NULL, p_kept boolean DEFAULT false
+) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_lanes  text[];
@@ -29,7 +32,7 @@ BEGIN
             WHERE head.asleep AND head.lock = ANY (job.shared)
             UNION ALL
             SELECT lane, jobs.id FROM jobs CROSS JOIN LATERAL unnest(jobs.shared) AS lane
-            WHERE jobs.keeps_lanes AND jobs.status = 'blocked' 
+            WHERE p_kept AND jobs.keeps_lanes AND jobs.status = 'blocked'
                 AND lane IN (SELECT unnest(v_lanes))
         ) AS able
         WHERE able.id IS DISTINCT FROM p_spared

@@ -1,17 +1,16 @@
 -- Wins the lanes of a job that has `locks`, in order, until it loses one. It never waits (see
 -- acquire_lanes). A lane that nobody holds gets a new row, which is the job's. A row that waits for
--- the job, or that it can share, is locked and stays as it was. Returns whether all lanes are won,
--- and those that were new: give them back unless the job starts. Once all are won, nobody else
--- starts, blocks or cancels the job.
+-- the job, or that it can share, is locked and stays as it was. Returns the lane that it lost, or
+-- NULL if all are won, and those that were new: give them back unless the job starts. Once all are
+-- won, nobody else starts, blocks or cancels the job.
 CREATE OR REPLACE FUNCTION win_lanes(
-    p_worker uuid, p_job job_lanes, OUT all_won boolean, OUT new_lanes text[]
+    p_worker uuid, p_job job_lanes, OUT lost text, OUT new_lanes text[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     v_lock text;
     v_lane lanes;
 BEGIN
-    all_won := false;
     new_lanes := '{}';
     FOREACH v_lock IN ARRAY p_job.locks LOOP
         SELECT * INTO v_lane FROM lanes
@@ -26,10 +25,10 @@ BEGIN
                        THEN pg_try_advisory_xact_lock(lane_key(v_lock)) END
             ON CONFLICT DO NOTHING;
             IF NOT FOUND THEN
+                lost := v_lock;
                 RETURN;
             END IF;
             new_lanes := new_lanes || v_lock;
         END IF;
     END LOOP;
-    all_won := true;
 END $$;
