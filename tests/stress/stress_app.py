@@ -223,6 +223,7 @@ def work(queues: list[str] | None) -> None:
         update_heartbeat_interval=HEARTBEAT,
         stalled_worker_timeout=STALLED,
         fetch_job_polling_interval=1,
+        max_lost_attempts=None,  # bad luck must not fail a job
     )
 
 
