@@ -72,6 +72,13 @@ def checksum() -> str:
 
 
 @cache
+def served() -> tuple[str, ...]:
+    """Return the checksums of this version and of the earlier ones that its functions serve."""
+    lines = (find_folder("sql") / "serves.txt").read_text(encoding="utf-8").splitlines()
+    return (checksum(), *(line.split()[1] for line in lines if line and not line.startswith("#")))
+
+
+@cache
 def revision() -> str:
     """Return the newest revision of the tables, which is the highest number."""
     folder = find_folder("migrations") / "versions"
@@ -115,7 +122,8 @@ def script(schema: str = SCHEMA) -> str:
     """Return the SQL that creates everything in a database that has no queue yet."""
     revisions = sorted((find_folder("migrations") / "versions").glob("[0-9]*.up.sql"))
     applied = SQL(
-        "INSERT INTO schema_version VALUES ({});\nINSERT INTO applied_code VALUES ({}, now());"
+        "INSERT INTO schema_version VALUES ({});\n"
+        "INSERT INTO applied_code SELECT unnest({}::text[]), now();"
     )
     name = Identifier(schema).as_string()
     return "\n".join(
@@ -127,7 +135,7 @@ def script(schema: str = SCHEMA) -> str:
             "CREATE TABLE schema_version "
             "(version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
             *code(),
-            applied.format(revision(), checksum()).as_string(),
+            applied.format(revision(), list(served())).as_string(),
             "RESET search_path;",
             "RESET check_function_bodies;",
             "",

@@ -58,6 +58,7 @@ def test_a_plan_waits_for_no_migration_and_needs_no_more_than_to_look(run: Run, 
 def test_a_plan_of_an_older_version_is_refused_as_its_migration_is(run: Run, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE inturn.schema_version SET version_num = '9999'")
+        connection.execute("UPDATE inturn.applied_code SET checksum = 'other'")
     for words in (["migrate"], ["migrate", "--plan"], ["schema", "downgrade", "--yes"]):
         refused = run(*words, "--dsn", dsn)
         assert refused.returncode == 11, words

@@ -111,13 +111,31 @@ def test_workers_of_both_versions_run_beside_each_other_after_an_upgrade_under_l
         assert changed.fetchone() == (3,)
 
 
-def test_a_worker_of_the_version_before_that_starts_after_the_upgrade_says_why_it_ends(
-    this: Version, later: Version
+def test_the_version_before_may_start_and_migrate_after_the_upgrade(
+    this: Version, later: Version, record: Record, dsn: str, until: Until
 ) -> None:
     assert later.run("migrate").returncode == 0
-    refused = this.run("worker")
-    assert refused.returncode == SCHEMA
-    assert "is at revision 0002, newer than this version knows (0001)" in refused.stderr
+    again = this.run("migrate")  # as a container does before each start
+    assert again.stdout == "schema inturn: revision 0002, up to date\n"
+    assert this.run("migrate", "--plan").stdout == "schema inturn: revision 0002, nothing to do\n"
+    assert this.run("schema", "status").returncode == 0
+    with this.worker("old-1"), later.worker("new-1"), Producer(dsn) as producer:
+        until(more(partial(record.count, "this"), ENOUGH))
+        until(more(partial(record.count, "later"), ENOUGH))
+        producer.stop()
+        assert_all_ran_once_and_in_order(producer, record, until)
+    assert later.run("migrate", "--plan").stdout.endswith("nothing to do\n")
+
+
+def test_a_version_that_the_later_one_does_not_serve_says_why_it_ends(
+    this: Version, tmp_path: Path
+) -> None:
+    later = Version(this.folder, this.dsn, make_later_version(tmp_path, serves_this=False))
+    assert later.run("migrate").returncode == 0
+    for words in (["worker"], ["migrate"], ["schema", "status"]):
+        refused = this.run(*words)
+        assert refused.returncode == SCHEMA
+        assert "is at revision 0002, newer than this version knows (0001)" in refused.stderr
 
 
 def test_a_downgrade_under_load_loses_no_job_and_runs_none_twice(

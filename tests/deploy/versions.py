@@ -15,7 +15,7 @@ from threading import Event, Thread
 
 import psycopg
 
-from inturn import App
+from inturn import App, sql
 from inturn.errors import SchemaMismatch
 from tests.cli.conftest import clean
 from tests.deploy.dockerfile import ROOT
@@ -66,7 +66,7 @@ def downgrade() -> None:
 CHANGED = ("claim", "finish", "defer_jobs")
 
 
-def make_later_version(folder: Path) -> Path:
+def make_later_version(folder: Path, *, serves_this: bool = True) -> Path:
     """Return the folder from which Python imports the later version."""
     root = folder / "later"
     for name in ("queue", "sql", "migrations"):
@@ -80,6 +80,9 @@ def make_later_version(folder: Path) -> Path:
         text = file.read_text(encoding="utf-8")
         assert text.count("AS $$\n") == 1, name
         file.write_text(text.replace("AS $$\n", "AS $$\n-- This is the later version.\n"))
+    if serves_this:
+        with (root / "sql" / "serves.txt").open("a") as serves:
+            serves.write(f"0.1.0 {sql.checksum()}\n")
     return root / "queue"
 
 

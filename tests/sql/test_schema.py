@@ -115,7 +115,10 @@ def test_another_schema_name_works_as_well(empty_dsn: str) -> None:
 
 
 OLD = "UPDATE inturn.schema_version SET version_num = '0000'"
-NEW = "UPDATE inturn.schema_version SET version_num = '9999'"
+NEW = (
+    "UPDATE inturn.schema_version SET version_num = '9999'; "
+    "UPDATE inturn.applied_code SET checksum = 'another'"
+)
 CHANGED = "UPDATE inturn.applied_code SET checksum = 'another'"
 GONE = "DROP SCHEMA inturn CASCADE"
 

@@ -17,7 +17,7 @@ IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NUL
 # Tables and not a view: views are replaced with the functions, and this must also work before.
 APPLIED = """
 SELECT (SELECT version_num FROM {schema}.schema_version),
-       (SELECT checksum FROM {schema}.applied_code)
+       ARRAY(SELECT checksum FROM {schema}.applied_code)
 """
 NOW = "SELECT {schema}.clock()"
 SERVER_TIME = "SELECT clock_timestamp()"
@@ -74,30 +74,34 @@ def check_connection(schema: str) -> Operation[bool]:
 
 
 def check_schema(schema: str) -> Operation[None]:
-    """Raise SchemaMismatch unless the database has the tables and functions of this version."""
+    """Raise SchemaMismatch unless the database has the tables and functions of this version.
+
+    Those of a later version fit, too, if it has recorded that they serve this one.
+    """
     ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
     if not migrated:
         raise SchemaMismatch(
             f"The database has no tables of inturn in the schema {schema!r}. "
             "Create them: queue migrate"
         )
-    ((revision, checksum),) = yield Statement(APPLIED)
+    ((revision, served),) = yield Statement(APPLIED)
     ours = sql.revision()
     if revision is None or revision < ours:
         raise SchemaMismatch(
             f"The schema {schema!r} is at revision {revision}, "
             f"this version needs {ours}. Bring it up to date: queue migrate"
         )
+    if sql.checksum() in served:
+        return
     if revision > ours:
         raise SchemaMismatch(
             f"The schema {schema!r} is at revision {revision}, newer than this version "
             f"knows ({ours}). Upgrade: pip install --upgrade inturn"
         )
-    if checksum != sql.checksum():
-        raise SchemaMismatch(
-            f"The functions in schema {schema!r} are not those of this version. "
-            "Run the version that was last migrated, or apply them: queue migrate"
-        )
+    raise SchemaMismatch(
+        f"The functions in schema {schema!r} are not those of this version. "
+        "Run the version that was last migrated, or apply them: queue migrate"
+    )
 
 
 def get_now() -> Operation[datetime]:

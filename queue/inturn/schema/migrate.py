@@ -89,9 +89,14 @@ class Migration:
 
 
 def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
-    """Apply missing revisions and changed functions and views. Do nothing if there are none."""
+    """Apply missing revisions and changed functions and views. Do nothing if there are none.
+
+    Do nothing either if a later version has migrated the schema so that it serves this one.
+    """
     with _session(dsn, schema, create=True) as connection:
         before, ours = _revision(connection), sql.revision()
+        if before is not None and before > ours and _serves_us(connection):
+            return Migration(before, before, 0)
         check_is_known(before, schema)
         command.upgrade(_config(connection, schema), "head")
         return Migration(before, ours, _apply_code(connection))
@@ -226,8 +231,7 @@ def _revision(connection: Connection) -> str | None:
 def _apply_code(connection: Connection) -> int:
     """Apply the functions and views unless they are current. Return how many scripts ran."""
     raw = _raw(connection)
-    known = raw.execute("SELECT checksum FROM applied_code").fetchone()
-    if known == (sql.checksum(),):
+    if _serves_us(connection):
         return 0
     # The functions call each other, and the files are in no order.
     raw.execute("SET LOCAL check_function_bodies = off")
@@ -235,8 +239,13 @@ def _apply_code(connection: Connection) -> int:
     for text in scripts:
         raw.execute(text.encode())
     raw.execute("DELETE FROM applied_code")
-    raw.execute("INSERT INTO applied_code VALUES (%s, now())", [sql.checksum()])
+    raw.execute("INSERT INTO applied_code SELECT unnest(%s::text[]), now()", [list(sql.served())])
     return len(scripts)
+
+
+def _serves_us(connection: Connection) -> bool:
+    found = _raw(connection).execute("SELECT checksum FROM applied_code").fetchall()
+    return (sql.checksum(),) in found
 
 
 def _drop_code(connection: Connection) -> None:

@@ -16,7 +16,7 @@ from inturn.schema.migrate import check_is_known, plain_errors
 HAS_SCHEMA = "SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL"
 HAS_TABLES = "SELECT to_regclass(quote_ident(%s) || '.schema_version') IS NOT NULL"
 REVISION = "SELECT version_num FROM {schema}.schema_version"
-CODE = "SELECT checksum FROM {schema}.applied_code"
+CODE = "SELECT array_agg(checksum) FROM {schema}.applied_code"
 # Views of yours that read one of ours, or call one of our functions, and views that read those.
 DEPENDENT_VIEWS = """
 WITH RECURSIVE ours AS (
@@ -51,7 +51,9 @@ class Plan:
 def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> Plan:
     """Return what `migrate` would do."""
     with _reading(dsn) as connection:
-        before, code = _look(connection, schema)
+        before, served = _look(connection, schema)
+        if before is not None and before > sql.revision() and sql.checksum() in served:
+            return Plan(before, before, ())
         check_is_known(before, schema)
         steps = []
         if not _ask(connection, HAS_SCHEMA, [schema]):
@@ -61,7 +63,7 @@ def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> Plan:
     walked = [] if before == sql.revision() else folder.iterate_revisions("head", before or "base")
     for each in reversed(list(walked)):
         steps.append(f"run {each.revision}.up.sql: {_title(each.doc)}")
-    if code != sql.checksum():
+    if sql.checksum() not in served:
         steps.append(f"create or replace the functions and views ({len(list(sql.code()))} scripts)")
     return Plan(before, sql.revision(), tuple(steps))
 
@@ -73,7 +75,7 @@ def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) ->
     the schema has, only the functions and views are dropped.
     """
     with _reading(dsn) as connection:
-        before, code = _look(connection, schema)
+        before, served = _look(connection, schema)
         if before is None:
             raise SchemaMismatch(f"The database has no tables of inturn in the schema {schema!r}.")
         check_is_known(before, schema)
@@ -86,7 +88,7 @@ def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) ->
         raise BadArgument("to", f"{after!r} is not a revision to go back to. There are: {names}")
     undone = sorted((name for name in known if after < name <= before), reverse=True)
     steps = []
-    if code is not None:
+    if served:
         steps.append("drop the functions and views, so that nobody can use the queue meanwhile")
     steps += [f"run {name}.down.sql, undoing: {_title(known[name].doc)}" for name in undone]
     return Plan(before, after, tuple(steps), tuple(str(name) for (name,) in views))
@@ -99,12 +101,12 @@ def _reading(dsn: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def _look(connection: psycopg.Connection[Any], schema: str) -> tuple[str | None, str | None]:
-    """Return the revision and the checksum of the functions and views."""
+def _look(connection: psycopg.Connection[Any], schema: str) -> tuple[str | None, list[str]]:
+    """Return the revision, and the checksums of the versions that the functions serve."""
     if not _ask(connection, HAS_TABLES, [schema]):
-        return None, None
+        return None, []
     revision = _ask(connection, sql.fill_schema(REVISION, schema))
-    return revision, _ask(connection, sql.fill_schema(CODE, schema))
+    return revision, _ask(connection, sql.fill_schema(CODE, schema)) or []
 
 
 def _ask(
