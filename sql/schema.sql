@@ -989,13 +989,8 @@ BEGIN
                 false AS several
             FROM free
             UNION ALL
-            (SELECT token.id, token.priority, token.lock, false, false FROM token
-                WHERE open AND NOT token.several
-                ORDER BY token.priority DESC, token.id LIMIT p_lanes)
-            UNION ALL
-            (SELECT token.id, token.priority, token.lock, false, true FROM token
-                WHERE open AND token.several
-                ORDER BY token.priority DESC, token.id LIMIT p_lanes / 8)
+            (SELECT token.id, token.priority, token.lock, false, token.several FROM token
+                WHERE open ORDER BY token.priority DESC, token.id LIMIT p_lanes)
         ) AS startable
         ORDER BY priority DESC, id
         LIMIT p_limit
@@ -1003,7 +998,7 @@ BEGIN
         SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
                array_agg(lock) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS lanes,
                array_agg(id) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS seen,
-               array_agg(id) FILTER (WHERE best.several) AS several,
+               (array_agg(id) FILTER (WHERE best.several))[:p_lanes / 8] AS several,
                bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
