@@ -1859,8 +1859,9 @@ CREATE TABLE inturn.lanes (
     readers integer,
     state inturn.lane_state GENERATED ALWAYS AS (
 CASE
-    WHEN ((worker_id IS NOT NULL) OR (readers IS NOT NULL)) THEN 'held'::inturn.lane_state
+    WHEN (worker_id IS NOT NULL) THEN 'held'::inturn.lane_state
     WHEN (stopped IS NOT NULL) THEN stopped
+    WHEN (readers IS NOT NULL) THEN 'held'::inturn.lane_state
     WHEN (job_id IS NOT NULL) THEN 'retrying'::inturn.lane_state
     WHEN (look_at IS NOT NULL) THEN 'delayed'::inturn.lane_state
     ELSE NULL::inturn.lane_state

@@ -224,8 +224,10 @@ CREATE TABLE lanes (
     stop_reason   text,
     readers       integer,     -- how many jobs share it: they run, or keep it for their retry
     state         lane_state  GENERATED ALWAYS AS (
-        CASE WHEN worker_id IS NOT NULL OR readers IS NOT NULL THEN 'held'::lane_state
+        -- Whether a reader runs, or only keeps its share, is not known here.
+        CASE WHEN worker_id IS NOT NULL THEN 'held'::lane_state
              WHEN stopped IS NOT NULL THEN stopped
+             WHEN readers IS NOT NULL THEN 'held'::lane_state
              WHEN job_id IS NOT NULL THEN 'retrying'::lane_state
              WHEN look_at IS NOT NULL THEN 'delayed'::lane_state END
     ) STORED,

@@ -197,6 +197,7 @@ def test_a_paused_lane_lets_no_reader_start_until_it_is_resumed(stage: Stage) ->
     worker.retry(one)
     promise(worker.claim() == [], "neither the retry nor a new one")
     promise(worker.next_wake() is None, "nobody looks again and again")
+    promise(stage.lanes() == {"a": "paused"}, "people who look for paused lanes find it")
     person.resume_lane("a")
     promise(ids(worker.claim()) == [one.id, third], "both start")
 
