@@ -6809,7 +6809,15 @@ CREATE VIEW inturn.queue_status AS
             (count(*) FILTER (WHERE front.is_token) - count(DISTINCT lane.place) FILTER (WHERE (front.waits AND lane.open))) AS behind,
             (GREATEST(count(*) FILTER (WHERE (front.lock IS NULL)), count(*) FILTER (WHERE front.is_token)) >= 1000) AS cut
            FROM ((front
-             LEFT JOIN inturn.lanes ON ((lanes.lock = front.lock)))
+             LEFT JOIN LATERAL ( SELECT found.lock,
+                    found.worker_id,
+                    found.job_id,
+                    found.stopped,
+                    found.stopped_until,
+                    found.look_at
+                   FROM inturn.lanes found
+                  WHERE (found.lock = front.lock)
+                 LIMIT 1) lanes ON (true))
              CROSS JOIN LATERAL ( SELECT
                         CASE
                             WHEN (front.locks IS NULL) THEN (((lanes.lock IS NULL) AND
@@ -6828,7 +6836,14 @@ CREATE VIEW inturn.queue_status AS
                             ELSE (NOT (EXISTS ( SELECT
                                FROM ((unnest(front.locks) each(lock)
                                  CROSS JOIN LATERAL ( SELECT COALESCE((each.lock = ANY (front.shared)), false) AS "coalesce") lane_1(is_shared))
-                                 LEFT JOIN inturn.lanes other ON ((other.lock = each.lock)))
+                                 LEFT JOIN LATERAL ( SELECT found.lock,
+                                        found.job_id,
+                                        found.readers,
+                                        found.stopped,
+                                        found.stopped_until
+                                       FROM inturn.lanes found
+                                      WHERE (found.lock = each.lock)
+                                     LIMIT 1) other ON (true))
                               WHERE (((other.lock IS NOT NULL) AND (NOT (((other.stopped IS NULL) OR COALESCE((other.stopped_until <= inturn.clock()), false)) AND (COALESCE((other.job_id = front.id), false) OR ((other.readers IS NOT NULL) AND lane_1.is_shared))))) OR ((NOT lane_1.is_shared) AND (front.keeps_lanes IS NULL) AND ((EXISTS ( SELECT
                                        FROM inturn.waits
                                       WHERE (((waits.lock)::text = each.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id))))) OR (EXISTS ( SELECT

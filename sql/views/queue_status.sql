@@ -133,7 +133,10 @@ WITH RECURSIVE free_name(queue) AS (
            greatest(count(*) FILTER (WHERE front.lock IS NULL), count(*)
                FILTER (WHERE is_token)) >= 1000 AS cut
     FROM front
-    LEFT JOIN lanes ON lanes.lock = front.lock
+    LEFT JOIN LATERAL (
+        SELECT lock, worker_id, job_id, stopped, stopped_until, look_at FROM lanes AS found
+        WHERE found.lock = front.lock LIMIT 1  -- so that no plan reads all lanes to join them
+    ) AS lanes ON true
     CROSS JOIN LATERAL (
         -- A pause that is over keeps nobody out.
         SELECT CASE WHEN front.locks IS NULL
@@ -157,7 +160,10 @@ WITH RECURSIVE free_name(queue) AS (
                 SELECT FROM unnest(front.locks) AS each(lock)
                 CROSS JOIN LATERAL (
                     SELECT coalesce(each.lock = ANY (front.shared), false)) AS lane(is_shared)
-                LEFT JOIN lanes AS other ON other.lock = each.lock
+                LEFT JOIN LATERAL (
+                    SELECT lock, job_id, readers, stopped, stopped_until FROM lanes AS found
+                    WHERE found.lock = each.lock LIMIT 1
+                ) AS other ON true
                 WHERE other.lock IS NOT NULL AND NOT (
                         (other.stopped IS NULL OR coalesce(other.stopped_until <= clock(), false))
                         AND (coalesce(other.job_id = front.id, false)

@@ -44,6 +44,23 @@ def test_what_a_look_reads_does_not_grow_with(bench: Bench, kind: str) -> None:
     assert grown == {}, f"from {SMALL} to {LARGE}"
 
 
+def test_a_look_at_all_kinds_at_once_does_not_read_whole_tables(bench: Bench) -> None:
+    """A join may be planned otherwise once each of its sides is large."""
+    kinds = ("free jobs", "halted lanes", "distinct lanes")
+    found, grown_to = [], 0
+    for rows in (SMALL, LARGE - SMALL):
+        for kind in kinds:
+            bench.grow(KINDS[kind], grown_to + 1, grown_to + rows)
+            grown_to += rows
+        look(bench)
+        found.append(look(bench)[1])
+    small, large = found
+    # Each probe may take a page more, since the trees are deeper. It reads no more rows.
+    counts = {what: cost for what, cost in large.items() if what.startswith("rows of ")}
+    grown = {what: (small[what], cost) for what, cost in counts.items() if cost > small[what] + 20}
+    assert grown == {}, f"{grown_to:,} rows"
+
+
 def test_a_look_reads_no_more_if_the_statistics_are_those_of_an_empty_table(bench: Bench) -> None:
     """A plan that was made for an empty table may read all of a full one."""
     kinds = ("free jobs", "halted lanes", "distinct lanes")
