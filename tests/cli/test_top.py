@@ -351,7 +351,7 @@ def test_a_new_size_is_used_at_once_and_what_does_not_fit_is_counted(
     engine.sign_on()
     for number in range(15):
         halt(engine, f"order:{number}")
-    terminal = top("--interval", "3600", size=(80, 120))
+    terminal = top("--interval", "3600", size=(80, 120), LINES="24", COLUMNS="80")
     page = terminal.until(lambda page: page.count("unblock:") == 15)
     assert "more" not in page
     terminal.resize(20, 60)

@@ -219,6 +219,7 @@ def test_a_schema_that_does_not_fit_is_reported_and_nothing_else_is_read(
     assert fits["inturn_schema_fits"] == 1
     assert fits["inturn_schema_version"] == fits["inturn_schema_expected_version"] == 1
     engine.query("UPDATE schema_version SET version_num = '0007'")
+    engine.query("UPDATE applied_code SET checksum = 'another'")
     other = look(dsn)
     assert (other["inturn_schema_fits"], other["inturn_schema_version"]) == (0, 7)
     assert other["inturn_database_up"] == 1

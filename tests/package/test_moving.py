@@ -322,6 +322,7 @@ def _(app: App, query: Query) -> None:
 def _(app: App, query: Query) -> None:
     assert app.check_connection()
     query("UPDATE schema_version SET version_num = '9999' RETURNING 1")
+    query("UPDATE applied_code SET checksum = 'another' RETURNING 1")
     with pytest.raises(errors.SchemaMismatch):
         app.check_connection()
 

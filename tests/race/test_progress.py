@@ -21,7 +21,7 @@ def tell(session: Session, job: Job, fence: int, text: str, done: int = 1) -> No
     Mutation(
         "any attempt is let through",
         "report_progress.sql",
-        " WHERE told.fence <= excluded.fence;",
+        " WHERE stored.fence <= excluded.fence;",
         ";",
     ),
 )

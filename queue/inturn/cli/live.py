@@ -99,6 +99,9 @@ class Screen:
 @contextmanager
 def open_screen() -> Iterator[Screen]:
     """Take the terminal, and give it back however the block ends."""
+    # A shell, or a program that runs us, may have noted a size here that would hide a new one.
+    for name in ("LINES", "COLUMNS"):
+        os.environ.pop(name, None)
     screen = Screen()
     handlers = {signal.SIGWINCH: screen._wake, signal.SIGTSTP: screen._suspend}
     before = {number: signal.signal(number, handle) for number, handle in handlers.items()}

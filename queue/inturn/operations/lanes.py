@@ -8,13 +8,14 @@ from typing import Any, LiteralString
 from inturn.model import Lane
 from inturn.operations import Operation, Statement
 
-LANE: LiteralString = (
+_LANE: LiteralString = (
     "SELECT lock, state::text, since, job_id, job_status::text, task, attempts, due_at, worker, "
     "heartbeat_at, waiting, more, last_error, stopped::text, stopped_at, stopped_until, "
     "stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for "
 )
-LIST = LANE + "FROM {schema}.list_lanes(%s, %s)"
-GET = LANE + "FROM {schema}.lane_status WHERE lock = %s"
+LIST = _LANE + "FROM {schema}.list_lanes(%s, %s)"
+GET = _LANE + "FROM {schema}.lane_status WHERE lock = %s"
+GET_SOME = _LANE + "FROM {schema}.lane_status WHERE lock = ANY (%s::text[])"
 BOUND = 1000  # how many halted or paused lanes, or jobs behind a head, are counted
 COUNT = "SELECT {schema}.count_lanes(%s, %s)"
 REPORT = """

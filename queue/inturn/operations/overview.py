@@ -8,7 +8,7 @@ from uuid import UUID
 
 from inturn.model import Lane, Reason
 from inturn.operations import Operation, Statement
-from inturn.operations.lanes import LANE
+from inturn.operations.lanes import GET_SOME
 
 # Plans that walk an index and stop at a LIMIT, even if the statistics are those of an empty table.
 PLAN_BY_INDEX = """
@@ -85,7 +85,6 @@ SELECT lock::text, trouble, since, job_id, (
         LIMIT 1001) AS line)
 FROM shown ORDER BY rank, since, lock
 """
-LANES = LANE + "FROM {schema}.lane_status WHERE lock = ANY (%s::text[])"
 REASONS = """
 SELECT asked.id, found.reason, found.detail, found.unblock
 FROM unnest(%s::bigint[]) WITH ORDINALITY AS asked(id, place)
@@ -155,7 +154,7 @@ def list_troubled_lanes(
 
 def get_lanes(locks: Sequence[str]) -> Operation[dict[str, Lane]]:
     """Return those of these lanes that are in use or stopped."""
-    rows = yield Statement(LANES, [list(locks)])
+    rows = yield Statement(GET_SOME, [list(locks)])
     return {row[0]: Lane(*row) for row in rows}
 
 
