@@ -144,18 +144,29 @@ def describe_run(run: Run) -> str:
 
 def disorder(evidence: Evidence) -> Iterator[Violation]:
     """A job starts before any whose insert began after its commit. Siblings start in call order."""
+    unheard = _unheard(evidence)
     for lane, runs in _lanes(evidence).items():
         firsts: dict[Key, Run] = {}
         for run in runs:
             firsts.setdefault(run.key, run)
         ordered = [(evidence.jobs[key], run) for key, run in firsts.items() if key in evidence.jobs]
-        # If a process died with an attempt before it began, others shared the lane meanwhile.
+        # If a process died with an attempt before it began, or never heard of it, others shared the
+        # lane meanwhile.
         placed = [
             (job, run)
             for job, run in ordered
-            if job.has_place and not (run.attempt > 1 and lane in job.shared)
+            if job.has_place and not (lane in job.shared and (run.attempt > 1 or job.id in unheard))
         ]
         yield from _disorder(lane, placed)
+
+
+def _unheard(evidence: Evidence) -> set[int]:
+    """Return the jobs whose worker did not get the reply to its claim, and has put them back."""
+    return {
+        int(event.facts["text"].split()[1])
+        for event in evidence.logged
+        if event.facts["what"] == "job.found"
+    }
 
 
 def _disorder(lane: str, ordered: list[tuple[Job, Run]]) -> Iterator[Violation]:

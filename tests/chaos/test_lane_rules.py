@@ -68,6 +68,10 @@ SOUND["readers in another order, and one begins with its second attempt"] = (
     .run(3, 4, "job 1", 12, who="w1", lane="own 1").final("job 1", 12)
     .run(5, 6, "job 0", 13, who="w0", lane="own 0", attempt=2).final("job 0", 13)
 )  # fmt: skip
+SOUND["readers in another order, and one was claimed before in vain"] = (
+    runs(jobs(READER, READER), (1, 3, 4), (0, 5, 6))
+    .tell(4.5, "w0", "log", what="job.found", text="job.found: 0 step was claimed by this worker")
+)  # fmt: skip
 FORGED["readers in another order"] = runs(jobs(READER, READER), (1, 3, 4), (0, 5, 6)), "order"
 
 
