@@ -6683,38 +6683,37 @@ CREATE VIEW inturn.queue_status AS
                          LIMIT 1))))
                  LIMIT 1) head)
         ), name AS MATERIALIZED (
-         SELECT free_name.queue
-           FROM free_name
-          WHERE (free_name.queue IS NOT NULL)
-        UNION
-         SELECT head_name.queue
-           FROM head_name
-          WHERE (head_name.queue IS NOT NULL)
-        UNION
-         SELECT turn_name.queue
-           FROM turn_name
-          WHERE (turn_name.queue IS NOT NULL)
-        UNION
-         SELECT in_lane_1.queue
-           FROM in_lane in_lane_1
-        UNION
-         SELECT limited_1.queue
-           FROM limited limited_1
-        UNION
-         SELECT later.queue
-           FROM later
-        UNION
-         SELECT pending_1.queue
-           FROM pending pending_1
-        UNION
-         SELECT in_hand_1.queue
-           FROM in_hand in_hand_1
-        UNION
-         SELECT resuming.queue
-           FROM resuming
-        UNION
-         SELECT unnest(workers.queues) AS unnest
-           FROM inturn.workers
+         SELECT known.queue
+           FROM ( SELECT free_name.queue
+                   FROM free_name
+                UNION
+                 SELECT head_name.queue
+                   FROM head_name
+                UNION
+                 SELECT turn_name.queue
+                   FROM turn_name
+                UNION
+                 SELECT in_lane_1.queue
+                   FROM in_lane in_lane_1
+                UNION
+                 SELECT limited_1.queue
+                   FROM limited limited_1
+                UNION
+                 SELECT later.queue
+                   FROM later
+                UNION
+                 SELECT pending_1.queue
+                   FROM pending pending_1
+                UNION
+                 SELECT in_hand_1.queue
+                   FROM in_hand in_hand_1
+                UNION
+                 SELECT resuming.queue
+                   FROM resuming
+                UNION
+                 SELECT unnest(workers.queues) AS unnest
+                   FROM inturn.workers) known
+          WHERE (((known.queue IS NOT NULL))::integer = 1)
         ), front AS MATERIALIZED (
          SELECT name_1.queue,
             job.id,
@@ -6792,6 +6791,7 @@ CREATE VIEW inturn.queue_status AS
                     NULL::boolean
                    FROM resuming
                   WHERE ((resuming.queue)::text = name_1.queue)) job)
+          WHERE (((job.id IS NOT NULL))::integer = 1)
         ), crossed AS (
          SELECT
            FROM ( SELECT
@@ -6801,6 +6801,25 @@ CREATE VIEW inturn.queue_status AS
                    FROM front
                   WHERE (front.locks IS NOT NULL)) found
          LIMIT 1
+        ), shut AS MATERIALIZED (
+         SELECT front.id
+           FROM front
+          WHERE ((front.locks IS NOT NULL) AND (EXISTS ( SELECT
+                   FROM ((unnest(front.locks) each(lock)
+                     CROSS JOIN LATERAL ( SELECT COALESCE((each.lock = ANY (front.shared)), false) AS "coalesce") lane(is_shared))
+                     LEFT JOIN LATERAL ( SELECT found.lock,
+                            found.job_id,
+                            found.readers,
+                            found.stopped,
+                            found.stopped_until
+                           FROM inturn.lanes found
+                          WHERE (found.lock = each.lock)
+                         LIMIT 1) other ON (true))
+                  WHERE (((other.lock IS NOT NULL) AND (NOT (((other.stopped IS NULL) OR COALESCE((other.stopped_until <= inturn.clock()), false)) AND (COALESCE((other.job_id = front.id), false) OR ((other.readers IS NOT NULL) AND lane.is_shared))))) OR ((NOT lane.is_shared) AND (front.keeps_lanes IS NULL) AND ((EXISTS ( SELECT
+                           FROM inturn.waits
+                          WHERE (((waits.lock)::text = each.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id))))) OR (EXISTS ( SELECT
+                           FROM inturn.jobs
+                          WHERE (((jobs.lock)::text = each.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, front.id) > ROW(front.priority, jobs.id)))))))))))
         ), startable AS (
          SELECT front.queue,
             (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT lane.place) FILTER (WHERE (lane.open AND (front.lock IS NOT NULL)))) AS runnable,
@@ -6833,22 +6852,8 @@ CREATE VIEW inturn.queue_status AS
                                  LIMIT 1), true))
                                 ELSE true
                             END) OR ((lanes.job_id = front.id) AND (lanes.stopped IS NULL)) OR (((lanes.worker_id IS NULL) AND COALESCE((lanes.job_id = front.id), true) AND (COALESCE(lanes.look_at, lanes.stopped_until) <= inturn.clock())) IS TRUE))
-                            ELSE (NOT (EXISTS ( SELECT
-                               FROM ((unnest(front.locks) each(lock)
-                                 CROSS JOIN LATERAL ( SELECT COALESCE((each.lock = ANY (front.shared)), false) AS "coalesce") lane_1(is_shared))
-                                 LEFT JOIN LATERAL ( SELECT found.lock,
-                                        found.job_id,
-                                        found.readers,
-                                        found.stopped,
-                                        found.stopped_until
-                                       FROM inturn.lanes found
-                                      WHERE (found.lock = each.lock)
-                                     LIMIT 1) other ON (true))
-                              WHERE (((other.lock IS NOT NULL) AND (NOT (((other.stopped IS NULL) OR COALESCE((other.stopped_until <= inturn.clock()), false)) AND (COALESCE((other.job_id = front.id), false) OR ((other.readers IS NOT NULL) AND lane_1.is_shared))))) OR ((NOT lane_1.is_shared) AND (front.keeps_lanes IS NULL) AND ((EXISTS ( SELECT
-                                       FROM inturn.waits
-                                      WHERE (((waits.lock)::text = each.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id))))) OR (EXISTS ( SELECT
-                                       FROM inturn.jobs
-                                      WHERE (((jobs.lock)::text = each.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, front.id) > ROW(front.priority, jobs.id)))))))))))
+                            ELSE (NOT (front.id IN ( SELECT shut.id
+                               FROM shut)))
                         END AS open,
                     ROW(front.lock,
                         CASE

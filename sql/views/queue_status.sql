@@ -79,16 +79,21 @@ WITH RECURSIVE free_name(queue) AS (
         LIMIT 1  -- so that no plan reads all jobs to join them
     ) AS head
 ), name AS MATERIALIZED (
-    SELECT queue FROM free_name WHERE queue IS NOT NULL
-    UNION SELECT queue FROM head_name WHERE queue IS NOT NULL
-    UNION SELECT queue FROM turn_name WHERE queue IS NOT NULL
-    UNION SELECT queue FROM in_lane
-    UNION SELECT queue FROM limited
-    UNION SELECT queue FROM later
-    UNION SELECT queue FROM pending
-    UNION SELECT queue FROM in_hand
-    UNION SELECT queue FROM resuming
-    UNION SELECT unnest(queues) FROM workers
+    SELECT queue FROM (
+        SELECT queue FROM free_name
+        UNION SELECT queue FROM head_name
+        UNION SELECT queue FROM turn_name
+        UNION SELECT queue FROM in_lane
+        UNION SELECT queue FROM limited
+        UNION SELECT queue FROM later
+        UNION SELECT queue FROM pending
+        UNION SELECT queue FROM in_hand
+        UNION SELECT queue FROM resuming
+        UNION SELECT unnest(queues) FROM workers
+    ) AS known
+    -- The planner takes an equality for rare. With IS NOT NULL it would expect thousands of queues
+    -- and a huge cost, and a server with JIT would compile all of this, which takes seconds.
+    WHERE (queue IS NOT NULL)::integer = 1
 ), front AS MATERIALIZED (
     SELECT name.queue, job.* FROM name CROSS JOIN LATERAL (
         (SELECT id, lock, coalesce(scheduled_at, created_at) AS since, false AS is_token,
@@ -117,9 +122,35 @@ WITH RECURSIVE free_name(queue) AS (
         SELECT id, lock, since, false, true, priority, NULL, NULL, NULL
         FROM resuming WHERE resuming.queue = name.queue
     ) AS job
+    WHERE (job.id IS NOT NULL)::integer = 1  -- see name
 ), crossed AS (
     SELECT FROM (SELECT FROM waits UNION ALL SELECT FROM front WHERE locks IS NOT NULL) AS found
     LIMIT 1
+), shut AS MATERIALIZED (
+    -- Jobs with `locks` that are behind another job in a lane that they have for themselves, or
+    -- have a lane that is held against them. Readers count also behind a writer that waits.
+    SELECT front.id FROM front
+    WHERE front.locks IS NOT NULL AND EXISTS (
+        SELECT FROM unnest(front.locks) AS each(lock)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(each.lock = ANY (front.shared), false)) AS lane(is_shared)
+        LEFT JOIN LATERAL (
+            SELECT lock, job_id, readers, stopped, stopped_until FROM lanes AS found
+            WHERE found.lock = each.lock LIMIT 1
+        ) AS other ON true
+        WHERE other.lock IS NOT NULL AND NOT (
+                (other.stopped IS NULL OR coalesce(other.stopped_until <= clock(), false))
+                AND (coalesce(other.job_id = front.id, false)
+                    OR other.readers IS NOT NULL AND lane.is_shared))
+            OR NOT lane.is_shared AND front.keeps_lanes IS NULL AND (EXISTS (
+                SELECT FROM waits WHERE waits.lock = each.lock
+                    AND (waits.priority, front.id) > (front.priority, waits.id))
+                OR EXISTS (
+                SELECT FROM jobs WHERE jobs.lock = each.lock
+                    AND jobs.status IN ('todo', 'blocked', 'limited')
+                    AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+                    AND (jobs.priority, front.id) > (front.priority, jobs.id)))
+    )
 ), startable AS (
     SELECT front.queue,
            -- Only one job of each lane can start, or all that share it.
@@ -154,28 +185,7 @@ WITH RECURSIVE free_name(queue) AS (
                 OR (lanes.job_id = front.id AND lanes.stopped IS NULL)
                 OR (lanes.worker_id IS NULL AND coalesce(lanes.job_id = front.id, true)
                     AND coalesce(lanes.look_at, lanes.stopped_until) <= clock()) IS TRUE
-            -- It is not behind another job in a lane that it has for itself, and no lane is held
-            -- against it. Readers count also behind a writer that waits.
-            ELSE NOT EXISTS (
-                SELECT FROM unnest(front.locks) AS each(lock)
-                CROSS JOIN LATERAL (
-                    SELECT coalesce(each.lock = ANY (front.shared), false)) AS lane(is_shared)
-                LEFT JOIN LATERAL (
-                    SELECT lock, job_id, readers, stopped, stopped_until FROM lanes AS found
-                    WHERE found.lock = each.lock LIMIT 1
-                ) AS other ON true
-                WHERE other.lock IS NOT NULL AND NOT (
-                        (other.stopped IS NULL OR coalesce(other.stopped_until <= clock(), false))
-                        AND (coalesce(other.job_id = front.id, false)
-                            OR other.readers IS NOT NULL AND lane.is_shared))
-                    OR NOT lane.is_shared AND front.keeps_lanes IS NULL AND (EXISTS (
-                        SELECT FROM waits WHERE waits.lock = each.lock
-                            AND (waits.priority, front.id) > (front.priority, waits.id))
-                        OR EXISTS (
-                        SELECT FROM jobs WHERE jobs.lock = each.lock
-                            AND jobs.status IN ('todo', 'blocked', 'limited')
-                            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-                            AND (jobs.priority, front.id) > (front.priority, jobs.id))))
+            ELSE front.id NOT IN (SELECT shut.id FROM shut)
             END AS open,
             ROW(front.lock, CASE WHEN front.lock = ANY (front.shared) THEN front.id END) AS place
     ) AS lane

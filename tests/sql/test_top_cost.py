@@ -88,3 +88,14 @@ def test_with_many_rows_the_lanes_are_still_found(bench: Bench) -> None:
     seen, _ = look(bench)
     assert [lane.state for lane in seen.troubled] == ["halted"] * 20
     assert seen.lanes["halted"] == 10_000
+
+
+def test_the_view_of_queues_is_too_cheap_to_be_compiled(bench: Bench) -> None:
+    """A server with JIT compiles what it takes for expensive, which takes seconds each time."""
+    for kind in ("free jobs", "distinct lanes", "halted lanes"):
+        bench.grow(KINDS[kind], 1 + SMALL * len(kind), SMALL * (1 + len(kind)))
+        [(plan,)] = bench.connection.execute(
+            "EXPLAIN (FORMAT JSON) SELECT * FROM queue_status"
+        ).fetchall()
+        [(limit,)] = bench.connection.execute("SHOW jit_above_cost").fetchall()
+        assert plan[0]["Plan"]["Total Cost"] < float(limit), kind
