@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 TOLD = "SELECT progress->'done', progress->'total', progress->>'text' FROM all_jobs ORDER BY id"
 COUNT_WRITES = """
 CREATE TABLE writes (at timestamptz NOT NULL DEFAULT clock_timestamp());
-CREATE FUNCTION count_write() RETURNS trigger LANGUAGE plpgsql AS
+CREATE FUNCTION count_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
     'BEGIN INSERT INTO inturn.writes DEFAULT VALUES; RETURN NULL; END';
 CREATE TRIGGER count_write AFTER INSERT OR UPDATE ON progress
     FOR EACH ROW EXECUTE FUNCTION count_write();
