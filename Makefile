@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test stress fair-shares graph chaos witness check bench bench-surface
-.PHONY: bench-flow bench-growth bench-scale schema docs
+.PHONY: bench-flow bench-growth bench-reads bench-scale schema docs
 .PHONY: patroni wheel-demo lock locked clean
 
 help: ## list these commands
@@ -77,6 +77,9 @@ bench-growth: bench/.venv/installed ## measure what calls cost as the tables gro
 	@bench/.venv/bin/python -m bench.growth $(if $(QUICK),--quick) $(if $(FULL),--full) \
 	  $(if $(ONLY),--only $(ONLY))
 
+bench-reads: .venv/installed ## measure the pages that views, metrics and lists touch at full size
+	@$(python) -m tests.sql.reads $(if $(QUICK),--quick)
+
 bench-scale: bench/.venv/installed ## measure throughput, and where a job's time goes
 	@bench/.venv/bin/python -m bench.scale $(if $(ROUNDS),--rounds $(ROUNDS))
 	@bench/.venv/bin/python -m bench.handover
@@ -85,11 +88,14 @@ bench-scale: bench/.venv/installed ## measure throughput, and where a job's time
 schema: .venv/installed ## regenerate sql/schema.sql from the migrations and functions
 	@$(python) tests/snapshot.py
 
-docs: .venv/installed ## regenerate docs/api.md, views.md, metrics.md and logging.md from the code
+docs: .venv/installed build/docs-tools/installed ## regenerate pages from the code, and build docs/ into build/docs
 	@$(python) -m tests.reference
+	@$(python) -m tests.commands_page
 	@$(python) -m tests.views_page
 	@$(python) -m tests.metrics_page
 	@$(python) -m tests.events_page
+	@build/docs-tools/bin/python -m sphinx -q -W --keep-going -n docs build/docs
+	@echo "built build/docs/index.html"
 
 witness: .venv/installed ## look for overlaps of locks under load (30 s for each kind)
 	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 \
@@ -122,6 +128,7 @@ lock: ## resolve what CI and the image install, into requirements/*.txt
 	compile pyproject.toml requirements/build.in -c requirements/ci.txt --extra dev \
 	  -o requirements/demo.txt; \
 	compile requirements/build.in -c requirements/ci.txt -o requirements/build.txt; \
+	compile requirements/docs.in -c requirements/ci.txt -o requirements/docs.txt; \
 	compile pyproject.toml -c requirements/ci.txt --extra cli --extra metrics --extra migrate \
 	  --extra redis -o requirements/image.txt
 
@@ -146,8 +153,17 @@ clean: ## remove the environment and every cache
 	    "Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 	echo "preparing .venv (once, about a minute)" && \
 	{ test -x $(python) || "$$python" -m venv .venv; } && \
-	$(python) -m pip install -q -e '.[dev,django,metrics,openlock,redis,testing]' -r requirements/test.in && \
+	$(python) -m pip install -q -e '.[dev,django,metrics,openlock,otel,redis,testing]' -r requirements/test.in && \
 	touch $@
+
+# The tools that build docs/ have an environment of their own, so that `make test` does not wait for
+# them. LOCKED=1 installs what requirements/docs.txt pins.
+build/docs-tools/installed: requirements/docs.in requirements/docs.txt
+	@echo "preparing build/docs-tools (once, half a minute)"
+	@test -x build/docs-tools/bin/python || $(PYTHON) -m venv build/docs-tools
+	@build/docs-tools/bin/python -m pip install -q \
+	  -r requirements/docs.$(if $(LOCKED),txt --require-hashes,in)
+	@touch $@
 
 # The other queues stay out of our own environment, because we only measure them.
 bench/.venv/installed: pyproject.toml bench/requirements.txt

@@ -5,7 +5,7 @@ from typing import Any
 from alembic import context
 from sqlalchemy.dialects.postgresql import DOMAIN
 
-from inturn.schema.tables import metadata
+from inturn.schema.rollup_tables import metadata  # which has all tables
 
 attributes: dict[str, Any] = context.config.attributes
 

@@ -27,6 +27,35 @@ CREATE DOMAIN inturn.group_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_group_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
 CREATE DOMAIN inturn.job_args AS jsonb
 	CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(VALUE) = 'object'::text));
+CREATE TYPE inturn.job_status AS ENUM (
+    'todo',
+    'blocked',
+    'limited',
+    'scheduled',
+    'pending',
+    'claimed',
+    'doing',
+    'succeeded',
+    'failed',
+    'cancelled',
+    'aborted'
+);
+CREATE TYPE inturn.job_filter AS (
+	statuses inturn.job_status[],
+	queue text,
+	task text,
+	lock text,
+	queueing_lock text,
+	worker_id uuid,
+	batch_id bigint,
+	group_key text,
+	lock_prefix text,
+	error text,
+	before timestamp with time zone,
+	ids bigint[]
+);
+CREATE DOMAIN inturn.job_headers AS jsonb
+	CONSTRAINT jobs_headers CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (octet_length((VALUE)::text) <= 16384)));
 CREATE TYPE inturn.job_lanes AS (
 	id bigint,
 	locks text[],
@@ -50,20 +79,8 @@ CREATE TYPE inturn.job_options AS (
 	group_key text,
 	batch_id bigint,
 	locks text[],
-	shared text[]
-);
-CREATE TYPE inturn.job_status AS ENUM (
-    'todo',
-    'blocked',
-    'limited',
-    'scheduled',
-    'pending',
-    'claimed',
-    'doing',
-    'succeeded',
-    'failed',
-    'cancelled',
-    'aborted'
+	shared text[],
+	headers jsonb
 );
 CREATE DOMAIN inturn.job_timeout AS interval
 	CONSTRAINT jobs_timeout CHECK (((VALUE >= '00:00:00.001'::interval) AND (VALUE <= '365 days'::interval)));
@@ -134,6 +151,12 @@ BEGIN
     )
     SELECT * FROM reserved UNION ALL SELECT created.lock, NULL FROM created;
 END $$;
+CREATE FUNCTION inturn.add_counts(p_one integer[], p_other integer[]) RETURNS integer[]
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT coalesce(array_agg(coalesce(one, 0) + coalesce(other, 0) ORDER BY bin), '{}')
+    FROM unnest(p_one, p_other) WITH ORDINALITY AS bins(one, other, bin)
+$$;
 CREATE FUNCTION inturn.add_error(p_errors jsonb, p_error jsonb, p_attempt integer, p_started_at timestamp with time zone, p_worker uuid) RETURNS jsonb
     LANGUAGE sql STABLE
     AS $$
@@ -163,12 +186,13 @@ BEGIN
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,
             on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
-            errors, result, timeout, expires_at, limit_key, group_key, batch_id, locks, shared
+            errors, result, timeout, expires_at, limit_key, group_key, batch_id, locks, shared,
+            headers
         )
         SELECT id, fence, worker_id, scheduled_at, created_at, started_at, v_now, outcome,
                on_retry, on_failure, priority, attempts, queue, task, lock, queueing_lock, args,
                add_error(errors, error, attempts, started_at, worker_id), result, timeout,
-               expires_at, limit_key, group_key, batch_id, locks, shared
+               expires_at, limit_key, group_key, batch_id, locks, shared, headers
         FROM gone
         WHERE outcome <> ALL (p_forget)
             OR (outcome = 'failed' AND on_failure = 'halt' AND lock IS NOT NULL)
@@ -303,6 +327,19 @@ CREATE FUNCTION inturn.batch_counts(p_job bigint, p_batch bigint) RETURNS bigint
     SELECT ARRAY[total, succeeded, failed, cancelled, aborted]
     FROM batches WHERE id = p_batch AND callback_id = p_job
 $$;
+CREATE FUNCTION inturn.begin_rollups() RETURNS void
+    LANGUAGE sql
+    AS $_$
+    INSERT INTO rollup_days (day, file, due_at)
+    SELECT found.day, pg_relation_filenode(found.name::regclass), clock()
+    FROM (
+        SELECT relname AS name, to_date(right(relname, 8), 'YYYYMMDD') AS day
+        FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+        WHERE inhparent = 'finished_jobs'::regclass AND relname ~ '^finished_jobs_[0-9]{8}$'
+    ) AS found
+    WHERE found.day <= clock()::date
+        AND NOT EXISTS (SELECT FROM rollup_days WHERE rollup_days.day = found.day)
+$_$;
 CREATE FUNCTION inturn.block_behind(p_queues text[], p_ids bigint[], p_locks text[]) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -644,6 +681,153 @@ BEGIN
     END IF;
     RETURN v_result;
 END $$;
+CREATE FUNCTION inturn.change_jobs(p_action text, p_ids bigint[], p_filter inturn.job_filter, p_abort boolean DEFAULT false) RETURNS TABLE(id bigint, outcome text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_held   text[];
+    v_locked bigint[];
+    v_result record;   -- ids, and what becomes of each
+    v_done   bigint[];
+    v_asked  bigint[];
+    v_gone   bigint;
+BEGIN
+    PERFORM require_read_committed();
+    IF coalesce(p_action, '') <> ALL ('{retry,cancel,delete}') OR (p_filter).statuses IS NULL
+        OR cardinality(p_ids) > 1000 THEN
+        RAISE EXCEPTION 'action: must be retry, cancel or delete, of at most 1,000 jobs that are '
+            'chosen by their statuses' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- Before any lane: a new day of the history waits for those who use it, and they for it.
+    LOCK TABLE finished_jobs IN ROW EXCLUSIVE MODE;
+    -- A finished job stands in the way of a lane only if it has halted it.
+    v_held := try_take_lanes(ARRAY(
+        SELECT lane FROM jobs CROSS JOIN LATERAL unnest(lanes_of(lock, locks)) AS lane
+        WHERE jobs.id = ANY (p_ids)
+        UNION ALL
+        SELECT lane FROM finished_jobs AS job
+        CROSS JOIN LATERAL unnest(lanes_of(job.lock, job.locks)) AS lane
+        WHERE job.id = ANY (p_ids) AND EXISTS (
+            SELECT FROM lanes WHERE lanes.lock = ANY (lanes_of(job.lock, job.locks))
+                AND lanes.failed_job_id = job.id)));
+    -- From here on, they stay in their lanes.
+    v_locked := ARRAY(
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (p_ids)
+            AND coalesce(lanes_of(jobs.lock, jobs.locks), '{}') <@ v_held
+        ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+    v_locked := v_locked || ARRAY(
+        SELECT job.id FROM finished_jobs AS job
+        WHERE job.id = ANY (p_ids) AND NOT EXISTS (
+            SELECT FROM lanes WHERE lanes.lock = ANY (lanes_of(job.lock, job.locks))
+                AND lanes.failed_job_id = job.id AND lanes.lock NOT IN (SELECT unnest(v_held)))
+        ORDER BY job.id FOR UPDATE SKIP LOCKED);
+    SELECT array_agg(asked.id) AS ids, array_agg(asked.outcome) AS outcomes INTO v_result
+    FROM (
+        SELECT each.id, CASE
+            WHEN each.id IN (SELECT unnest(v_locked))
+                THEN judge_change(p_action, each.id, p_filter, p_abort)
+            WHEN EXISTS (SELECT FROM jobs WHERE jobs.id = each.id) OR EXISTS (
+                SELECT FROM finished_jobs AS job WHERE job.id = each.id) THEN 'busy'
+            ELSE 'gone' END AS outcome
+        FROM (SELECT DISTINCT unnest(p_ids) AS id ORDER BY 1) AS each
+    ) AS asked;
+    SELECT coalesce(array_agg(each.id ORDER BY each.id)
+            FILTER (WHERE each.outcome = 'done'), '{}'),
+        array_agg(each.id) FILTER (WHERE each.outcome = 'asked')
+    INTO v_done, v_asked FROM unnest(v_result.ids, v_result.outcomes) AS each(id, outcome);
+    IF p_action = 'retry' THEN
+        PERFORM retry_in_bulk(each) FROM unnest(v_done) AS each;
+    ELSIF v_done <> '{}' THEN
+        PERFORM remove_waiting(v_done);
+    END IF;
+    IF p_action = 'delete' THEN
+        WITH gone AS (
+            DELETE FROM finished_jobs AS job WHERE job.id = ANY (v_done)
+            RETURNING keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
+        )
+        SELECT count(*) INTO v_gone FROM gone;
+        DELETE FROM progress WHERE job_id IN (SELECT unnest(v_done));
+    END IF;
+    UPDATE jobs SET abort = true WHERE jobs.id = ANY (v_asked);
+    PERFORM pg_notify(current_schema(), '!') WHERE v_asked IS NOT NULL;
+    PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
+    RETURN QUERY SELECT * FROM unnest(v_result.ids, v_result.outcomes);
+END $$;
+CREATE FUNCTION inturn.change_lane(p_action text, p_lock text, p_states text[], p_by text, p_reason text, p_until timestamp with time zone) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lane lanes;
+BEGIN
+    SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
+    IF coalesce(v_lane.state::text, 'idle') <> ALL (p_states)
+        AND coalesce(v_lane.stopped::text <> ALL (p_states), true) THEN
+        RETURN 'changed';
+    END IF;
+    CASE p_action
+    WHEN 'resume' THEN
+        RETURN CASE WHEN resume_lane(p_lock, p_by) THEN 'done' ELSE 'nothing' END;
+    WHEN 'pause' THEN
+        RETURN CASE WHEN pause_lane(p_lock, p_reason, p_until, p_by) THEN 'done'
+            ELSE 'halted' END;
+    WHEN 'retry-head' THEN
+        RETURN CASE WHEN retry_head(p_lock, p_by) IS NOT NULL THEN 'done' ELSE 'nothing' END;
+    ELSE
+        IF v_lane.worker_id IS NOT NULL THEN
+            RETURN 'running';
+        END IF;
+        RETURN CASE WHEN skip_head(p_lock, p_by) IS NOT NULL THEN 'done' ELSE 'nothing' END;
+    END CASE;
+END $$;
+CREATE FUNCTION inturn.change_lanes(p_action text, p_locks text[], p_states text[], p_by text DEFAULT NULL::text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(lock text, outcome text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_wanted text[];
+    v_held   text[];
+BEGIN
+    PERFORM require_read_committed();
+    IF coalesce(p_action, '') <> ALL ('{resume,retry-head,skip-head,pause}')
+        OR cardinality(p_locks) > 1000 THEN
+        RAISE EXCEPTION 'action: must be resume, retry-head, skip-head or pause, of at most 1,000 '
+            'lanes' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    LOCK TABLE finished_jobs IN ROW EXCLUSIVE MODE;   -- as in change_jobs
+    v_wanted := p_locks;
+    IF p_action IN ('retry-head', 'skip-head') THEN
+        v_wanted := p_locks || ARRAY(
+            SELECT lane FROM unnest(p_locks) AS asked(lock)
+            CROSS JOIN LATERAL unnest((next_job(asked.lock)).locks) AS lane);
+    END IF;
+    v_held := try_take_lanes(v_wanted);
+    RETURN QUERY
+    SELECT asked.lock, CASE
+        WHEN asked.lock NOT IN (SELECT unnest(v_held)) OR p_action IN ('retry-head', 'skip-head')
+            AND NOT coalesce((next_job(asked.lock)).locks, '{}') <@ v_held THEN 'busy'
+        ELSE change_lane(p_action, asked.lock, p_states, p_by, p_reason, p_until) END
+    FROM (SELECT DISTINCT lock COLLATE "C" AS lock FROM unnest(p_locks) AS lock ORDER BY 1)
+        AS asked;
+    PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
+END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -716,6 +900,7 @@ CREATE TABLE inturn.jobs (
     locks text[] COLLATE pg_catalog."C",
     shared text[] COLLATE pg_catalog."C",
     keeps_lanes boolean,
+    headers inturn.job_headers,
     CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
     CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
     CONSTRAINT jobs_limited_by CHECK (((status <> 'limited'::inturn.job_status) OR (limit_key IS NOT NULL))),
@@ -781,7 +966,8 @@ BEGIN
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
-            (SELECT true FROM limit_looks LIMIT 1)) AS looks
+            (SELECT true FROM limit_looks LIMIT 1)) AS looks,
+        (SELECT true FROM queue_pauses LIMIT 1) AS pauses
     INTO v_due;
     IF v_due.jobs THEN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
@@ -802,6 +988,12 @@ BEGIN
     v_fair := coalesce(v_due.groups, v_due.jobs, v_due.ends, v_due.expiries, v_due.batches,
         v_due.looks, false);
     v_queues := coalesce(p_queues, ready_queues(v_fair));
+    IF v_due.pauses THEN   -- nobody serves a paused queue
+        DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
+            SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
+        v_queues := leave_out_paused(v_queues);
+        p_queues := v_queues;
+    END IF;
     v_fair := v_fair AND groups_wait(v_queues);
     IF v_fair THEN
         p_turns := coalesce(p_turns, '{}');
@@ -1033,7 +1225,8 @@ DECLARE
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
-    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+    IF (SELECT true FROM queue_pauses LIMIT 1)
+        OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
         ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;
@@ -1091,7 +1284,71 @@ CREATE FUNCTION inturn.closed_lane(p_id bigint, p_locks text[], p_shared text[])
     WHERE lanes.lock = ANY (p_locks) AND NOT lets_start(lanes, p_id, p_shared)
     ORDER BY lanes.lock LIMIT 1
 $$;
-CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text) RETURNS TABLE(jobs_count bigint, more boolean)
+CREATE TABLE inturn.rollup_days (
+    day date NOT NULL,
+    file oid NOT NULL,
+    due_at timestamp with time zone,
+    counted_below bigint DEFAULT 0 NOT NULL,
+    counted_at timestamp with time zone,
+    counting_below bigint,
+    closing_below bigint,
+    begun_at timestamp with time zone,
+    pages bigint DEFAULT 0 NOT NULL,
+    next_page bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+CREATE FUNCTION inturn.count_ends(p_pass inturn.rollup_days, p_to bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    v_youngest integer := age((p_pass.counting_below & 4294967295)::text::xid);
+    v_oldest   integer := least(2147483647,
+        v_youngest + p_pass.counting_below - p_pass.counted_below);
+BEGIN
+    EXECUTE format($statement$
+        WITH ended AS MATERIALIZED (
+            SELECT queue, task COLLATE "C" AS task, status, created_at, scheduled_at, started_at,
+                finished_at
+            FROM %I
+            WHERE ctid >= $1 AND ctid < $2 AND age(xmin) > $3 AND age(xmin) <= $4
+            UNION ALL
+            SELECT queue, task COLLATE "C", status, created_at, scheduled_at, started_at,
+                finished_at
+            FROM uncounted_ends
+            WHERE day = $5 AND page >= $6 AND page < $7 AND xact >= $8 AND xact < $9
+        ), timed AS MATERIALIZED (
+            SELECT queue, task, status, extract(epoch FROM finished_at) AS seconds,
+                CASE WHEN status <> 'cancelled' THEN
+                    duration_bin(coalesce(scheduled_at, created_at), started_at) END AS wait,
+                CASE WHEN status <> 'cancelled' THEN
+                    duration_bin(started_at, finished_at) END AS run
+            FROM ended
+        )
+        INSERT INTO rollups AS old (minutes, at, queue, task,
+            succeeded, failed, cancelled, aborted, waits, runs)
+        SELECT span.minutes,
+            to_timestamp(floor(seconds / (60 * span.minutes)) * 60 * span.minutes) AS start,
+            queue, task,
+            count(*) FILTER (WHERE status = 'succeeded'),
+            count(*) FILTER (WHERE status = 'failed'),
+            count(*) FILTER (WHERE status = 'cancelled'),
+            count(*) FILTER (WHERE status = 'aborted'),
+            histogram(array_agg(wait) FILTER (WHERE wait IS NOT NULL)),
+            histogram(array_agg(run) FILTER (WHERE run IS NOT NULL))
+        FROM timed CROSS JOIN (VALUES (5), (60)) AS span(minutes)
+        GROUP BY span.minutes, start, queue, task
+        ON CONFLICT (minutes, at, queue, task) DO UPDATE
+        SET succeeded = old.succeeded + excluded.succeeded, failed = old.failed + excluded.failed,
+            cancelled = old.cancelled + excluded.cancelled,
+            aborted = old.aborted + excluded.aborted,
+            waits = add_counts(old.waits, excluded.waits),
+            runs = add_counts(old.runs, excluded.runs)
+        $statement$, history_table(p_pass.day))
+    USING format('(%s,0)', p_pass.next_page)::tid, format('(%s,0)', p_to)::tid,
+        v_youngest, v_oldest, p_pass.day, p_pass.next_page, p_to, p_pass.counted_below,
+        p_pass.counting_below;
+END $_$;
+CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(jobs_count bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -1101,6 +1358,12 @@ DECLARE
     v_live     bigint := 0;
     v_finished bigint := 0;
 BEGIN
+    IF num_nonnulls(p_lock_prefix, p_error, p_before) > 0 THEN
+        RETURN QUERY SELECT count(*), count(*) >= p_limit
+        FROM list_jobs(p_limit, NULL, p_statuses, p_queue, p_task, p_lock, NULL, NULL, p_batch,
+            p_group, p_lock_prefix, p_error, p_before);
+        RETURN;
+    END IF;
     IF p_statuses IS NULL THEN
         SELECT count(*) INTO v_live FROM (
             SELECT FROM jobs
@@ -1241,7 +1504,7 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     )
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
-CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text, group_key text DEFAULT NULL::text, batch_id bigint DEFAULT NULL::bigint, locks text[] DEFAULT NULL::text[], shared text[] DEFAULT NULL::text[]) RETURNS bigint
+CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text, group_key text DEFAULT NULL::text, batch_id bigint DEFAULT NULL::bigint, locks text[] DEFAULT NULL::text[], shared text[] DEFAULT NULL::text[], headers jsonb DEFAULT NULL::jsonb) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $_$
@@ -1284,6 +1547,10 @@ DECLARE
             THEN 'expires_at: give a time between the years 2 and 9998, or NULL for never'
         WHEN expires_at <= scheduled_at
             THEN 'expires_at: give a time after scheduled_at, or the job could never start'
+        WHEN jsonb_typeof(headers) <> 'object'
+            THEN 'headers: give a JSON object, like {"tenant": "acme"}, or NULL'
+        WHEN octet_length(headers::text) > 8192
+            THEN 'headers: give at most 8,192 bytes of JSON'
         END;
     v_job record;
 BEGIN
@@ -1307,6 +1574,7 @@ BEGIN
         p_on_parent => ARRAY[on_parent::parent_policy],
         p_group_keys => CASE WHEN group_key IS NOT NULL THEN ARRAY[group_key] END,
         p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END,
+        p_headers => CASE WHEN headers IS NOT NULL THEN ARRAY[headers] END,
         p_lanes => v_locks,
         p_lanes_of => array_fill(1, ARRAY[coalesce(cardinality(v_locks), 0)]),
         p_lanes_shared => ARRAY(
@@ -1364,14 +1632,14 @@ BEGIN
     v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
                       queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
-                      timeout, expires_at, limit_key, group_key, batch_id, locks, shared)
+                      timeout, expires_at, limit_key, group_key, batch_id, locks, shared, headers)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
         nullif(after.any, false), o.queue, o.lock, o.priority,
         CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
         o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at, o.limit_key,
-        o.group_key, o.batch_id, o.locks, o.shared
+        o.group_key, o.batch_id, o.locks, o.shared, o.headers
     FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
     CROSS JOIN LATERAL (SELECT (p_options[g.position]).*) AS o
     CROSS JOIN LATERAL (SELECT g.position IN (SELECT unnest(p_after_of)) AS any) AS after
@@ -1384,7 +1652,7 @@ BEGIN
     PERFORM notify_workers(ARRAY(SELECT queue FROM unnest(p_options)));
     RETURN QUERY SELECT new, true FROM unnest(v_ids) AS new;
 END $$;
-CREATE FUNCTION inturn.defer_job(p_task text, p_args jsonb, p_queue text, p_lock text, p_priority integer, p_at timestamp with time zone, p_in interval, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval) RETURNS bigint
+CREATE FUNCTION inturn.defer_job(p_task text, p_args jsonb, p_queue text, p_lock text, p_priority integer, p_at timestamp with time zone, p_in interval, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval, p_headers jsonb DEFAULT NULL::jsonb) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -1400,15 +1668,15 @@ BEGIN
         PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-                      on_failure, timeout, status)
+                      on_failure, timeout, headers, status)
     VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure,
-        p_timeout,
+            p_timeout, p_headers,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
     RETURNING id INTO v_id;
     PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
-CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[], p_batch_ids bigint[] DEFAULT NULL::bigint[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint, is_new boolean)
+CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_headers jsonb[] DEFAULT NULL::jsonb[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[], p_batch_ids bigint[] DEFAULT NULL::bigint[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -1448,13 +1716,13 @@ BEGIN
                 coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id,
                 CASE WHEN lanes.locks[2] IS NOT NULL OR lanes.shared IS NOT NULL
                      THEN lanes.locks END,
-                lanes.shared)::job_options
+                lanes.shared, g.headers)::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                         p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
-                        p_limit_keys, p_group_keys, p_batch_ids)
+                        p_limit_keys, p_group_keys, p_batch_ids, p_headers)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
                     queueing_lock, timeout, expires_at, expires_in, limit_key, group_key, batch_id,
-                    position)
+                    headers, position)
             LEFT JOIN (
                 SELECT place, array_agg(lane ORDER BY lane COLLATE "C") AS locks,
                     array_agg(lane ORDER BY lane COLLATE "C") FILTER (WHERE is_shared) AS shared
@@ -1477,9 +1745,9 @@ BEGIN
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                     p_on_failure, p_timeouts, p_expires_at, p_expires_in, p_limit_keys,
-                    p_group_keys, p_batch_ids)
+                    p_group_keys, p_batch_ids, p_headers)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, expires_at, expires_in, limit_key, group_key, batch_id, position)
+                timeout, expires_at, expires_in, limit_key, group_key, batch_id, headers, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -1489,12 +1757,13 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, limit_key, group_key, batch_id,
+        on_failure, timeout, expires_at, limit_key, group_key, batch_id, headers,
         status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.group_key, r.batch_id,
+        r.headers,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END
@@ -1503,7 +1772,7 @@ BEGIN
     RETURNING jobs.id, true;
     PERFORM notify_workers(coalesce(p_queues, '{default}'));
 END $$;
-CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS bigint
+CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_headers jsonb[] DEFAULT NULL::jsonb[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET lock_timeout TO '100ms'
@@ -1522,7 +1791,7 @@ BEGIN
     SELECT id INTO v_job_id
     FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
         p_on_failure, p_queueing_locks, p_on_conflict, p_timeouts, p_limit_keys, p_group_keys,
-        p_expires_at, p_expires_in, p_lanes => p_lanes, p_lanes_of => p_lanes_of,
+        p_expires_at, p_expires_in, p_headers, p_lanes => p_lanes, p_lanes_of => p_lanes_of,
         p_lanes_shared => p_lanes_shared);
     UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
@@ -1573,7 +1842,7 @@ BEGIN
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, on_retry, on_failure,
                               queueing_lock, timeout, expires_at, limit_key, group_key,
-                              batch_id, locks, shared)
+                              batch_id, locks, shared, headers)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
@@ -1607,10 +1876,16 @@ CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
+DECLARE
+    v_count bigint;
 BEGIN
     PERFORM cancel_job(p_id);
-    DELETE FROM finished_jobs WHERE id = p_id;
-    IF NOT FOUND THEN
+    WITH gone AS (
+        DELETE FROM finished_jobs AS job WHERE job.id = p_id
+        RETURNING keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
+    )
+    SELECT count(*) INTO v_count FROM gone;
+    IF v_count = 0 THEN
         RETURN false;
     END IF;
     DELETE FROM progress WHERE job_id = p_id;
@@ -1623,12 +1898,15 @@ CREATE FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuse
 DECLARE
     v_count bigint;
 BEGIN
-    DELETE FROM finished_jobs AS old
-    WHERE old.finished_at < clock() - p_older
-      AND old.status = ANY (p_statuses)
-      AND (p_queue IS NULL OR old.queue = p_queue)
-      AND NOT EXISTS (SELECT FROM lanes WHERE lanes.failed_job_id = old.id);
-    GET DIAGNOSTICS v_count = ROW_COUNT;
+    WITH gone AS (
+        DELETE FROM finished_jobs AS old
+        WHERE old.finished_at < clock() - p_older
+          AND old.status = ANY (p_statuses)
+          AND (p_queue IS NULL OR old.queue = p_queue)
+          AND NOT EXISTS (SELECT FROM lanes WHERE lanes.failed_job_id = old.id)
+        RETURNING keep_uncounted(old, old.tableoid, old.xmin, old.ctid)
+    )
+    SELECT count(*) INTO v_count FROM gone;
     RETURN v_count;
 END $$;
 CREATE FUNCTION inturn.describe_attempt(p_attempt integer, p_started_at timestamp with time zone, p_worker uuid) RETURNS jsonb
@@ -1639,6 +1917,14 @@ BEGIN
         || coalesce(
             (SELECT jsonb_build_object('worker', name) FROM workers WHERE id = p_worker), '{}');
 END $$;
+CREATE FUNCTION inturn.duration_bin(p_from timestamp with time zone, p_to timestamp with time zone) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN p_from IS NOT NULL AND p_to IS NOT NULL THEN
+        least(64, 1 + ceil(2 * ln(greatest(1, 1000 * (
+            extract(epoch FROM p_to)::float8 - extract(epoch FROM p_from)::float8
+        ))) / ln(2.0::float8)))::integer END
+$$;
 CREATE FUNCTION inturn.end_batches(p_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1668,6 +1954,17 @@ BEGIN
     FROM batches WHERE id = ANY (p_ids) AND ended_at IS NULL
     ON CONFLICT DO NOTHING;
 END $$;
+CREATE FUNCTION inturn.ending_of_run(p_id bigint) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN job.abort
+        THEN 'it was asked to abort; if it does not, kill process ' || worker.pid || ' on '
+            || worker.hostname
+        ELSE 'if it hangs: queue jobs cancel --abort ' || job.id END
+    FROM jobs AS job JOIN workers AS worker ON worker.id = job.worker_id
+    WHERE job.id = p_id AND job.status = 'doing' AND job.started_at < clock() - interval '1 hour'
+        AND is_live(worker) AND NOT is_blocked(worker)
+$$;
 CREATE FUNCTION inturn.expire_jobs(p_limit integer, p_lanes integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1740,7 +2037,7 @@ BEGIN
             'since ' || v_job.started_at || CASE job.status
                 WHEN 'claimed' THEN ' by worker ' || job.worker || ', which runs other jobs first'
                 ELSE ', attempt ' || v_job.attempts END,
-            NULL
+            ending_of_run(p_id)
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
@@ -1762,6 +2059,9 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
+    RETURN QUERY SELECT * FROM explain_pause(v_job.queue);
+    v_waits := v_waits OR FOUND;
+    v_found := v_found OR FOUND;
     IF v_job.limit_key IS NOT NULL THEN
         RETURN QUERY SELECT * FROM explain_limit(v_job);
         v_waits := v_waits OR FOUND;
@@ -1880,8 +2180,8 @@ BEGIN
     RETURN QUERY SELECT 'lane held',
         'by job ' || id || ' (' || task || ')' || CASE job.status
             WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
-            ELSE ' since ' || claimed_at END || p_where,
-        NULL
+            ELSE ' since ' || claimed_at || '; the lane goes on when it ends' END || p_where,
+        ending_of_run(id)
     FROM claimed_jobs AS job
     WHERE (p_lane.worker_id IS NULL OR worker_id = p_lane.worker_id)
         AND (lock = p_lane.lock OR p_lane.lock = ANY (locks))
@@ -1923,6 +2223,8 @@ DECLARE
     v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
     v_other text;               -- a lane that this job waits for
+    v_shared boolean;           -- it waits for jobs that share this lane
+    v_paused boolean;           -- its queue is paused
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
@@ -1962,23 +2264,33 @@ BEGIN
                 SELECT head.lock FROM lane_heads(v_first.locks) AS head
                 WHERE head.id <> v_first.id LIMIT 1));
         END IF;
+        v_shared := v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (v_first.shared), true)
+            AND NOT v_later;
+        v_paused := EXISTS (SELECT FROM explain_pause(v_first.queue));
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
+                        WHEN v_shared THEN ' and waits for those that share the lane'
+                        WHEN v_paused THEN ' and is in a paused queue'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END
                 || v_where,
             CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
-                 WHEN v_other IS NOT NULL THEN 'queue jobs explain ' || v_first.id END;
+                 WHEN v_other IS NOT NULL OR v_shared
+                 THEN 'queue jobs explain ' || v_first.id END;
+        -- The caller reports the pauses of this job's own queue.
+        RETURN QUERY SELECT * FROM explain_pause(v_first.queue)
+            EXCEPT SELECT * FROM explain_pause(p_job.queue);
+        v_stops := v_stops OR v_paused;
         IF v_first.limit_key IS NOT NULL THEN
             RETURN QUERY SELECT * FROM explain_limit(v_first);
             v_stops := v_stops OR FOUND;
         END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
-            v_first.queue, v_first.task, v_stops OR v_later OR v_other IS NOT NULL)
+            v_first.queue, v_first.task, v_stops OR v_later OR v_other IS NOT NULL OR v_shared)
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;
@@ -1988,16 +2300,18 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
     AS $$
     SELECT 'limited',
         CASE WHEN own.used >= rule.slots
-             THEN own.used || ' jobs of limit ' || p_job.limit_key || ' run, and '
-                 || rule.slots || ' may'
+             THEN own.used || CASE own.used WHEN 1 THEN ' job' ELSE ' jobs' END || ' of limit '
+                 || p_job.limit_key || CASE own.used WHEN 1 THEN ' runs' ELSE ' run' END || ', and '
+                 || rule.slots || ' may; it goes on when one ends'
              WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
                  || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
         NULL
-    FROM find_limit(p_job.limit_key) AS rule
+    FROM (SELECT) AS once
+    LEFT JOIN find_limit(p_job.limit_key) AS rule ON true
     LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
-    LEFT JOIN LATERAL fold_key(own) AS room ON true
+    LEFT JOIN LATERAL fold_key(own, rule) AS room ON true
     WHERE p_job.status = 'limited' OR room.free <= 0
     UNION ALL
     SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid
@@ -2040,6 +2354,18 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
      FROM waits ORDER BY failed DESC, parent LIMIT 10)
     UNION ALL
     SELECT 'parents', 'and ' || count(*) - 10 || ' more', NULL FROM waits HAVING count(*) > 10
+$$;
+CREATE FUNCTION inturn.explain_pause(p_queue text) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'queue paused',
+        CASE queue WHEN '' THEN 'all queues are' ELSE 'queue ' || queue || ' is' END
+            || ' paused by ' || paused_by || ' since ' || paused_at
+            || coalesce(' until ' || until, '') || coalesce(': ' || pause.reason, ''),
+        'queue queues resume ' || CASE queue WHEN '' THEN '--all' ELSE shell_argument(queue) END
+    FROM queue_pauses AS pause
+    WHERE queue IN (p_queue, '') AND (until > clock()) IS NOT FALSE
+    ORDER BY queue
 $$;
 CREATE FUNCTION inturn.explain_progress(p_id bigint, p_fence bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -2210,6 +2536,96 @@ BEGIN
                    jsonb_build_array(last.name, last.rest)) FROM last), '{}')
     FROM chosen, rest;
 END $$;
+CREATE FUNCTION inturn.find_jobs(p_filter inturn.job_filter, p_limit integer, p_backwards boolean DEFAULT false, p_after_lock text DEFAULT NULL::text, p_after_priority integer DEFAULT NULL::integer, p_after_id bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, lock text, priority integer)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_live   job_status[] := ARRAY(
+        SELECT status FROM unnest((p_filter).statuses) AS status
+        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'claimed', 'doing'));
+    v_stored job_status[] := v_live
+        || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'claimed' = ANY (v_live) THEN '{doing}' ELSE '{}' END::job_status[];
+    v_exact  boolean := NOT (v_live @> '{todo,blocked}' OR NOT v_live && '{todo,blocked}')
+        OR NOT (v_live @> '{claimed,doing}' OR NOT v_live && '{claimed,doing}');
+    v_turn   bigint := CASE WHEN p_backwards THEN -1 ELSE 1 END;
+BEGIN
+    RETURN QUERY
+    WITH found AS (
+        SELECT job.id, job.lock::text, job.priority FROM jobs AS job
+        WHERE ((p_filter).statuses IS NULL
+                OR v_stored <> '{}' AND job.status = ANY (v_stored))
+            AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                job.created_at)
+            AND (NOT v_exact OR (SELECT live_jobs.status = ANY (v_live) FROM live_jobs
+                WHERE live_jobs.id = job.id))
+        UNION ALL
+        SELECT job.id, job.lock, job.priority FROM finished_jobs AS job
+        WHERE ((p_filter).statuses IS NULL
+                OR (p_filter).statuses && '{succeeded,failed,cancelled,aborted}'
+                    AND job.status = ANY ((p_filter).statuses))
+            AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                job.finished_at)
+    )
+    SELECT found.id, found.lock, found.priority FROM found
+    WHERE p_after_id IS NULL
+        OR (coalesce(found.lock, '') COLLATE "C", -v_turn * found.priority, v_turn * found.id)
+            > (coalesce(p_after_lock, '') COLLATE "C", -v_turn * p_after_priority,
+                v_turn * p_after_id)
+    ORDER BY coalesce(found.lock, '') COLLATE "C", -v_turn * found.priority, v_turn * found.id
+    LIMIT p_limit;
+END $$;
+CREATE FUNCTION inturn.find_lanes(p_states text[], p_prefix text, p_limit integer, p_after text DEFAULT ''::text) RETURNS SETOF text
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_from text := greatest(p_after COLLATE "C", coalesce(p_prefix, ''));
+BEGIN
+    RETURN QUERY
+    WITH RECURSIVE line(lock) AS (
+        (SELECT jobs.lock::text FROM jobs
+         WHERE p_states IS NULL AND status IN ('todo', 'blocked', 'limited')
+            AND jobs.lock IS NOT NULL AND keeps_lanes IS NULL AND jobs.lock >= v_from
+         ORDER BY jobs.lock LIMIT 1)
+        UNION ALL
+        SELECT (SELECT jobs.lock FROM jobs
+                WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+                    AND keeps_lanes IS NULL AND jobs.lock > line.lock
+                ORDER BY jobs.lock LIMIT 1)
+        FROM line
+        WHERE line.lock IS NOT NULL AND starts_with(line.lock, coalesce(p_prefix, ''))
+    ), other(lock) AS (
+        (SELECT waits.lock::text FROM waits
+         WHERE p_states IS NULL AND waits.lock >= v_from ORDER BY waits.lock LIMIT 1)
+        UNION ALL
+        SELECT (SELECT waits.lock FROM waits WHERE waits.lock > other.lock
+                ORDER BY waits.lock LIMIT 1)
+        FROM other
+        WHERE other.lock IS NOT NULL AND starts_with(other.lock, coalesce(p_prefix, ''))
+    )
+    SELECT found.lock FROM (
+        SELECT lanes.lock FROM lanes
+        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+            OR lanes.stopped = ANY (p_states::lane_state[])
+        UNION
+        SELECT idle_lanes.lock FROM idle_lanes WHERE 'idle' = ANY (p_states)
+        UNION
+        (SELECT line.lock FROM line WHERE line.lock IS NOT NULL LIMIT p_limit + 1)
+        UNION
+        (SELECT other.lock FROM other WHERE other.lock IS NOT NULL LIMIT p_limit + 1)
+    ) AS found
+    WHERE found.lock > p_after COLLATE "C" AND starts_with(found.lock, coalesce(p_prefix, ''))
+    ORDER BY found.lock COLLATE "C"
+    LIMIT p_limit;
+END $$;
 CREATE TABLE inturn.limits (
     pattern text NOT NULL COLLATE pg_catalog."C",
     slots integer,
@@ -2221,12 +2637,12 @@ CREATE TABLE inturn.limits (
     CONSTRAINT limits_slots CHECK ((slots > 0)),
     CONSTRAINT limits_something CHECK (((slots IS NOT NULL) OR (rate IS NOT NULL)))
 );
-CREATE FUNCTION inturn.find_limit(p_key text) RETURNS inturn.limits
-    LANGUAGE sql STABLE
+CREATE FUNCTION inturn.find_limit(p_key text) RETURNS SETOF inturn.limits
+    LANGUAGE sql STABLE ROWS 1
     AS $$
-    SELECT limits FROM limits
+    SELECT * FROM limits
     WHERE pattern = ANY (p_key || ARRAY(
-        SELECT left(p_key, n) || '*' FROM generate_series(0, length(p_key)) AS n))
+        SELECT left(p_key, generate_series(0, length(p_key))) || '*'))
     ORDER BY pattern = p_key DESC, length(pattern) DESC
     LIMIT 1
 $$;
@@ -2286,6 +2702,11 @@ BEGIN
         v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));
         PERFORM notify_workers(wake_readers(v_shared));
     END IF;
+    IF (SELECT true FROM queue_pauses LIMIT 1) THEN
+        -- The next jobs of our lanes are no tokens.
+        p_queues := leave_out_paused(coalesce(p_queues,
+            ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
+    END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
     INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
@@ -2330,16 +2751,15 @@ CREATE TABLE inturn.limit_keys (
     CONSTRAINT limit_keys_used CHECK ((used >= 0))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-CREATE FUNCTION inturn.fold_key(p_key inturn.limit_keys, OUT free integer, OUT tokens double precision, OUT refilled_at timestamp with time zone, OUT next_at timestamp with time zone) RETURNS record
+CREATE FUNCTION inturn.fold_key(p_key inturn.limit_keys, p_limit inturn.limits, OUT free integer, OUT tokens double precision, OUT refilled_at timestamp with time zone, OUT next_at timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
-    v_limit limits := find_limit(p_key.key);
-    v_now   timestamptz := clock();
-    v_pace  double precision;   -- the seconds between two tokens
+    v_now  timestamptz := clock();
+    v_pace double precision;   -- the seconds between two tokens
 BEGIN
-    free := v_limit.slots - p_key.used;
-    IF v_limit.rate IS NULL THEN
+    free := p_limit.slots - p_key.used;
+    IF p_limit.rate IS NULL THEN
         RETURN;
     END IF;
     -- This statement may have begun, and waited, before others came here first. If the clock was
@@ -2349,10 +2769,10 @@ BEGIN
     THEN
         refilled_at := p_key.refilled_at;
     END IF;
-    v_pace := extract(epoch FROM v_limit.period)::double precision / v_limit.rate;
-    tokens := least(v_limit.burst, coalesce(
+    v_pace := extract(epoch FROM p_limit.period)::double precision / p_limit.rate;
+    tokens := least(p_limit.burst, coalesce(
         p_key.tokens + greatest(extract(epoch FROM refilled_at - p_key.refilled_at), 0) / v_pace,
-        v_limit.burst));
+        p_limit.burst));
     IF free > 0 OR free IS NULL THEN
         next_at := refilled_at + interval '1 us'
             + (1 - tokens + floor(tokens)) * v_pace * interval '1 s';
@@ -2369,7 +2789,9 @@ BEGIN
     WITH judged AS (
         UPDATE jobs
         SET status = CASE WHEN waits THEN 'pending'::job_status ELSE 'todo' END,
-            has_parents = nullif(waits, false)
+            has_parents = nullif(waits, false),
+            -- It is due from now on: nobody could have started it before.
+            scheduled_at = CASE WHEN p_status = 'pending' THEN clock() ELSE jobs.scheduled_at END
         FROM (
             SELECT child, (SELECT true FROM edges WHERE edges.child = given.child LIMIT 1)
                 IS NOT NULL AS waits
@@ -2625,19 +3047,36 @@ BEGIN
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
+CREATE FUNCTION inturn.histogram(p_bins integer[]) RETURNS integer[]
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    WITH counted AS (SELECT bin, count(*) AS jobs FROM unnest(p_bins) AS bin GROUP BY bin)
+    SELECT coalesce(array_agg(coalesce(jobs, 0)::integer ORDER BY n), '{}')
+    FROM generate_series(1, (SELECT max(bin) FROM counted)) AS n
+    LEFT JOIN counted ON counted.bin = n
+$$;
 CREATE FUNCTION inturn.history_days(p_before date) RETURNS text[]
     LANGUAGE sql STABLE
     AS $_$
     SELECT coalesce(array_agg(name), '{}') FROM (
-        SELECT relname::text AS name
-        FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
-        WHERE inhparent = 'finished_jobs'::regclass
-          AND relname ~ '^finished_jobs_[0-9]{8}$'
-              AND to_date(right(relname, 8), 'YYYYMMDD') < p_before
-        ORDER BY relname
+        SELECT found.name
+        FROM (
+            SELECT relname::text AS name, to_date(right(relname, 8), 'YYYYMMDD') AS day
+            FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+            WHERE inhparent = 'finished_jobs'::regclass AND relname ~ '^finished_jobs_[0-9]{8}$'
+        ) AS found
+        LEFT JOIN rollup_days ON rollup_days.day = found.day
+        WHERE found.day < p_before
+            AND (found.day < p_before - 3 OR rollup_days.counted_at >= found.day + 1)
+        ORDER BY found.name
         LIMIT 10
     ) AS day
 $_$;
+CREATE FUNCTION inturn.history_table(p_day date) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'finished_jobs_' || to_char(p_day, 'YYYYMMDD')
+$$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -2645,6 +3084,7 @@ CREATE TABLE inturn.workers (
     pid integer NOT NULL,
     queues text[],
     tasks text[],
+    schedules text[],
     concurrency integer NOT NULL,
     started_at timestamp with time zone NOT NULL,
     heartbeat_at timestamp with time zone NOT NULL,
@@ -2760,6 +3200,29 @@ BEGIN
         AND job.status IN ('todo', 'blocked', 'limited') AND job.keeps_lanes IS NULL
     ON CONFLICT DO NOTHING;
 END $$;
+CREATE FUNCTION inturn.judge_change(p_action text, p_id bigint, p_filter inturn.job_filter, p_abort boolean) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_status job_status := (SELECT status FROM jobs WHERE id = p_id);
+    v_at     timestamptz;
+BEGIN
+    IF v_status IS NOT NULL THEN
+        RETURN CASE
+            WHEN v_status = 'doing' AND p_action = 'cancel' AND p_abort THEN 'asked'
+            WHEN v_status = 'doing' THEN 'running'
+            WHEN p_action = 'retry' AND v_status NOT IN ('scheduled', 'pending') THEN 'waiting'
+            WHEN (p_filter).statuses
+                && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN 'done'
+            ELSE 'changed' END;
+    END IF;
+    SELECT status, finished_at INTO v_status, v_at FROM finished_jobs
+    WHERE id = p_id ORDER BY finished_at DESC LIMIT 1;
+    RETURN CASE
+        WHEN p_action = 'cancel' THEN 'ended'
+        WHEN v_status <> ALL ((p_filter).statuses) OR v_at >= (p_filter).before THEN 'changed'
+        ELSE 'done' END;
+END $$;
 CREATE FUNCTION inturn.keep_or_leave(p_keeping inturn.job_lanes[], p_leaving inturn.job_lanes[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
@@ -2815,6 +3278,71 @@ BEGIN
     )
     SELECT array_agg(lock) INTO v_result FROM stopped;
     RETURN v_result;
+END $$;
+CREATE TABLE inturn.finished_jobs (
+    id bigint NOT NULL,
+    fence bigint,
+    worker_id uuid,
+    scheduled_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL,
+    status inturn.job_status NOT NULL,
+    on_retry inturn.retry_policy NOT NULL,
+    on_failure inturn.failure_policy NOT NULL,
+    priority integer NOT NULL,
+    attempts integer NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
+    args jsonb NOT NULL,
+    errors jsonb NOT NULL,
+    result jsonb,
+    timeout interval,
+    expires_at timestamp with time zone,
+    limit_key text COLLATE pg_catalog."C",
+    group_key text COLLATE pg_catalog."C",
+    batch_id bigint,
+    locks text[] COLLATE pg_catalog."C",
+    shared text[] COLLATE pg_catalog."C",
+    headers jsonb
+)
+PARTITION BY RANGE (finished_at);
+CREATE FUNCTION inturn.keep_uncounted(p_job inturn.finished_jobs, p_table oid, p_xact xid, p_place tid) RETURNS boolean
+    LANGUAGE plpgsql
+    SET "TimeZone" TO 'UTC'
+    AS $$
+DECLARE
+    v_day   date := p_job.finished_at::date;
+    v_below bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    v_xact  bigint := v_below + age((v_below & 4294967295)::text::xid) - age(p_xact);
+    v_page  bigint := (p_place::text::point)[0];
+BEGIN
+    IF EXISTS (
+        SELECT FROM rollup_days
+        WHERE day = v_day AND (due_at IS NULL OR v_xact < counted_below)
+            AND p_table = to_regclass(history_table(v_day))
+    ) THEN
+        RETURN true;
+    ELSIF age(p_xact) <= 0 THEN   -- ours is never older
+        BEGIN
+            IF pg_xact_status(v_xact::text::xid8) = 'in progress' THEN
+                RETURN true;
+            END IF;
+        EXCEPTION WHEN invalid_parameter_value THEN   -- it seems to lie in the future
+            v_xact := v_xact - 4294967296;
+        END;
+    END IF;
+    IF p_table IS DISTINCT FROM to_regclass(history_table(v_day)) THEN
+        v_xact := pg_current_xact_id()::text::bigint;
+        v_page := 0;
+    END IF;
+    INSERT INTO uncounted_ends (day, page, xact, queue, task, status, created_at, scheduled_at,
+        started_at, finished_at)
+    VALUES (v_day, v_page, v_xact, p_job.queue, p_job.task, p_job.status, p_job.created_at,
+        p_job.scheduled_at, p_job.started_at, p_job.finished_at);
+    RETURN true;
 END $$;
 CREATE FUNCTION inturn.keys_of(p_pattern text) RETURNS text[]
     LANGUAGE sql STABLE
@@ -3109,6 +3637,17 @@ BEGIN
     END IF;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.leave_out_paused(p_queues text[]) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_paused text[] := ARRAY(
+        SELECT queue FROM queue_pauses WHERE (until > clock()) IS NOT FALSE);
+BEGIN
+    RETURN CASE WHEN v_paused = '{}' THEN p_queues
+        WHEN '' IN (SELECT unnest(v_paused)) THEN '{}'
+        ELSE ARRAY(SELECT unnest(p_queues) EXCEPT SELECT unnest(v_paused)) END;
+END $$;
 CREATE FUNCTION inturn.lets_start(p_lane inturn.lanes, p_id bigint, p_shared text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -3156,21 +3695,19 @@ BEGIN
     UPDATE jobs SET status = 'limited' WHERE jobs.id = ANY (v_ids);
 END $$;
 CREATE FUNCTION inturn.limited_queues(p_key text) RETURNS SETOF text
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     AS $$
-BEGIN
-    RETURN QUERY
     WITH RECURSIVE found(queue) AS (
-        (SELECT jobs.queue FROM jobs WHERE status = 'limited' AND limit_key = p_key
+        (SELECT jobs.queue::text FROM jobs WHERE status = 'limited' AND limit_key = p_key
          ORDER BY jobs.queue LIMIT 1)
         UNION ALL
-        SELECT (SELECT jobs.queue FROM jobs
+        SELECT (SELECT jobs.queue::text FROM jobs
                 WHERE status = 'limited' AND limit_key = p_key AND jobs.queue > found.queue
                 ORDER BY jobs.queue LIMIT 1)
         FROM found WHERE found.queue IS NOT NULL
     )
-    SELECT found.queue::text FROM found WHERE found.queue IS NOT NULL;
-END $$;
+    SELECT found.queue FROM found WHERE found.queue IS NOT NULL
+$$;
 CREATE FUNCTION inturn.limits_key(p_key text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -3270,13 +3807,15 @@ BEGIN
     LEFT JOIN running ON running.name = known.name
     ORDER BY known.name COLLATE "C";
 END $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[])
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[], headers jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 #variable_conflict use_column
 DECLARE
+    v_filter   job_filter := ROW(NULL, p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch,
+        p_group, p_lock_prefix, p_error, p_before, NULL);
     v_ids      bigint[];
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}';
@@ -3287,7 +3826,8 @@ BEGIN
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
         WHEN v_live THEN candidates(
             -- If you ask for no status, all of them match.
-            CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
+            CASE WHEN p_statuses IS NULL AND num_nonnulls(p_lock_prefix, p_error, p_before) = 0
+                 THEN p_limit ELSE p_limit + 10000 END,
             p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
             p_group, p_batch)
         ELSE '{}' END;
@@ -3297,7 +3837,8 @@ BEGIN
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
-           found.group_key, found.batch_id, found.progress, found.locks, found.shared
+           found.group_key, found.batch_id, found.progress, found.locks, found.shared,
+           found.headers
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -3306,19 +3847,18 @@ BEGIN
           AND (v_live OR job.finished_at IS NOT NULL)
           AND (v_finished OR job.finished_at IS NULL)
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
-          AND (p_queue IS NULL OR job.queue = p_queue)
-          AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
-          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
-          AND (p_worker IS NULL OR job.worker_id = p_worker)
-          AND (p_batch IS NULL OR job.batch_id = p_batch)
-          AND (p_group IS NULL OR job.group_key = p_group)
+          AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+              job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+              coalesce(job.finished_at, job.created_at))
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
 CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer, waits_for text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -3329,8 +3869,20 @@ BEGIN
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM (
-            SELECT lock, stopped, since FROM lanes
-            WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+            SELECT lock, stopped, since FROM (
+                (SELECT * FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT p_limit)
+                UNION
+                (SELECT * FROM lanes WHERE stopped = 'paused' ORDER BY stopped_at LIMIT p_limit)
+                UNION
+                (SELECT * FROM lanes WHERE coalesce(look_at, stopped_until) IS NOT NULL
+                 ORDER BY coalesce(look_at, stopped_until) LIMIT 10000)
+                UNION
+                (SELECT * FROM lanes WHERE lock = ANY (ARRAY(
+                    SELECT lock FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)))
+                UNION
+                (SELECT * FROM lanes ORDER BY lock LIMIT 10000)
+            ) AS found
+            WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])
             UNION ALL
             SELECT lock, NULL, since FROM idle_lanes
             WHERE p_states IS NULL OR 'idle' = ANY (p_states)
@@ -3344,13 +3896,15 @@ CREATE FUNCTION inturn.list_limits(p_limit integer) RETURNS TABLE(pattern text, 
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     WITH known AS MATERIALIZED (
-        SELECT (find_limit(key)).pattern, used, 0 AS waiting FROM (
+        SELECT rule.pattern, used, 0 AS waiting FROM (
             SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
+        CROSS JOIN LATERAL find_limit(key) AS rule
         UNION ALL
-        SELECT (find_limit(key)).pattern, 0, count FROM (
+        SELECT rule.pattern, 0, count FROM (
             SELECT limit_key::text AS key, count(*) FROM (
                 SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
             ) AS job GROUP BY limit_key) AS keys
+        CROSS JOIN LATERAL find_limit(key) AS rule
     )
     SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
            coalesce(sum(known.used), 0)::bigint, coalesce(sum(known.waiting), 0)::bigint
@@ -3576,6 +4130,25 @@ CREATE FUNCTION inturn.mask_ids(p_ids bigint[], p_busy bigint[]) RETURNS bigint[
     SELECT array_agg(CASE WHEN id NOT IN (SELECT unnest(p_busy)) THEN id END ORDER BY place)
     FROM unnest(p_ids) WITH ORDINALITY AS given(id, place)
 $$;
+CREATE FUNCTION inturn.matches(p_filter inturn.job_filter, p_id bigint, p_queue text, p_task text, p_lock text, p_job_locks text[], p_queueing_lock text, p_worker uuid, p_batch bigint, p_group text, p_errors jsonb, p_at timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT ((p_filter).ids IS NULL OR p_id = ANY ((p_filter).ids))
+        AND ((p_filter).queue IS NULL OR p_queue = (p_filter).queue)
+        AND ((p_filter).task IS NULL OR p_task = (p_filter).task)
+        AND ((p_filter).lock IS NULL OR p_lock = (p_filter).lock
+            OR (p_filter).lock = ANY (p_job_locks))
+        AND ((p_filter).queueing_lock IS NULL OR p_queueing_lock = (p_filter).queueing_lock)
+        AND ((p_filter).worker_id IS NULL OR p_worker = (p_filter).worker_id)
+        AND ((p_filter).batch_id IS NULL OR p_batch = (p_filter).batch_id)
+        AND ((p_filter).group_key IS NULL OR p_group = (p_filter).group_key)
+        AND ((p_filter).lock_prefix IS NULL OR starts_with(p_lock, (p_filter).lock_prefix)
+            OR strpos(chr(1) || array_to_string(p_job_locks, chr(1)),
+                chr(1) || (p_filter).lock_prefix) > 0)
+        AND ((p_filter).error IS NULL
+            OR strpos(p_errors -> -1 ->> 'error', (p_filter).error) > 0)
+        AND ((p_filter).before IS NULL OR p_at < (p_filter).before)
+$$;
 CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs, p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -3583,6 +4156,86 @@ CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs, p_lock text) RETURNS bo
         AND NOT EXISTS (
             SELECT FROM lane_heads(p_job.locks) AS head WHERE head.id <> p_job.id)
 $$;
+CREATE FUNCTION inturn.measure_history(p_from timestamp with time zone, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_minutes integer DEFAULT NULL::integer, p_by text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_queue text DEFAULT NULL::text) RETURNS TABLE(at timestamp with time zone, name text, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_kept  integer := CASE WHEN p_minutes % 60 = 0 OR p_from < clock() - interval '2 days'
+        THEN 60 ELSE 5 END;
+    v_width integer := 60 * greatest(v_kept, p_minutes);   -- seconds
+    v_from  timestamptz := to_timestamp(floor(extract(epoch FROM p_from) / (60 * v_kept))
+        * 60 * v_kept);
+BEGIN
+    RETURN QUERY
+    WITH part AS MATERIALIZED (
+        SELECT CASE WHEN p_minutes IS NULL THEN v_from
+                ELSE to_timestamp(floor(extract(epoch FROM at) / v_width) * v_width) END AS at,
+            CASE p_by WHEN 'task' THEN task WHEN 'queue' THEN queue END AS name,
+            succeeded, failed, cancelled, aborted, waits, runs
+        FROM rollups
+        WHERE minutes = v_kept AND rollups.at >= v_from
+            AND rollups.at < coalesce(p_until, 'infinity')
+            AND (p_task IS NULL OR task = p_task) AND (p_queue IS NULL OR queue = p_queue)
+    ), counted AS (
+        SELECT at, name, sum(succeeded) AS succeeded, sum(failed) AS failed,
+            sum(cancelled) AS cancelled, sum(aborted) AS aborted
+        FROM part GROUP BY at, name
+    ), bin AS (
+        SELECT at, name, bins.bin, sum(bins.wait) AS wait, sum(bins.run) AS run
+        FROM part CROSS JOIN LATERAL unnest(waits, runs) WITH ORDINALITY AS bins(wait, run, bin)
+        GROUP BY at, name, bins.bin
+    ), merged AS (
+        SELECT at, name, array_agg(wait ORDER BY bin) AS waits, array_agg(run ORDER BY bin) AS runs
+        FROM bin GROUP BY at, name
+    )
+    SELECT counted.at, counted.name::text, counted.succeeded::bigint, counted.failed::bigint,
+        counted.cancelled::bigint, counted.aborted::bigint,
+        percentile(waits, 0.5), percentile(waits, 0.95),
+        percentile(runs, 0.5), percentile(runs, 0.95)
+    FROM counted LEFT JOIN merged
+        ON merged.at = counted.at AND merged.name IS NOT DISTINCT FROM counted.name
+    ORDER BY counted.at, counted.name;
+END $$;
+CREATE FUNCTION inturn.measure_lane(p_lock text) RETURNS TABLE(ended bigint, failed bigint, since timestamp with time zone, per_minute double precision, wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval, more boolean)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_next bigint := coalesce(
+        (SELECT min(id) FROM lane_heads(ARRAY[p_lock])), 9223372036854775807);
+BEGIN
+    RETURN QUERY
+    WITH newest AS MATERIALIZED (
+        SELECT lock, locks, status, scheduled_at, created_at, started_at, finished_at
+        FROM finished_jobs WHERE id < v_next ORDER BY id DESC LIMIT 10000
+    ), job AS (
+        SELECT status, finished_at,
+            CASE WHEN status <> 'cancelled' THEN
+                greatest(started_at - coalesce(scheduled_at, created_at), '0') END AS wait,
+            CASE WHEN status <> 'cancelled' THEN finished_at - started_at END AS run
+        FROM newest
+        WHERE (lock = p_lock OR p_lock = ANY (locks)) AND finished_at > clock() - interval '1 hour'
+    )
+    SELECT count(*), count(*) FILTER (WHERE status = 'failed'), min(finished_at),
+        CASE WHEN count(*) >= 5 THEN 60 * count(*)
+            / greatest(extract(epoch FROM clock() - min(finished_at)), 1) END::float8,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY wait),
+        percentile_cont(0.95) WITHIN GROUP (ORDER BY wait),
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY run),
+        percentile_cont(0.95) WITHIN GROUP (ORDER BY run),
+        (SELECT count(*) FROM newest) >= 10000
+    FROM job;
+END $$;
 CREATE FUNCTION inturn.measure_lanes() RETURNS TABLE(state text, lanes bigint, more boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3623,7 +4276,7 @@ CREATE FUNCTION inturn.measure_lanes() RETURNS TABLE(state text, lanes bigint, m
     UNION ALL
     SELECT 'retrying', count(*) FILTER (WHERE state = 'retrying'), count(*) >= 10000 FROM first
 $$;
-CREATE FUNCTION inturn.measure_waiting() RETURNS TABLE(queue text, since timestamp with time zone, lane_since timestamp with time zone, longest bigint, more boolean)
+CREATE FUNCTION inturn.measure_waiting() RETURNS TABLE(queue text, since timestamp with time zone, lane_since timestamp with time zone, longest bigint, more boolean, job_id bigint, job_since timestamp with time zone, job_lock text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -3637,29 +4290,39 @@ CREATE FUNCTION inturn.measure_waiting() RETURNS TABLE(queue text, since timesta
         SELECT id, status, queue, lock, coalesce(scheduled_at, created_at) AS since FROM jobs
         WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL
         ORDER BY lock, priority DESC, id LIMIT 10000
-    ), lane AS (
-        SELECT queue, lock, min(since) AS since, count(*) AS waiting
-        FROM (TABLE oldest UNION TABLE in_lanes) AS job
+    ), job AS MATERIALIZED (
+        SELECT *, lock IS NOT NULL OR status = 'limited' AS stands
+        FROM (TABLE oldest UNION TABLE in_lanes) AS found
         WHERE status IN ('todo', 'blocked', 'limited')
-        GROUP BY queue, lock
+    ), lane AS (
+        SELECT queue, lock, min(since) AS since, count(*) AS waiting FROM job GROUP BY queue, lock
+    ), stopped AS MATERIALIZED (
+        (SELECT lock FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT 10000)
+        UNION ALL
+        (SELECT lock FROM lanes WHERE stopped = 'paused' ORDER BY stopped_at LIMIT 10000)
+    ), first AS (
+        SELECT DISTINCT ON (queue) queue, id, since, lock FROM job
+        WHERE stands AND (lock IS NULL OR lock NOT IN (SELECT stopped.lock FROM stopped))
+        ORDER BY queue, since, id
     )
-    SELECT queue::text, min(since), min(since) FILTER (WHERE lock IS NOT NULL),
-           coalesce(max(waiting) FILTER (WHERE lock IS NOT NULL), 0),
-           (SELECT count(*) FROM oldest) >= 10000
-    FROM lane GROUP BY queue
+    SELECT lane.queue::text, min(lane.since), min(lane.since) FILTER (WHERE lane.lock IS NOT NULL),
+           coalesce(max(waiting) FILTER (WHERE lane.lock IS NOT NULL), 0),
+           (SELECT count(*) FROM oldest) >= 10000, first.id, first.since, first.lock::text
+    FROM lane LEFT JOIN first ON first.queue = lane.queue
+    GROUP BY lane.queue, first.id, first.since, first.lock
 $$;
-CREATE FUNCTION inturn.measure_workers() RETURNS TABLE(state text, workers bigint, tasks text[])
+CREATE FUNCTION inturn.measure_workers() RETURNS TABLE(state text, workers bigint, schedules text[])
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     WITH seen AS (
         SELECT CASE WHEN NOT is_live(worker) THEN 'late' WHEN is_blocked(worker) THEN 'blocked'
-                    ELSE 'live' END AS state, worker.tasks
+                    ELSE 'live' END AS state, worker.schedules
         FROM workers AS worker
     )
     SELECT state, count(*), (
-        SELECT coalesce(array_agg(DISTINCT task), '{}')
-        FROM seen AS same CROSS JOIN LATERAL unnest(same.tasks) AS task
+        SELECT coalesce(array_agg(DISTINCT schedule), '{}')
+        FROM seen AS same CROSS JOIN LATERAL unnest(same.schedules) AS schedule
         WHERE same.state = seen.state)
     FROM seen GROUP BY state
 $$;
@@ -3763,7 +4426,7 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     SET jit TO 'off'
     AS $$
     SELECT CASE WHEN EXISTS (
-        SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        SELECT FROM unnest(leave_out_paused(coalesce(p_queues, ready_queues()))) AS q(queue)
         WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
@@ -3782,6 +4445,8 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            SELECT until FROM queue_pauses WHERE until > clock()
             UNION ALL
             (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL
@@ -3814,6 +4479,30 @@ BEGIN
     ON CONFLICT (batch_id, xact, event) DO UPDATE SET jobs = noted.jobs + p_jobs
     RETURNING jobs INTO v_jobs;
     RETURN v_jobs = p_jobs;
+END $$;
+CREATE FUNCTION inturn.note_pass(p_pass inturn.rollup_days) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_over   interval := p_pass.begun_at - (p_pass.day + 1)::timestamptz;
+    v_closed boolean := coalesce(p_pass.counting_below >= p_pass.closing_below, false);
+BEGIN
+    UPDATE rollup_days
+    SET begun_at = p_pass.begun_at, pages = p_pass.pages, next_page = p_pass.next_page,
+        counting_below = p_pass.counting_below, closing_below = p_pass.closing_below
+    WHERE day = p_pass.day;
+    IF p_pass.next_page < p_pass.pages THEN
+        RETURN;
+    END IF;
+    UPDATE rollup_days
+    SET counted_below = counting_below, counted_at = begun_at, counting_below = NULL,
+        due_at = CASE WHEN NOT v_closed THEN begun_at + greatest(
+            interval '1 minute', pages * interval '1 ms',
+            CASE WHEN v_over < interval '1 day' THEN
+                least(v_over, interval '1 day' - v_over) END) END
+    WHERE day = p_pass.day;
+    DELETE FROM uncounted_ends
+    WHERE day = p_pass.day AND (xact < p_pass.counting_below OR v_closed);
 END $$;
 CREATE FUNCTION inturn.notify_ended(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql
@@ -3887,6 +4576,43 @@ BEGIN
     PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.pause_queue(p_queue text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM require_read_committed();
+    IF p_queue = '' OR octet_length(p_queue) > 63 OR has_invalid_queue(ARRAY[p_queue]) THEN
+        PERFORM raise_invalid_queue(ARRAY[p_queue]);
+    ELSIF p_until <= clock() THEN
+        RAISE EXCEPTION 'a pause until % would already be over', p_until
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    DELETE FROM queue_pauses WHERE until <= clock();
+    INSERT INTO queue_pauses AS old (queue, paused_at, until, paused_by, reason)
+    VALUES (coalesce(p_queue, ''), clock(), p_until, coalesce(p_by, session_user), p_reason)
+    ON CONFLICT (queue) DO UPDATE
+    SET until = excluded.until, paused_by = excluded.paused_by,
+        reason = coalesce(excluded.reason, old.reason);
+    PERFORM audit('pause-queue', coalesce(p_queue, '*'), 0, p_by, p_reason);
+    -- Sleeping workers must learn when it ends.
+    PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
+END $$;
+CREATE FUNCTION inturn.percentile(p_counts bigint[], p_share double precision) RETURNS interval
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT make_interval(secs => CASE WHEN bin = 1 THEN place
+        ELSE power(2, (bin - 2 + place) / 2) END / 1000)
+    FROM (
+        SELECT bin, jobs, upto, ((p_share * total - (upto - jobs)) / jobs)::float8 AS place
+        FROM (
+            SELECT bin, jobs, sum(jobs) OVER (ORDER BY bin) AS upto, sum(jobs) OVER () AS total
+            FROM unnest(p_counts) WITH ORDINALITY AS bins(jobs, bin)
+        ) AS summed
+        WHERE jobs > 0 AND upto >= p_share * total
+        ORDER BY bin LIMIT 1
+    ) AS found
+$$;
 CREATE FUNCTION inturn.prepare_history(p_days integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3927,6 +4653,93 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $_$;
+CREATE FUNCTION inturn.preview_jobs(p_filter inturn.job_filter, p_limit integer, p_backwards boolean DEFAULT false, OUT jobs_count bigint, OUT more boolean, OUT unlocked bigint, OUT lanes bigint, OUT waiting bigint, OUT halted_by bigint, OUT halted bigint, OUT paused bigint, OUT sample bigint[], OUT until timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_ids   bigint[];
+    v_locks text[];
+    v_mine  text[];
+BEGIN
+    until := clock();
+    SELECT coalesce(array_agg(id ORDER BY place), '{}'),
+        array_agg(lock ORDER BY place)
+    INTO v_ids, v_locks
+    FROM find_jobs(p_filter, p_limit + 1, p_backwards) WITH ORDINALITY
+        AS found(id, lock, priority, place);
+    more := cardinality(v_ids) > p_limit;
+    v_ids := v_ids[:p_limit];
+    v_locks := v_locks[:p_limit];
+    jobs_count := cardinality(v_ids);
+    sample := v_ids[:5];
+    unlocked := (SELECT count(*) FROM unnest(v_locks) AS lock WHERE lock IS NULL);
+    v_mine := ARRAY(SELECT DISTINCT lock FROM unnest(v_locks) AS lock WHERE lock IS NOT NULL);
+    lanes := cardinality(v_mine);
+    SELECT count(*) INTO waiting FROM (
+        SELECT FROM unnest(v_mine) AS mine(lock)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT waits.id FROM waits WHERE waits.lock = mine.lock
+        ) AS behind
+        WHERE behind.id NOT IN (SELECT unnest(v_ids))
+        LIMIT p_limit
+    ) AS counted;
+    SELECT count(*) FILTER (WHERE stopped = 'halted' AND failed_job_id IN (SELECT unnest(v_ids))),
+        count(*) FILTER (
+            WHERE stopped = 'halted' AND failed_job_id NOT IN (SELECT unnest(v_ids))),
+        count(*) FILTER (WHERE stopped = 'paused')
+    INTO halted_by, halted, paused
+    FROM unnest(v_mine) AS mine(lock)
+    CROSS JOIN LATERAL (
+        SELECT stopped, failed_job_id FROM lanes AS lane WHERE lane.lock = mine.lock LIMIT 1
+    ) AS stop;
+END $$;
+CREATE FUNCTION inturn.preview_lanes(p_states text[], p_prefix text, p_limit integer, OUT lanes_count bigint, OUT more boolean, OUT halted bigint, OUT paused bigint, OUT retrying bigint, OUT held bigint, OUT waiting bigint, OUT sample text[]) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_locks text[] := ARRAY(SELECT find_lanes(p_states, p_prefix, p_limit + 1));
+BEGIN
+    more := cardinality(v_locks) > p_limit;
+    v_locks := v_locks[:p_limit];
+    lanes_count := cardinality(v_locks);
+    sample := v_locks[:5];
+    SELECT count(*) FILTER (WHERE stop.stopped = 'halted'),
+        count(*) FILTER (WHERE stop.stopped = 'paused'),
+        count(*) FILTER (WHERE stop.state = 'retrying'),
+        count(*) FILTER (WHERE stop.state = 'held')
+    INTO halted, paused, retrying, held
+    FROM unnest(v_locks) AS mine(lock)
+    CROSS JOIN LATERAL (
+        SELECT stopped, state FROM lanes AS lane WHERE lane.lock = mine.lock LIMIT 1
+    ) AS stop;
+    SELECT count(*) INTO waiting FROM (
+        SELECT FROM unnest(v_locks) AS mine(lock)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT waits.id FROM waits WHERE waits.lock = mine.lock
+        ) AS behind
+        LIMIT p_limit
+    ) AS counted;
+END $$;
 CREATE FUNCTION inturn.promote(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -3985,7 +4798,7 @@ BEGIN
         -- Rows outside the days. The whole table is named and not its default partition, so that
         -- locks are taken in the same order as everywhere.
         DELETE FROM finished_jobs AS old
-        WHERE finished_at < v_before
+        WHERE finished_at < v_before AND old.tableoid = 'finished_jobs_default'::regclass
           AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
         RETURN 0;
     END IF;
@@ -4029,6 +4842,28 @@ BEGIN
     )
     SELECT count(*), max(job_id) INTO v_count, v_last FROM looked;
     RETURN CASE WHEN v_count = p_limit THEN v_last END;
+END $$;
+CREATE FUNCTION inturn.prune_rollups() RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    DELETE FROM rollups WHERE (minutes, at, queue, task) IN (
+        SELECT old.minutes, old.at, old.queue, old.task
+        FROM (VALUES (5, interval '2 days'), (60, interval '366 days')) AS span(minutes, keep)
+        CROSS JOIN LATERAL (
+            SELECT * FROM rollups
+            WHERE rollups.minutes = span.minutes AND rollups.at < clock() - span.keep
+            ORDER BY rollups.at LIMIT 1000
+        ) AS old
+    );
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    DELETE FROM rollup_days
+    WHERE day < clock()::date - 2 AND to_regclass(history_table(day)) IS NULL;
+    DELETE FROM uncounted_ends WHERE day < clock()::date - 2
+        AND NOT EXISTS (SELECT FROM rollup_days WHERE rollup_days.day = uncounted_ends.day);
+    RETURN v_count >= 1000;
 END $$;
 CREATE FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -4268,7 +5103,9 @@ BEGIN
         SELECT first.key
         FROM (SELECT key FROM waiting WHERE key IS NOT NULL LIMIT 10000) AS first
         LEFT JOIN LATERAL (
-            SELECT k.look_at, fold_key(k) AS room FROM limit_keys AS k WHERE k.key = first.key
+            SELECT k.look_at, fold_key(k, rule) AS room
+            FROM limit_keys AS k LEFT JOIN LATERAL find_limit(k.key) AS rule ON true
+            WHERE k.key = first.key
         ) AS known ON true
         -- An end wakes the jobs if only an end helps them.
         WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
@@ -4283,8 +5120,9 @@ BEGIN
         SELECT key FROM limit_keys
         WHERE used = 0 AND look_at IS NULL
             AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
-            AND coalesce(
-                tokens IS NULL OR (fold_key(limit_keys)).tokens >= (find_limit(key)).burst, true)
+            AND coalesce(tokens IS NULL OR (
+                SELECT (fold_key(limit_keys, rule)).tokens >= rule.burst
+                FROM find_limit(key) AS rule), true)
         LIMIT p_limit FOR UPDATE SKIP LOCKED);
     -- A new statement: from here on, no claim makes a job of these keys `limited`.
     DELETE FROM limit_keys
@@ -4311,14 +5149,14 @@ CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[],
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)
        OR schedules.since > clock() + interval '1 day'   -- a wrong clock wrote it
 $$;
-CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[]) RETURNS uuid
+CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[], p_schedules text[] DEFAULT NULL::text[]) RETURNS uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
-    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at,
-        heartbeat_at, loop_turned_at)
-    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(),
-        clock(), clock())
+    INSERT INTO workers (id, name, hostname, pid, queues, tasks, schedules, concurrency,
+        started_at, heartbeat_at, loop_turned_at)
+    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_schedules,
+        p_concurrency, clock(), clock(), clock())
     RETURNING id
 $$;
 CREATE FUNCTION inturn.rejoin_batch(p_id bigint, p_batch bigint, p_status inturn.job_status) RETURNS void
@@ -4396,6 +5234,22 @@ BEGIN
     PERFORM leave_looks(keys_of(p_pattern));
     PERFORM audit('remove-limit', p_pattern, 0, p_by, NULL);
     RETURN true;
+END $$;
+CREATE FUNCTION inturn.remove_waiting(p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_kept job_lanes[] := ARRAY(
+        SELECT ROW(id, locks, shared)::job_lanes FROM jobs WHERE id = ANY (p_ids) AND keeps_lanes);
+BEGIN
+    PERFORM FROM archive_jobs(p_ids, NULL,
+        array_fill('cancelled'::job_status, ARRAY[cardinality(p_ids)]), NULL);
+    UPDATE lanes SET job_id = NULL
+    WHERE job_id IN (SELECT unnest(p_ids)) AND lock IN (
+        SELECT lane FROM finished_jobs AS job
+        CROSS JOIN LATERAL unnest(lanes_of(job.lock, job.locks)) AS lane
+        WHERE job.id = ANY (p_ids));
+    PERFORM leave_lanes(v_kept) WHERE v_kept <> '{}';
 END $$;
 CREATE FUNCTION inturn.reopen_lane(p_lock text) RETURNS void
     LANGUAGE plpgsql
@@ -4490,7 +5344,8 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE jobs
-    SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at
+    SET task = p_task, args = p_args, headers = p_options.headers, timeout = p_options.timeout,
+        expires_at = p_options.expires_at
     WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
     IF v_job.status = 'scheduled' AND v_job.keeps_lanes IS NULL
@@ -4650,17 +5505,18 @@ DECLARE
     v_back record;
 BEGIN
     WITH found AS (
-        DELETE FROM finished_jobs WHERE id = p_id RETURNING *
+        DELETE FROM finished_jobs AS job WHERE job.id = p_id
+        RETURNING job.*, keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, expires_at, has_children, priority, attempts, queue, task, lock,
             queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id,
-            locks, shared)
+            locks, shared, headers)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
             task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key,
-            group_key, batch_id, locks, shared
+            group_key, batch_id, locks, shared, headers
         FROM found
         RETURNING lost_queueing_lock, locks
     )
@@ -4741,6 +5597,22 @@ BEGIN
         PERFORM audit('resume', p_lock, 0, p_by, v_lane.stop_reason);
     END IF;
     RETURN v_lane.stopped IS NOT NULL;
+END $$;
+CREATE FUNCTION inturn.resume_queue(p_queue text, p_by text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_pause queue_pauses;
+BEGIN
+    PERFORM require_read_committed();
+    DELETE FROM queue_pauses WHERE queue = coalesce(p_queue, '') RETURNING * INTO v_pause;
+    IF v_pause.queue IS NULL OR v_pause.until <= clock() THEN
+        RETURN false;
+    END IF;
+    PERFORM audit('resume-queue', coalesce(p_queue, '*'), 0, p_by, v_pause.reason);
+    PERFORM notify_workers(NULL);
+    RETURN true;
 END $$;
 CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_until timestamp with time zone DEFAULT (clock_timestamp() + '00:00:00.05'::interval)) RETURNS void
     LANGUAGE plpgsql
@@ -4866,6 +5738,34 @@ BEGIN
         RETURN QUERY SELECT unnest(v_again.ids), false;
     END IF;
 END $$;
+CREATE FUNCTION inturn.retry_at_its_place(p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_status job_status;
+BEGIN
+    -- A claim may be about to make a scheduled job pending: go by its status once it is locked.
+    SELECT status INTO v_status FROM jobs
+    WHERE id = p_id AND status IN ('scheduled', 'pending') FOR UPDATE;
+    IF v_status IS NOT NULL THEN
+        IF v_status = 'pending' THEN
+            DELETE FROM edges WHERE child = p_id;
+        END IF;
+        -- A scheduled job that comes after others is due now, and promote looks at them.
+        UPDATE jobs
+        SET status = CASE WHEN v_status = 'scheduled' AND has_parents THEN v_status ELSE 'todo' END,
+            scheduled_at = CASE WHEN v_status = 'scheduled' THEN clock() ELSE scheduled_at END,
+            has_parents = CASE WHEN v_status = 'scheduled' THEN has_parents END
+        WHERE id = p_id;
+        PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
+        PERFORM notify_workers(NULL);
+        RETURN true;
+    ELSIF restore_job(p_id) > 0 THEN
+        PERFORM notify_workers(NULL);
+        RETURN true;
+    END IF;
+    RETURN false;
+END $$;
 CREATE FUNCTION inturn.retry_head(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4896,6 +5796,29 @@ BEGIN
     PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
+CREATE FUNCTION inturn.retry_in_bulk(p_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lock text := (
+        SELECT min(lanes.lock) FROM finished_jobs AS job
+        JOIN lanes ON lanes.lock = ANY (lanes_of(job.lock, job.locks))
+        WHERE job.id = p_id AND lanes.failed_job_id = p_id);
+BEGIN
+    IF v_lock IS NULL THEN
+        PERFORM retry_at_its_place(p_id);
+        RETURN;
+    END IF;
+    PERFORM retry_head(v_lock);
+    UPDATE lanes SET job_id = NULL
+    WHERE lock = v_lock AND job_id = p_id AND worker_id IS NULL
+        AND (
+            SELECT true FROM jobs AS mine
+            JOIN jobs AS older ON older.lock = mine.lock AND older.priority = mine.priority
+                AND older.status IN ('todo', 'blocked', 'limited') AND older.lock IS NOT NULL
+                AND older.keeps_lanes IS NULL AND older.id < mine.id AND older.was_attempted
+            WHERE mine.id = p_id AND mine.locks IS NULL LIMIT 1);
+END $$;
 CREATE FUNCTION inturn.retry_job(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4913,25 +5836,7 @@ BEGIN
         END IF;
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
-    PERFORM FROM jobs WHERE id = p_id AND status = 'pending' FOR UPDATE;
-    IF FOUND THEN
-        DELETE FROM edges WHERE child = p_id;
-    END IF;
-    -- A scheduled job that comes after others is due now, and promote looks at them.
-    UPDATE jobs
-    SET status = CASE WHEN status = 'scheduled' AND has_parents THEN status ELSE 'todo' END,
-        scheduled_at = CASE WHEN status = 'scheduled' THEN clock() ELSE scheduled_at END,
-        has_parents = CASE WHEN status = 'scheduled' THEN has_parents END
-    WHERE id = p_id AND status IN ('scheduled', 'pending');
-    IF FOUND THEN
-        PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
-        PERFORM notify_workers(NULL);
-        RETURN true;
-    ELSIF restore_job(p_id) > 0 THEN
-        PERFORM notify_workers(NULL);
-        RETURN true;
-    END IF;
-    RETURN false;
+    RETURN retry_at_its_place(p_id);
 END $$;
 CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_priority integer DEFAULT NULL::integer, p_queue text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -4969,7 +5874,16 @@ BEGIN
         WHERE id = p_id AND status IN ('scheduled', 'pending') AND has_parents;
         PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
             AND lock IS DISTINCT FROM p_lock;
-        UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;
+        -- The row as it was, before it has another transaction: see roll_up. Of two callers, only
+        -- the one that has it locked keeps it.
+        WITH old AS MATERIALIZED (
+            SELECT job, job.ctid, job.tableoid, job.xmin FROM finished_jobs AS job
+            WHERE job.id = p_id FOR UPDATE
+        )
+        UPDATE finished_jobs SET lock = p_lock FROM old
+        WHERE finished_jobs.ctid = old.ctid AND finished_jobs.tableoid = old.tableoid
+            AND finished_jobs.id = p_id
+            AND keep_uncounted(old.job, old.tableoid, old.xmin, old.ctid);
     END IF;
     IF NOT retry_job(p_id) THEN
         RETURN false;
@@ -4984,6 +5898,65 @@ BEGIN
     WHERE id = p_id;
     PERFORM join_lanes(ARRAY[p_id]) WHERE v_locks IS NOT NULL;
     RETURN true;
+END $$;
+CREATE FUNCTION inturn.roll_up(p_pages integer) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET "TimeZone" TO 'UTC'
+    SET lock_timeout TO '50ms'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_open bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    v_pass rollup_days;
+    v_file oid;
+    v_to   bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(
+        concat_ws(' ', 'inturn rollup', current_schema()), 0)) THEN
+        RETURN false;
+    END IF;
+    PERFORM begin_rollups();
+    SELECT * INTO v_pass FROM rollup_days WHERE due_at <= clock() ORDER BY due_at, day LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN prune_rollups();
+    END IF;
+    v_file := pg_relation_filenode(to_regclass(history_table(v_pass.day)));
+    IF v_file IS NULL THEN
+        DELETE FROM uncounted_ends WHERE day = v_pass.day;
+        DELETE FROM rollup_days WHERE day = v_pass.day;
+        RETURN true;
+    ELSIF v_file <> v_pass.file OR v_open < v_pass.counted_below THEN
+        DELETE FROM uncounted_ends WHERE day = v_pass.day;
+        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL
+        WHERE day = v_pass.day;
+        RETURN true;
+    END IF;
+    IF v_pass.counting_below IS NULL THEN
+        v_pass.counting_below := v_open;
+        v_pass.begun_at := clock();
+        v_pass.next_page := 0;
+        IF v_pass.begun_at >= (v_pass.day + 2)::timestamptz THEN
+            v_pass.closing_below := coalesce(v_pass.closing_below,
+                pg_snapshot_xmax(pg_current_snapshot())::text::bigint);
+        END IF;
+        v_pass.pages := pg_relation_size(to_regclass(history_table(v_pass.day)))
+            / current_setting('block_size')::integer;
+    END IF;
+    -- Before PostgreSQL 14, a range of pages is not read alone, so a step is the whole day.
+    v_to := CASE WHEN current_setting('server_version_num')::integer < 140000 THEN v_pass.pages
+                 ELSE least(v_pass.next_page + p_pages, v_pass.pages) END;
+    IF v_pass.counting_below > v_pass.counted_below THEN
+        PERFORM count_ends(v_pass, v_to);
+    ELSE
+        v_to := v_pass.pages;
+    END IF;
+    v_pass.next_page := v_to;
+    PERFORM note_pass(v_pass);
+    RETURN true;
+EXCEPTION WHEN lock_not_available OR undefined_table THEN
+    RETURN false;   -- somebody drops the day or has locked it
 END $$;
 CREATE FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS TABLE(now timestamp with time zone, after timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -5211,7 +6184,7 @@ BEGIN
         PERFORM cut_edges(v_edges.parents, v_edges.children, v_edges.outcomes);
         PERFORM free_children(ARRAY(SELECT DISTINCT unnest(v_ours.children)), 'pending');
         DELETE FROM ends
-        WHERE seq = ANY (v_ends.seqs) AND (
+        WHERE seq = ANY (v_ends.seqs) AND age(ends.xmin) > 0 AND (
             (SELECT true FROM jobs WHERE jobs.id = ends.job_id LIMIT 1)
             OR (SELECT true FROM ends AS newer
                 WHERE newer.job_id = ends.job_id AND newer.seq > ends.seq LIMIT 1)
@@ -5424,7 +6397,9 @@ BEGIN
     END IF;
     WITH own AS MATERIALIZED (
         SELECT key, room.*
-        FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
+        FROM limit_keys
+        LEFT JOIN LATERAL find_limit(key) AS rule ON true
+        CROSS JOIN LATERAL fold_key(limit_keys, rule) AS room
         WHERE key = ANY (v_keys)
     ), job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,
@@ -5546,6 +6521,14 @@ BEGIN
     SELECT array_agg(lock) INTO v_held FROM (TABLE held UNION ALL TABLE created) AS ours;
     RETURN v_held;
 END $$;
+CREATE FUNCTION inturn.try_take_lanes(p_locks text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN coalesce(try_lock_lanes(ARRAY(
+        SELECT DISTINCT lock FROM unnest(p_locks) AS lock
+        WHERE pg_try_advisory_xact_lock(lane_key(lock)))), '{}');
+END $$;
 CREATE FUNCTION inturn.turns_of_priority(p_queues text[], p_free boolean, p_priority integer, p_limit integer, p_turn jsonb) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -5630,57 +6613,69 @@ CREATE FUNCTION inturn.wake_limited(p_keys text[], p_frees boolean DEFAULT false
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_result text[] := '{}';
-    v_named  record;
-    v_key    limit_keys;
-    v_room   record;
-    v_free   integer;
-    v_woken  integer;
-    v_queues text[];
-    v_look   timestamptz;
+    v_result text[];
 BEGIN
-    FOR v_named IN SELECT key, count(*) FROM unnest(p_keys) AS key GROUP BY key ORDER BY key LOOP
-        SELECT * INTO v_key FROM limit_keys WHERE key = v_named.key;
-        IF p_frees THEN
-            v_key.used := greatest(v_key.used - v_named.count, 0);
-        END IF;
-        v_room := fold_key(v_key);
-        v_free := least(coalesce(v_room.free, 1000), 1000);
-        v_queues := ARRAY(SELECT limited_queues(v_key.key));
-        v_look := CASE WHEN v_queues <> '{}' THEN v_room.next_at END;
-        IF v_free > 0 AND v_queues <> '{}' THEN
-            WITH best AS MATERIALIZED (
-                SELECT job.id FROM unnest(v_queues) AS q(queue)
-                CROSS JOIN LATERAL (
-                    SELECT jobs.id FROM jobs
-                    WHERE jobs.status = 'limited' AND jobs.limit_key = v_key.key
-                        AND jobs.queue = q.queue
-                    ORDER BY
-                        (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC,
-                        priority DESC, id
-                    LIMIT v_free
-                    FOR UPDATE SKIP LOCKED
-                ) AS job
-            )
-            UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (ARRAY(SELECT best.id FROM best));
-            GET DIAGNOSTICS v_woken = ROW_COUNT;
-            v_look := CASE WHEN (SELECT true FROM jobs
-                    WHERE status = 'limited' AND limit_key = v_key.key LIMIT 1)
-                THEN least(v_look, clock() + CASE WHEN v_woken >= 1000 THEN interval '0.1 s'
-                    WHEN v_woken = 0 THEN interval '1 s' ELSE interval '5 s' END) END;
-        END IF;
-        IF v_free > 0 OR v_look < coalesce(v_key.look_at, 'infinity') THEN
-            v_result := v_result || v_queues;
-        END IF;
+    IF (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = ANY (p_keys) LIMIT 1)
+        IS NULL THEN
+        UPDATE limit_keys
+        SET used = CASE WHEN p_frees THEN greatest(used - named.times, 0) ELSE used END,
+            look_at = NULL
+        FROM (SELECT key, count(*) AS times FROM unnest(p_keys) AS key GROUP BY key) AS named
+        WHERE limit_keys.key = ANY (ARRAY[named.key]);
+        RETURN '{}';
+    END IF;
+    WITH room AS MATERIALIZED (
+        SELECT own.key, own.used, now.tokens, now.refilled_at, own.look_at, now.next_at,
+            least(coalesce(now.free, 1000), 1000) AS free,
+            ARRAY(SELECT queue FROM limited_queues(own.key) AS queue) AS queues
+        FROM (SELECT key, count(*) AS times FROM unnest(p_keys) AS key GROUP BY key) AS named
+        CROSS JOIN LATERAL (
+            SELECT key, CASE WHEN p_frees THEN greatest(used - named.times, 0)::integer
+                             ELSE used END AS used, tokens, refilled_at, look_at
+            FROM limit_keys WHERE limit_keys.key = named.key LIMIT 1
+        ) AS own
+        LEFT JOIN LATERAL find_limit(own.key) AS rule ON true
+        CROSS JOIN LATERAL fold_key(own, rule) AS now
+    ), best AS MATERIALIZED (
+        SELECT room.*, ARRAY(
+            SELECT job.id FROM unnest(room.queues) AS q(queue)
+            CROSS JOIN LATERAL (
+                SELECT jobs.id FROM jobs
+                WHERE jobs.status = 'limited' AND jobs.limit_key = room.key
+                    AND jobs.queue = q.queue
+                ORDER BY
+                    (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC,
+                    priority DESC, id
+                LIMIT greatest(room.free, 0)
+                FOR UPDATE SKIP LOCKED
+            ) AS job) AS ids
+        FROM room
+    ), woken AS (
+        UPDATE jobs SET status = 'todo'
+        WHERE jobs.id = ANY (ARRAY(SELECT unnest(best.ids) FROM best))
+    ), judged AS MATERIALIZED (
+        SELECT best.*, CASE
+            WHEN queues = '{}' THEN NULL
+            WHEN free <= 0 THEN next_at
+            WHEN (SELECT true FROM jobs
+                  WHERE status = 'limited' AND limit_key = best.key
+                  OFFSET cardinality(best.ids) LIMIT 1)   -- others than those
+            THEN least(next_at, clock() + CASE WHEN cardinality(ids) >= 1000 THEN interval '0.1 s'
+                WHEN ids = '{}' THEN interval '1 s' ELSE interval '5 s' END) END AS next_look
+        FROM best
+    ), noted AS (
         -- A look that is planned already is kept, so that the row's index entry stays. One that is
         -- due now is not: in a test, the clock may stand still.
         UPDATE limit_keys
-        SET used = v_key.used, tokens = v_room.tokens, refilled_at = v_room.refilled_at,
-            look_at = CASE WHEN v_key.look_at > clock() AND v_key.look_at <= v_look
-                           THEN v_key.look_at ELSE v_look END
-        WHERE key = v_key.key;
-    END LOOP;
-    RETURN v_result;
+        SET used = judged.used, tokens = judged.tokens, refilled_at = judged.refilled_at,
+            look_at = CASE WHEN judged.look_at > clock() AND judged.look_at <= judged.next_look
+                           THEN judged.look_at ELSE judged.next_look END
+        FROM judged WHERE limit_keys.key = ANY (ARRAY[judged.key])
+    )
+    SELECT array_agg(queue) INTO v_result
+    FROM judged CROSS JOIN LATERAL unnest(judged.queues) AS queue
+    WHERE free > 0 OR next_look < coalesce(look_at, 'infinity');
+    RETURN coalesce(v_result, '{}');
 END $$;
 CREATE FUNCTION inturn.wake_readers(p_locks text[], p_spared bigint DEFAULT NULL::bigint, p_kept boolean DEFAULT false) RETURNS text[]
     LANGUAGE plpgsql
@@ -5783,35 +6778,6 @@ COMMENT ON COLUMN inturn.claimed_jobs.worker_id IS 'The worker that has it.';
 COMMENT ON COLUMN inturn.claimed_jobs.worker IS 'The name of that worker; NULL: the worker is gone.';
 COMMENT ON COLUMN inturn.claimed_jobs.locks IS 'All of its locks if it has several, or shares one; NULL: it has one, or none.';
 COMMENT ON COLUMN inturn.claimed_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
-CREATE TABLE inturn.finished_jobs (
-    id bigint NOT NULL,
-    fence bigint,
-    worker_id uuid,
-    scheduled_at timestamp with time zone,
-    created_at timestamp with time zone NOT NULL,
-    started_at timestamp with time zone,
-    finished_at timestamp with time zone NOT NULL,
-    status inturn.job_status NOT NULL,
-    on_retry inturn.retry_policy NOT NULL,
-    on_failure inturn.failure_policy NOT NULL,
-    priority integer NOT NULL,
-    attempts integer NOT NULL,
-    queue text NOT NULL COLLATE pg_catalog."C",
-    task text NOT NULL,
-    lock text COLLATE pg_catalog."C",
-    queueing_lock text COLLATE pg_catalog."C",
-    args jsonb NOT NULL,
-    errors jsonb NOT NULL,
-    result jsonb,
-    timeout interval,
-    expires_at timestamp with time zone,
-    limit_key text COLLATE pg_catalog."C",
-    group_key text COLLATE pg_catalog."C",
-    batch_id bigint,
-    locks text[] COLLATE pg_catalog."C",
-    shared text[] COLLATE pg_catalog."C"
-)
-PARTITION BY RANGE (finished_at);
 CREATE TABLE inturn.progress (
     job_id bigint NOT NULL,
     fence bigint NOT NULL,
@@ -5887,7 +6853,8 @@ CREATE VIEW inturn.live_jobs AS
            FROM inturn.progress reported
           WHERE ((reported.job_id = jobs.id) AND (reported.fence = jobs.fence))) AS progress,
     locks,
-    shared
+    shared,
+    (headers)::jsonb AS headers
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
@@ -5915,6 +6882,7 @@ COMMENT ON COLUMN inturn.live_jobs.batch_id IS 'The batch that it is in, or whos
 COMMENT ON COLUMN inturn.live_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
 COMMENT ON COLUMN inturn.live_jobs.locks IS 'All of its locks if it has several, or shares one; NULL: it has one, or none.';
 COMMENT ON COLUMN inturn.live_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
+COMMENT ON COLUMN inturn.live_jobs.headers IS 'What travels beside its arguments, with the trace that deferred it as otel; NULL: nothing.';
 CREATE VIEW inturn.all_jobs AS
  SELECT live_jobs.id,
     live_jobs.status,
@@ -5941,7 +6909,8 @@ CREATE VIEW inturn.all_jobs AS
     live_jobs.batch_id,
     live_jobs.progress,
     live_jobs.locks,
-    live_jobs.shared
+    live_jobs.shared,
+    live_jobs.headers
    FROM inturn.live_jobs
 UNION ALL
  SELECT finished_jobs.id,
@@ -5971,7 +6940,8 @@ UNION ALL
            FROM inturn.progress reported
           WHERE ((reported.job_id = finished_jobs.id) AND (reported.fence = finished_jobs.fence))) AS progress,
     finished_jobs.locks,
-    finished_jobs.shared
+    finished_jobs.shared,
+    finished_jobs.headers
    FROM inturn.finished_jobs;
 COMMENT ON VIEW inturn.all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN inturn.all_jobs.id IS 'Its number, which rises with each job.';
@@ -6000,6 +6970,7 @@ COMMENT ON COLUMN inturn.all_jobs.batch_id IS 'The batch that it is in, or whose
 COMMENT ON COLUMN inturn.all_jobs.progress IS 'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
 COMMENT ON COLUMN inturn.all_jobs.locks IS 'All of its locks if it has several, or shares one; NULL: it has one, or none.';
 COMMENT ON COLUMN inturn.all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
+COMMENT ON COLUMN inturn.all_jobs.headers IS 'What travels beside its arguments, with the trace that deferred it as otel; NULL: nothing.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
@@ -6109,6 +7080,38 @@ ALTER TABLE inturn.ends ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+CREATE VIEW inturn.failed_parents AS
+ SELECT job.id AS job_id,
+    (job.queue)::text AS queue,
+    (job.task)::text AS task,
+    (job.lock)::text AS lock,
+    job.created_at,
+    edge.parent AS parent_id
+   FROM (( SELECT jobs.id,
+            jobs.queue,
+            jobs.task,
+            jobs.lock,
+            jobs.created_at
+           FROM inturn.jobs
+          WHERE (jobs.status = 'pending'::inturn.job_status)
+          ORDER BY jobs.scheduled_at
+         LIMIT 10000) job
+     CROSS JOIN LATERAL ( SELECT edges.parent
+           FROM inturn.edges
+          WHERE ((edges.child = job.id) AND edges.failed AND (NOT (EXISTS ( SELECT
+                   FROM inturn.jobs parent
+                  WHERE (parent.id = edges.parent)))))
+          ORDER BY edges.parent
+         LIMIT 1) edge)
+  ORDER BY job.id
+ LIMIT 1000;
+COMMENT ON VIEW inturn.failed_parents IS 'Jobs that stay pending because a job that they come after has failed.';
+COMMENT ON COLUMN inturn.failed_parents.job_id IS 'The job that waits.';
+COMMENT ON COLUMN inturn.failed_parents.queue IS 'Its queue.';
+COMMENT ON COLUMN inturn.failed_parents.task IS 'Its task.';
+COMMENT ON COLUMN inturn.failed_parents.lock IS 'The lane that it will enter; NULL: none.';
+COMMENT ON COLUMN inturn.failed_parents.created_at IS 'When it was deferred.';
+COMMENT ON COLUMN inturn.failed_parents.parent_id IS 'The job that failed, the first if there are several.';
 CREATE SEQUENCE inturn.fences
     START WITH 1
     INCREMENT BY 1
@@ -6147,7 +7150,8 @@ CREATE TABLE inturn.finished_jobs_default (
     group_key text COLLATE pg_catalog."C",
     batch_id bigint,
     locks text[] COLLATE pg_catalog."C",
-    shared text[] COLLATE pg_catalog."C"
+    shared text[] COLLATE pg_catalog."C",
+    headers jsonb
 );
 CREATE VIEW inturn.forgotten_batches AS
  SELECT batch.id,
@@ -6294,7 +7298,8 @@ CREATE VIEW inturn.idle_lanes AS
             jobs.batch_id,
             jobs.locks,
             jobs.shared,
-            jobs.keeps_lanes
+            jobs.keeps_lanes,
+            jobs.headers
            FROM inturn.jobs
           WHERE (jobs.id = first.id)
          LIMIT 1) head)
@@ -6561,6 +7566,52 @@ COMMENT ON COLUMN inturn.paused_lanes.stopped_at IS 'Since when it is paused.';
 COMMENT ON COLUMN inturn.paused_lanes.stopped_until IS 'When it resumes by itself; NULL: it stays paused until you resume it.';
 COMMENT ON COLUMN inturn.paused_lanes.stopped_by IS 'Who paused it.';
 COMMENT ON COLUMN inturn.paused_lanes.stop_reason IS 'Why, in words.';
+CREATE TABLE inturn.queue_pauses (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    paused_at timestamp with time zone NOT NULL,
+    until timestamp with time zone,
+    paused_by text NOT NULL,
+    reason text
+)
+WITH (fillfactor='50');
+CREATE VIEW inturn.paused_queues AS
+ SELECT NULLIF(queue, ''::text) AS queue,
+    paused_at,
+    until,
+    paused_by,
+    reason
+   FROM inturn.queue_pauses
+  WHERE ((until > inturn.clock()) IS NOT FALSE)
+  ORDER BY paused_at;
+COMMENT ON VIEW inturn.paused_queues IS 'Queues in which no job starts, because somebody has paused them.';
+COMMENT ON COLUMN inturn.paused_queues.queue IS 'The name of the queue; NULL: all queues.';
+COMMENT ON COLUMN inturn.paused_queues.paused_at IS 'Since when it is paused.';
+COMMENT ON COLUMN inturn.paused_queues.until IS 'When it resumes by itself; NULL: it stays paused until you resume it.';
+COMMENT ON COLUMN inturn.paused_queues.paused_by IS 'Who paused it.';
+COMMENT ON COLUMN inturn.paused_queues.reason IS 'Why, in words.';
+CREATE VIEW inturn.queue_history AS
+ SELECT at,
+    name AS queue,
+    succeeded,
+    failed,
+    cancelled,
+    aborted,
+    wait_p50,
+    wait_p95,
+    run_p50,
+    run_p95
+   FROM inturn.measure_history((inturn.clock() - '1 day'::interval), p_minutes => 5, p_by => 'queue'::text) measure_history(at, name, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95);
+COMMENT ON VIEW inturn.queue_history IS 'How many jobs of each queue ended in each five minutes of the last day, and how fast they were.';
+COMMENT ON COLUMN inturn.queue_history.at IS 'When these five minutes began.';
+COMMENT ON COLUMN inturn.queue_history.queue IS 'The name of the queue.';
+COMMENT ON COLUMN inturn.queue_history.succeeded IS 'How many jobs have succeeded.';
+COMMENT ON COLUMN inturn.queue_history.failed IS 'How many have failed for good. An attempt that is tried again does not count.';
+COMMENT ON COLUMN inturn.queue_history.cancelled IS 'How many were cancelled, or expired.';
+COMMENT ON COLUMN inturn.queue_history.aborted IS 'How many were aborted while they ran.';
+COMMENT ON COLUMN inturn.queue_history.wait_p50 IS 'Half of the jobs waited at most so long until a worker claimed them, as in task_status.';
+COMMENT ON COLUMN inturn.queue_history.wait_p95 IS '19 of 20 jobs waited at most so long.';
+COMMENT ON COLUMN inturn.queue_history.run_p50 IS 'Half of the jobs ran at most so long.';
+COMMENT ON COLUMN inturn.queue_history.run_p95 IS '19 of 20 jobs ran at most so long.';
 CREATE VIEW inturn.queue_status AS
  WITH RECURSIVE free_name(queue) AS (
         ( SELECT jobs.queue
@@ -6863,9 +7914,19 @@ CREATE VIEW inturn.queue_status AS
           GROUP BY front.queue
         )
  SELECT name.queue,
-    COALESCE(startable.runnable, (0)::bigint) AS runnable,
-    startable.runnable_since,
-    GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) AS blocked,
+        CASE
+            WHEN (paused.it_is IS NULL) THEN COALESCE(startable.runnable, (0)::bigint)
+            ELSE (0)::bigint
+        END AS runnable,
+        CASE
+            WHEN (paused.it_is IS NULL) THEN startable.runnable_since
+            ELSE NULL::timestamp with time zone
+        END AS runnable_since,
+    (GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) +
+        CASE
+            WHEN paused.it_is THEN COALESCE(startable.runnable, (0)::bigint)
+            ELSE (0)::bigint
+        END) AS blocked,
     COALESCE(limited.looked, (0)::bigint) AS limited,
     ( SELECT count(*) AS count
            FROM later
@@ -6883,8 +7944,15 @@ CREATE VIEW inturn.queue_status AS
            FROM limited limited_1), (0)::numeric) >= (10000)::numeric) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
            FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM lane_to_resume) >= 1000)) AS more,
-    startable.oldest_id
-   FROM (((((name
+        CASE
+            WHEN (paused.it_is IS NULL) THEN startable.oldest_id
+            ELSE NULL::bigint
+        END AS oldest_id
+   FROM ((((((name
+     CROSS JOIN LATERAL ( SELECT ( SELECT true
+                   FROM inturn.queue_pauses
+                  WHERE ((queue_pauses.queue = ANY (ARRAY[name.queue, ''::text])) AND ((queue_pauses.until > inturn.clock()) IS NOT FALSE))
+                 LIMIT 1) AS it_is) paused)
      LEFT JOIN startable ON ((startable.queue = name.queue)))
      LEFT JOIN in_lane ON (((in_lane.queue)::text = name.queue)))
      LEFT JOIN pending ON (((pending.queue)::text = name.queue)))
@@ -6895,7 +7963,7 @@ COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, whic
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, all that share a lane which is not held against them, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
-COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would not help.';
+COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane, or in a queue that is paused: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.limited IS 'Jobs that their limit does not let start yet: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN inturn.queue_status.pending IS 'Jobs that wait for the end of other jobs.';
@@ -6973,6 +8041,19 @@ CREATE VIEW inturn.repaired_limits AS
 COMMENT ON VIEW inturn.repaired_limits IS 'Keys of limits whose counts reconcile has repaired in the last day.';
 COMMENT ON COLUMN inturn.repaired_limits.key IS 'The key.';
 COMMENT ON COLUMN inturn.repaired_limits.at IS 'When it was repaired.';
+CREATE TABLE inturn.rollups (
+    minutes smallint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL COLLATE pg_catalog."C",
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    aborted bigint NOT NULL,
+    waits integer[] NOT NULL,
+    runs integer[] NOT NULL
+)
+WITH (fillfactor='80');
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
@@ -7057,7 +8138,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -7145,6 +8226,67 @@ COMMENT ON COLUMN inturn.suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.suspect_jobs.task IS 'Its task.';
 COMMENT ON COLUMN inturn.suspect_jobs.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN inturn.suspect_jobs.deaths IS 'How many workers died while they had it, as far as its errors reach back.';
+CREATE VIEW inturn.task_history AS
+ SELECT at,
+    name AS task,
+    succeeded,
+    failed,
+    cancelled,
+    aborted,
+    wait_p50,
+    wait_p95,
+    run_p50,
+    run_p95
+   FROM inturn.measure_history((inturn.clock() - '1 day'::interval), p_minutes => 5, p_by => 'task'::text) measure_history(at, name, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95);
+COMMENT ON VIEW inturn.task_history IS 'How many jobs of each task ended in each five minutes of the last day, and how fast they were.';
+COMMENT ON COLUMN inturn.task_history.at IS 'When these five minutes began.';
+COMMENT ON COLUMN inturn.task_history.task IS 'The name of the task.';
+COMMENT ON COLUMN inturn.task_history.succeeded IS 'How many jobs have succeeded.';
+COMMENT ON COLUMN inturn.task_history.failed IS 'How many have failed for good. An attempt that is tried again does not count.';
+COMMENT ON COLUMN inturn.task_history.cancelled IS 'How many were cancelled, or expired.';
+COMMENT ON COLUMN inturn.task_history.aborted IS 'How many were aborted while they ran.';
+COMMENT ON COLUMN inturn.task_history.wait_p50 IS 'Half of the jobs waited at most so long until a worker claimed them, as in task_status.';
+COMMENT ON COLUMN inturn.task_history.wait_p95 IS '19 of 20 jobs waited at most so long.';
+COMMENT ON COLUMN inturn.task_history.run_p50 IS 'Half of the jobs ran at most so long.';
+COMMENT ON COLUMN inturn.task_history.run_p95 IS '19 of 20 jobs ran at most so long.';
+CREATE VIEW inturn.task_status AS
+ SELECT name AS task,
+    succeeded,
+    failed,
+    cancelled,
+    aborted,
+    round((((60 * (((succeeded + failed) + cancelled) + aborted)))::numeric / EXTRACT(epoch FROM (inturn.clock() - at))), 2) AS per_minute,
+    round(((failed)::numeric / (NULLIF((succeeded + failed), 0))::numeric), 4) AS failed_share,
+    wait_p50,
+    wait_p95,
+    run_p50,
+    run_p95
+   FROM inturn.measure_history((inturn.clock() - '01:00:00'::interval), p_by => 'task'::text) measure_history(at, name, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95)
+  ORDER BY (((succeeded + failed) + cancelled) + aborted) DESC, name;
+COMMENT ON VIEW inturn.task_status IS 'Tasks: how many of their jobs ended in the last hour, how they ended, and how fast they were.';
+COMMENT ON COLUMN inturn.task_status.task IS 'The name of the task.';
+COMMENT ON COLUMN inturn.task_status.succeeded IS 'How many jobs have succeeded.';
+COMMENT ON COLUMN inturn.task_status.failed IS 'How many have failed for good. An attempt that is tried again does not count.';
+COMMENT ON COLUMN inturn.task_status.cancelled IS 'How many were cancelled, or expired.';
+COMMENT ON COLUMN inturn.task_status.aborted IS 'How many were aborted while they ran.';
+COMMENT ON COLUMN inturn.task_status.per_minute IS 'How many of all these have ended in a minute.';
+COMMENT ON COLUMN inturn.task_status.failed_share IS 'The share of failed jobs among those that succeeded or failed; NULL: there are none.';
+COMMENT ON COLUMN inturn.task_status.wait_p50 IS 'Half of the jobs waited at most so long from when they were due until a worker claimed them: for their lane, their limit and a slot. Of the last attempt. It may be 1.41 times too long or too short.';
+COMMENT ON COLUMN inturn.task_status.wait_p95 IS '19 of 20 jobs waited at most so long.';
+COMMENT ON COLUMN inturn.task_status.run_p50 IS 'Half of the jobs ran at most so long, from the claim of the last attempt until its end.';
+COMMENT ON COLUMN inturn.task_status.run_p95 IS '19 of 20 jobs ran at most so long.';
+CREATE TABLE inturn.uncounted_ends (
+    day date NOT NULL,
+    page bigint NOT NULL,
+    xact bigint NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL,
+    status inturn.job_status NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    scheduled_at timestamp with time zone,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL
+);
 CREATE VIEW inturn.unknown_tasks AS
  WITH served AS MATERIALIZED (
          SELECT queue_status.queue
@@ -7269,6 +8411,12 @@ ALTER TABLE ONLY inturn.limits
     ADD CONSTRAINT limits_pkey PRIMARY KEY (pattern);
 ALTER TABLE ONLY inturn.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (job_id);
+ALTER TABLE ONLY inturn.queue_pauses
+    ADD CONSTRAINT queue_pauses_pkey PRIMARY KEY (queue);
+ALTER TABLE ONLY inturn.rollup_days
+    ADD CONSTRAINT rollup_days_pkey PRIMARY KEY (day);
+ALTER TABLE ONLY inturn.rollups
+    ADD CONSTRAINT rollups_pkey PRIMARY KEY (minutes, at, queue, task);
 ALTER TABLE ONLY inturn.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (task, periodic_id);
 ALTER TABLE ONLY inturn.schema_version
@@ -7301,6 +8449,7 @@ CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);
 CREATE INDEX limit_keys_look ON inturn.limit_keys USING btree (look_at) WHERE (look_at IS NOT NULL);
+CREATE INDEX uncounted_ends_place ON inturn.uncounted_ends USING btree (day, page);
 CREATE UNIQUE INDEX waits_lane ON inturn.waits USING btree (lock, priority DESC, id);
 ALTER INDEX inturn.finished_jobs_batch ATTACH PARTITION inturn.finished_jobs_default_batch_id_id_idx;
 ALTER INDEX inturn.finished_jobs_failed ATTACH PARTITION inturn.finished_jobs_default_finished_at_idx;

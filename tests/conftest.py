@@ -104,7 +104,7 @@ def until() -> Until:
     """Wait for a condition. The limit only keeps a failing test from hanging."""
 
     async def wait(condition: Callable[[], object]) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while not condition():  # noqa: ASYNC110 (it is in another process or the database)
                 await anyio.sleep(0.005)
 

@@ -53,7 +53,7 @@ MEANINGS = {
     "resource.busy": "The job runs without a lock that it could not get.",
     "resource.lost": "The job has lost a lock on one of its resources.",
     "resource.unavailable": "The store of a lock cannot be reached, so the job waits.",
-    "results.lost": "Whoever waits for results asks every few seconds until notifications are back.",
+    "results.lost": "Callers that wait for results ask every few seconds until notifications are back.",
     "schedule.busy": "A periodic job cannot be deferred yet, and is tried again.",
     "schedule.deferred": "A periodic job was deferred.",
     "schedule.failed": "A periodic job cannot be deferred.",
@@ -61,12 +61,14 @@ MEANINGS = {
     "supervisor.gone": "The supervisor of `--processes` is gone, so this worker drains.",
     "supervisor.stopping": "The supervisor passes a signal on to its workers.",
     "task.not_imported": "The module of a task cannot be imported, or has no such task.",
+    "tracing.failed": "A span could not be made or ended. The job is not affected.",
     "worker.abandoning": "Jobs that run on go back to their lanes.",
     "worker.aborting": "The worker ends at once, and jobs that run go back.",
     "worker.cancelled": "Something has cancelled a part of the worker. It is started again.",
     "worker.died": "A process of `--processes` has ended, and is replaced.",
     "worker.failed": "The worker ends with an error.",
     "worker.lost": "Others took this worker for dead and took over its jobs.",
+    "worker.silent": "A process of `--processes` stands still. It is killed, and replaced.",
     "worker.started": "The worker has started.",
     "worker.stopped": "The worker has ended.",
     "worker.stopping": "The worker takes no more jobs, and waits for those that run.",
@@ -82,7 +84,7 @@ The library configures no handlers.
 
 * `--log-level` chooses how much: `debug`, `info`, `warning`, `error` or `critical`.
 * `--log-format console` writes lines for people.
-  Whatever a job brings along is escaped, so that it cannot forge a line or act on your terminal.
+  Text that comes from a job is escaped, so that it cannot forge a line or act on your terminal.
 * `--log-format json` writes each line as a JSON object, and `--log-format logfmt` as `name=value`.
   Both have `at`, `level`, `logger`, `event`, `message`, `exception`, and the fields below.
 

@@ -64,6 +64,26 @@ Scale by `inturn_lanes_runnable`, and never by how many jobs wait.
     threshold: "10"
 ```
 
+## How late a job starts, and why
+
+`inturn_job_lateness_seconds` has how long after it was due each job started.
+A delay does not count: a scheduled job is due at its time, a retry at its own, and a job that comes
+after others when they have ended.
+`inturn_job_wait_seconds` has the same time in two parts for each start, which add up.
+The first part ends as a worker claims the job, by the server's clock:
+
+* `lane`: the job before it in its lane ended, and handed the lane over.
+  It could not have started before.
+* `claim`: it was claimed.
+  Until then it waited for a worker, for its limit, for the turn of its group, or for a lane that
+  was stopped or went to another worker.
+  The engine does not record which, so `lane` is a lower bound.
+
+The second part is `slot`: a worker may claim a job a moment before it has a slot for it.
+
+If `claim` is long, start more workers, or look for `limited` and paused jobs.
+More workers do not help if `lane` is long.
+
 ## What a look costs
 
 The exporter looks at most every five seconds, in one read-only transaction with a limit of five

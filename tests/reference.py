@@ -18,12 +18,15 @@ from inturn import errors, locks, testing
 from inturn.contrib import alembic, lifespan
 from inturn.control import builtin_tasks
 from inturn.control.batches import Batches
+from inturn.control.bulk import JobBulks, LaneBulks, WhichJobs, WhichLanes
 from inturn.control.job_lists import JobLists
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
+from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
 from inturn.database.direct import DirectConnector
 from inturn.model import BatchCounts, BatchProgress, Lane, Progress, Reason
+from inturn.operations.bulk import Bulk, JobPreview, LanePreview
 from inturn.tasks import middleware
 from inturn.tasks.middleware import RunningWorker
 from inturn.tasks.options import NewJob
@@ -65,7 +68,13 @@ CHAPTERS: dict[str, dict[str, object]] = {
     "Looking at jobs and lanes, and changing them": {
         "app.job_manager": Jobs,
         "app.lanes": Lanes,
+        "app.queues": Queues,
         "app.batches": Batches,
+        "WhichJobs": WhichJobs,
+        "WhichLanes": WhichLanes,
+        "JobPreview": JobPreview,
+        "LanePreview": LanePreview,
+        "Bulk": Bulk,
         "Status": inturn.Status,
         "StoredJob": inturn.StoredJob,
         "Progress": Progress,
@@ -98,7 +107,8 @@ CHAPTERS: dict[str, dict[str, object]] = {
 WITHOUT_ENTRY = {
     "Blueprint": (Periodics,),
     "PsycopgConnector": (DirectConnector,),
-    "app.job_manager": (JobLists,),
+    "app.job_manager": (JobLists, JobBulks),
+    "app.lanes": (LaneBulks,),
 }
 LOOKED_AT = (inturn.JobContext, inturn.StoredJob, Progress, Lane, Reason, testing.Seen)
 ABOUT = r"^([a-z_]+(?:, [a-z_]+)*):(?= )"
@@ -108,6 +118,7 @@ MADE_BY_US = (
     Batches,
     Jobs,
     Lanes,
+    Queues,
     SchemaManager,
     RunningWorker,
     inturn.BaseConnector,

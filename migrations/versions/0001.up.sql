@@ -52,7 +52,8 @@ CREATE TYPE job_options AS (
     group_key     text,
     batch_id      bigint,
     locks         text[],   -- all locks of a job that has several, or shares one, sorted
-    shared        text[]    -- those that it shares
+    shared        text[],   -- those that it shares
+    headers       jsonb
 );
 
 -- The lanes of a job that has `locks`, as functions pass them to each other.
@@ -60,6 +61,22 @@ CREATE TYPE job_lanes AS (
     id     bigint,
     locks  text[],
     shared text[]
+);
+
+-- Which jobs a list, a count or a bulk is about. NULL means any. `matches` says what fits.
+CREATE TYPE job_filter AS (
+    statuses      job_status[],
+    queue         text,
+    task          text,
+    lock          text,
+    queueing_lock text,
+    worker_id     uuid,
+    batch_id      bigint,
+    group_key     text,
+    lock_prefix   text,
+    error         text,         -- a part of what the last attempt said
+    before        timestamptz,  -- it ended before, or was deferred before if it has not ended
+    ids           bigint[]
 );
 
 -- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
@@ -94,6 +111,10 @@ CREATE DOMAIN group_name AS text COLLATE "C" CONSTRAINT jobs_group_key CHECK (
 );
 CREATE DOMAIN job_args AS jsonb
     CONSTRAINT jobs_args_object CHECK (jsonb_typeof(VALUE) = 'object');
+-- PostgreSQL writes a space after each comma and colon, so this is above Python's limit.
+CREATE DOMAIN job_headers AS jsonb CONSTRAINT jobs_headers CHECK (
+    jsonb_typeof(VALUE) = 'object' AND octet_length(VALUE::text) <= 16384
+);
 CREATE DOMAIN job_timeout AS interval CONSTRAINT jobs_timeout CHECK (
     VALUE >= interval '1 ms' AND VALUE <= interval '365 days'
 );
@@ -151,6 +172,7 @@ CREATE TABLE jobs (
     locks        text[]      COLLATE "C",
     shared       text[]      COLLATE "C",      -- the locks of lanes that it only reads, or NULL
     keeps_lanes  boolean,                      -- it has `locks`, and keeps its lanes for its retry
+    headers      job_headers,                  -- what travels beside the arguments, or NULL
     -- Rules between columns. Each costs some microseconds a statement: see above.
     CONSTRAINT jobs_live CHECK (
         status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'doing')),
@@ -401,6 +423,15 @@ CREATE TABLE groups (
     CONSTRAINT groups_weight CHECK (weight BETWEEN 1 AND 1000)
 );
 
+-- Queues in which nobody starts a job. Each claim looks whether there is a row.
+CREATE TABLE queue_pauses (
+    queue     text        COLLATE "C" PRIMARY KEY,   -- '': all queues
+    paused_at timestamptz NOT NULL,
+    until     timestamptz,      -- NULL: until a person resumes it
+    paused_by text        NOT NULL,
+    reason    text
+) WITH (fillfactor = 50);
+
 -- What people, and the reconciler, did to lanes.
 CREATE TABLE lane_audit (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -423,6 +454,7 @@ CREATE TABLE workers (
     pid          integer     NOT NULL,
     queues       text[],                    -- NULL: all
     tasks        text[],                    -- those it knows; NULL: unknown
+    schedules    text[],                    -- those in its code, as task:periodic_id
     concurrency  integer     NOT NULL,
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
@@ -471,7 +503,8 @@ CREATE TABLE finished_jobs (
     group_key    text        COLLATE "C",
     batch_id     bigint,
     locks        text[]      COLLATE "C",
-    shared       text[]      COLLATE "C"
+    shared       text[]      COLLATE "C",
+    headers      jsonb
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);
@@ -481,6 +514,53 @@ CREATE INDEX finished_jobs_batch ON finished_jobs (batch_id, id) WHERE batch_id 
 
 -- The safety net of the daily partitions: keeps a job that finishes on a day without one.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
+
+-- How many jobs ended in each five minutes and in each hour, and how long they waited and ran, as
+-- histograms (see duration_bin). Only roll_up writes it, from the history.
+CREATE TABLE rollups (
+    minutes   smallint    NOT NULL,   -- how long the row is for: 5 or 60
+    at        timestamptz NOT NULL,   -- when that began
+    queue     text        COLLATE "C" NOT NULL,
+    task      text        COLLATE "C" NOT NULL,
+    succeeded bigint      NOT NULL,
+    failed    bigint      NOT NULL,
+    cancelled bigint      NOT NULL,
+    aborted   bigint      NOT NULL,
+    waits     integer[]   NOT NULL,   -- how many jobs waited for as long as each bin says
+    runs      integer[]   NOT NULL,
+    PRIMARY KEY (minutes, at, queue, task)
+) WITH (fillfactor = 80);
+
+-- How far roll_up has counted each day of the history. All rows of transactions before
+-- counted_below are counted. A pass that is under way counts those before counting_below.
+CREATE TABLE rollup_days (
+    day            date        PRIMARY KEY,
+    file           oid         NOT NULL,   -- of the partition: another one has other transactions
+    due_at         timestamptz,            -- when the next pass begins; NULL: the day is closed
+    counted_below  bigint      NOT NULL DEFAULT 0,
+    counted_at     timestamptz,            -- when the last whole pass began
+    counting_below bigint,                 -- NULL: no pass is under way
+    closing_below  bigint,                 -- the last pass counts all before it; NULL: unknown yet
+    begun_at       timestamptz,
+    pages          bigint      NOT NULL DEFAULT 0,   -- how many the pass has to read
+    next_page      bigint      NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+-- Ends that left the history before they were counted, because somebody retried or deleted the job.
+CREATE TABLE uncounted_ends (
+    day          date        NOT NULL,
+    page         bigint      NOT NULL,   -- where the row was in the partition of the day
+    xact         bigint      NOT NULL,   -- the transaction that had added it there
+    queue        text        COLLATE "C" NOT NULL,
+    task         text        NOT NULL,
+    status       job_status  NOT NULL,
+    created_at   timestamptz NOT NULL,
+    scheduled_at timestamptz,
+    started_at   timestamptz,
+    finished_at  timestamptz NOT NULL
+);
+
+CREATE INDEX uncounted_ends_place ON uncounted_ends (day, page);
 
 -- How far jobs are, as their tasks have told. A job whose task tells nothing has no row. Nothing
 -- refers to the row, so it outlives the job for a while (see prune_progress). The fence names the

@@ -17,19 +17,20 @@ from inturn.control.groups import Groups
 from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
 from inturn.control.limits import Limits
+from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
-from inturn.operations import enqueue
 from inturn.operations.maintenance import check_connection
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.task import Deferrer
+from inturn.tasks.tracer import Tracer
 from inturn.values import JsonDumps
 
 
@@ -52,6 +53,7 @@ class App(Blueprint):
     worker_defaults: options for the app's workers.
     periodic_defaults: `max_delay` and `catch_up` for schedules that do not set them; see
     `periodic`.
+    tracing: what makes spans, such as `inturn.tracing.Tracing()`; see docs/tracing.md.
 
     An App supports everything that a Blueprint does.
     """
@@ -66,12 +68,14 @@ class App(Blueprint):
         import_paths: Iterable[str] | None = None,
         worker_defaults: Mapping[str, Any] | None = None,
         periodic_defaults: Mapping[str, Any] | None = None,
+        tracing: Tracer | None = None,
     ) -> None:
         super().__init__()
         if dsn is not None and connector is not None:
             raise ConfigurationError(
                 "The App was given two addresses. Give it either a DSN or a connector."
             )
+        self._tracing = tracing
         self.connector = connector or PsycopgConnector(dsn)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
@@ -91,11 +95,21 @@ class App(Blueprint):
         self._connector = connector
         self.json_dumps = connector.json_dumps
         self.lanes = Lanes(connector)
+        self.queues = Queues(connector)
         self.limits = Limits(connector)
         self.groups = Groups(connector)
         self.batches = Batches(connector)
-        self.job_manager = Jobs(connector)
+        self.job_manager = Jobs(connector, self._tracing)
         self.schema_manager = SchemaManager(connector)
+
+    @property
+    def tracing(self) -> Tracer | None:
+        """What makes spans, or None. Set it before you defer jobs and before a worker starts."""
+        return self._tracing
+
+    @tracing.setter
+    def tracing(self, tracing: Tracer | None) -> None:
+        self._tracing = self.job_manager.tracing = tracing
 
     @contextmanager
     def replace_connector(self, connector: Connector) -> Iterator[Self]:
@@ -194,15 +208,13 @@ class App(Blueprint):
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
         """Enqueue jobs that `make_new_job` made; the same as `job_manager.batch_defer_jobs`."""
-        return self._connector.run(enqueue.defer_jobs(jobs, self.job_manager), connection)
+        return self.job_manager.batch_defer_jobs(jobs, connection)
 
     async def enqueue_async(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
         """Like `enqueue`, in an event loop."""
-        return await self._connector.run_async(
-            enqueue.defer_jobs(jobs, self.job_manager), connection
-        )
+        return await self.job_manager.batch_defer_jobs_async(jobs, connection)
 
     def open(self, pool: Pool | None = None) -> Self:
         """Open the app's connections. `with app.open():` closes them at the end of the block.

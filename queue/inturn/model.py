@@ -1,6 +1,6 @@
 """The values that the package passes around: jobs, their states and endings, and lanes.
 
-This module imports only the standard library.
+Of the package, this module imports only the names of the states.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from inturn import states
+
 
 class Status(StrEnum):
-    """The status of a job. It is a string as well. The first six are live, the others history.
+    """The status of a job. It is a string as well. The first seven are live, the others history.
 
     A `blocked` job waits behind another job of its lane, or the lane is stopped. A `limited` job
     waits until its limit lets it start. A `pending` job waits for the end of the jobs that it comes
@@ -36,17 +38,7 @@ class Status(StrEnum):
     ABORTED = "aborted"
 
 
-LIVE = frozenset(
-    {
-        Status.TODO,
-        Status.BLOCKED,
-        Status.LIMITED,
-        Status.SCHEDULED,
-        Status.PENDING,
-        Status.CLAIMED,
-        Status.DOING,
-    }
-)
+LIVE = frozenset(map(Status, states.LIVE))
 
 
 class OnRetry(StrEnum):
@@ -131,6 +123,9 @@ class Job(NamedTuple):
     batch_id: int | None = None  # it is in this batch, or is its callback
     batch: BatchCounts | None = None  # of the batch whose callback it is
     locks: Sequence[str] | None = None  # all of them, if it has several or shares one
+    headers: Mapping[str, Any] | None = None  # yours, and that of tracing
+    waited: float | None = None  # seconds from when it was due to its claim, as the server counts
+    handed_over: bool = False  # it was claimed as the job before it in its lane ended
 
     @property
     def lanes(self) -> Sequence[str]:
@@ -265,6 +260,7 @@ class StoredJob:
     errors: list[dict[str, Any]]
     result: Any
     progress: Progress | None
+    headers: dict[str, Any] | None
 
     @property
     def call_string(self) -> str:
@@ -332,6 +328,17 @@ class Committed(NamedTuple):
 
 
 Outcome = Ended | Again | Committed
+
+
+def name_outcome(outcome: Outcome) -> str:
+    """Return a word for how an attempt has ended, as metrics and traces say it."""
+    match outcome:
+        case Again():
+            return "snoozed" if outcome.uncharged else "retried"
+        case Committed():
+            return Status.SUCCEEDED.value
+        case _:
+            return outcome.status.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,10 @@ WITH front AS (
      ORDER BY scheduled_at LIMIT 1000)
 ), next AS (
     SELECT DISTINCT ON (front.lock, CASE WHEN front.lock IS NULL THEN front.id END) front.*
-    FROM front LEFT JOIN inturn.lanes ON lanes.lock = front.lock
+    FROM front LEFT JOIN LATERAL (
+        SELECT found.lock, found.job_id, found.stopped FROM inturn.lanes AS found
+        WHERE found.lock = front.lock LIMIT 1  -- so that no plan reads all lanes to join them
+    ) AS lanes ON true
     WHERE lanes.lock IS NULL OR (lanes.job_id = front.id AND lanes.stopped IS NULL)
     ORDER BY front.lock, CASE WHEN front.lock IS NULL THEN front.id END, priority DESC, id
 )

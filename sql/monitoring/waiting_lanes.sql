@@ -11,7 +11,7 @@ SELECT lock, waiting AS jobs, inturn.clock() - coalesce(stopped_at, since) AS wa
            ELSE format('%s until somebody resumes it', state)
        END AS waits_for,
        stopped_by, stop_reason
-FROM inturn.lane_status
+FROM inturn.list_lanes(1000) AS lane_status
 WHERE waiting > 0 OR state <> 'held'
 ORDER BY coalesce(stopped_at, since)
 LIMIT 50;

@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
        NULL::jsonb AS result, stored_as, expires_at, limit_key, group_key, batch_id,
-       progress, locks, shared
+       progress, locks, shared, headers
 FROM live_jobs
 UNION ALL
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
@@ -14,7 +14,7 @@ SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_
             'text', reported.text, 'updated_at', reported.updated_at)
         FROM progress AS reported
         WHERE reported.job_id = finished_jobs.id AND reported.fence = finished_jobs.fence),
-       locks, shared
+       locks, shared, headers
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
@@ -58,3 +58,5 @@ COMMENT ON COLUMN all_jobs.progress IS
 COMMENT ON COLUMN all_jobs.locks IS
     'All of its locks if it has several, or shares one; NULL: it has one, or none.';
 COMMENT ON COLUMN all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
+COMMENT ON COLUMN all_jobs.headers IS
+    'What travels beside its arguments, with the trace that deferred it as otel; NULL: nothing.';

@@ -63,7 +63,7 @@ SELECT jobs.id,
             'text', reported.text, 'updated_at', reported.updated_at)
         FROM progress AS reported
         WHERE reported.job_id = jobs.id AND reported.fence = jobs.fence) AS progress,
-       jobs.locks, jobs.shared
+       jobs.locks, jobs.shared, jobs.headers::jsonb
 FROM jobs;
 
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
@@ -108,3 +108,5 @@ COMMENT ON COLUMN live_jobs.progress IS
 COMMENT ON COLUMN live_jobs.locks IS
     'All of its locks if it has several, or shares one; NULL: it has one, or none.';
 COMMENT ON COLUMN live_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
+COMMENT ON COLUMN live_jobs.headers IS
+    'What travels beside its arguments, with the trace that deferred it as otel; NULL: nothing.';

@@ -192,10 +192,11 @@ WITH RECURSIVE free_name(queue) AS (
     GROUP BY front.queue
 )
 SELECT name.queue,
-       coalesce(startable.runnable, 0) AS runnable,
-       startable.runnable_since,
+       CASE WHEN paused.it_is IS NULL THEN coalesce(startable.runnable, 0) ELSE 0 END AS runnable,
+       CASE WHEN paused.it_is IS NULL THEN startable.runnable_since END AS runnable_since,
        -- At least 0: the head of a lane that resumes may be beyond the 10,000.
-       greatest(coalesce(startable.behind, 0) + coalesce(in_lane.blocked, 0), 0) AS blocked,
+       greatest(coalesce(startable.behind, 0) + coalesce(in_lane.blocked, 0), 0)
+           + CASE WHEN paused.it_is THEN coalesce(startable.runnable, 0) ELSE 0 END AS blocked,
        coalesce(limited.looked, 0) AS limited,
        (SELECT count(*) FROM later WHERE later.queue = name.queue
            AND scheduled_at > clock()) AS scheduled,
@@ -211,8 +212,13 @@ SELECT name.queue,
            OR coalesce((SELECT sum(looked) FROM limited), 0) >= 10000
            OR coalesce((SELECT sum(looked) FROM in_hand), 0) >= 10000
            OR (SELECT count(*) FROM lane_to_resume) >= 1000 AS more,
-       startable.oldest_id
+       CASE WHEN paused.it_is IS NULL THEN startable.oldest_id END AS oldest_id
 FROM name
+CROSS JOIN LATERAL (
+    SELECT (SELECT true FROM queue_pauses
+            WHERE queue_pauses.queue IN (name.queue, '') AND (until > clock()) IS NOT FALSE LIMIT 1)
+        AS it_is
+) AS paused
 LEFT JOIN startable ON startable.queue = name.queue
 LEFT JOIN in_lane ON in_lane.queue = name.queue
 LEFT JOIN pending ON pending.queue = name.queue
@@ -231,8 +237,8 @@ COMMENT ON COLUMN queue_status.runnable_since IS
     'it was scheduled for.';
 COMMENT ON COLUMN queue_status.oldest_id IS 'The oldest of them.';
 COMMENT ON COLUMN queue_status.blocked IS
-    'Jobs that wait behind another job of their lane, or in a stopped lane: more workers would '
-    'not help.';
+    'Jobs that wait behind another job of their lane, or in a stopped lane, or in a queue that is '
+    'paused: more workers would not help.';
 COMMENT ON COLUMN queue_status.limited IS
     'Jobs that their limit does not let start yet: more workers would not help.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';

@@ -10,7 +10,9 @@ import pytest
 
 from inturn.cli import doctor_checks
 from inturn.cli.database import Database
+from inturn.cli.doctor_checks import judge_history
 from inturn.cli.doctor_finding import Finding
+from inturn.operations import history
 from inturn.schema.migrate import migrate
 from tests.cli.conftest import SCRIPT, Run, StartScript, Until
 from tests.cli.engine import Engine
@@ -399,7 +401,7 @@ def test_halted_lanes_are_counted_and_the_advice_leads_to_a_retry(
     engine.sign_on()
     for lock in (LOCK, "b", "c", "d"):
         engine.defer(lock=lock, on_failure="halt")
-        engine.fail(engine.claim(), None, "no")
+        engine.fail(engine.claim(), None, f"no such {lock}")
     engine.at(LATER)
     engine.heartbeat()
     found = findings(queue)[1]["lanes"]
@@ -407,6 +409,35 @@ def test_halted_lanes_are_counted_and_the_advice_leads_to_a_retry(
     (command, _) = advice_in(follow(found, engine, folder))
     assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
     assert findings(queue)[1]["lanes"]["detail"].startswith("3 lanes")
+
+
+def test_lanes_that_one_error_has_halted_are_retried_by_one_command(
+    engine: Engine, queue: Run, folder: Path
+) -> None:
+    engine.sign_on()
+
+    def halt(*errors: str) -> dict[str, Any]:
+        for error in errors:
+            engine.defer(lock=f"lane of {error}", on_failure="halt")
+            engine.fail(engine.claim(), None, error)
+        found = findings(queue)[1]["lanes"]
+        assert isinstance(found, dict)
+        return found
+
+    alone = "queue lanes explain 'lane of KeyError'"
+    assert halt("KeyError", "bank 1 is down", "bank 2 is down")["advice"] == alone, "too few"
+    assert halt("ValueError", "bank 3 is down", "OSError")["advice"] == alone, "no majority"
+    found = halt("bank 4 is down")
+    assert found["detail"].startswith("7 lanes are halted")
+    assert found["detail"].endswith(". 4 of them have one error: bank 1 is down")
+    cause, command = found["advice"].split(": ")
+    assert cause == "if its cause is repaired"
+    asked = type_in(command, folder, INTURN_DSN=engine.dsn)
+    assert asked.returncode == 2, "it changes nothing before you agree"
+    assert findings(queue)[1]["lanes"]["detail"].startswith("7 lanes")
+    done = type_in(f"{command} --yes", folder, INTURN_DSN=engine.dsn)
+    assert (done.returncode, done.stdout) == (0, "retried the head of 7 lanes\n")
+    assert findings(queue)[1]["lanes"]["state"] == "ok"
 
 
 def test_one_error_of_many_lanes_is_told_once_with_an_example(
@@ -500,3 +531,14 @@ def test_the_advice_about_sequences_names_all_of_them_in_any_schema(empty_dsn: s
         assert first.state == "fail"
         connection.execute((first.advice or "").encode())
         assert look().state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("size", "share", "state"), [(6, 0.6, "warn"), (6, 0.4, "ok"), (4, 0.9, "ok")]
+)
+def test_the_doctor_warns_of_a_history_that_is_large_and_most_of_the_database(
+    size: int, share: float, state: str
+) -> None:
+    found = judge_history(history.Stored(size * 2**30, round(size * 2**30 / share), 7))
+    assert (found.check, found.state) == ("history", state)
+    assert f"{size}.0 GB" in found.detail

@@ -233,7 +233,7 @@ def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
     held = json.loads(queue("jobs", "explain", "3", "--json").stdout)
     assert held[0] == {
         "reason": "lane held",
-        "detail": "by job 2 (send) since 2026-01-31T14:00:00Z",
+        "detail": "by job 2 (send) since 2026-01-31T14:00:00Z; the lane goes on when it ends",
         "unblock": None,
     }
     assert queue("jobs", "explain", "5").stdout.splitlines()[0] == (
@@ -271,6 +271,27 @@ def test_jobs_are_retried(mixed: Engine, queue: Run) -> None:
     waiting = queue("jobs", "retry", "2")
     assert (waiting.returncode, waiting.stdout) == (4, "")
     assert "Job 2 is doing and cannot be retried" in waiting.stderr
+
+
+@pytest.mark.parametrize("ids", ["1 2", "2 1"])
+def test_jobs_that_are_retried_together_run_in_their_order(
+    ids: str, engine: Engine, queue: Run
+) -> None:
+    """The younger one had halted the lane. Alone, it would go before all others."""
+    engine.sign_on()
+    for policy in ("continue", "halt", "continue"):
+        engine.defer("t", "lane", on_failure=policy)
+    engine.fail(engine.claim(), None, "boom")
+    engine.fail(engine.claim(), None, "boom")
+    ended = queue("jobs", "retry", *ids.split(), "--json")
+    assert ended.returncode == 0
+    assert [done["id"] for done in json.loads(ended.stdout)] == ids.split()
+    order = []
+    for _ in range(3):
+        order.append(engine.claim())
+        engine.fail(order[-1], None, "boom")
+        engine.query("SELECT resume_lane('lane')")
+    assert [id for id, _ in order] == [1, 2, 3]
 
 
 def test_jobs_are_cancelled_only_if_somebody_confirms(

@@ -267,24 +267,30 @@ def test_lanes_are_chosen_by_their_state(engine: Engine, queue: Run) -> None:
 def test_every_halted_lane_can_be_retried_at_once(
     engine: Engine, queue: Run, answer: Answer
 ) -> None:
-    assert queue("lanes", "retry-head", "--all-halted", "--yes").returncode == 4
-    failed = [halt(engine, lock) for lock in ("a", "b")]
+    every = ["lanes", "retry-head", "--state", "halted", "--all"]
+    none = queue(*every, "--yes")
+    assert (none.returncode, none.stderr) == (0, "No lane matches. Nothing was changed.\n")
+    for lock in ("a", "b"):
+        halt(engine, lock)
     engine.query("SELECT pause_lane('paused')")
-    assert queue("lanes", "retry-head", "--all-halted").returncode == 2
-    assert (
-        "Retry the failed job of 2 halted lanes? [y/N]"
-        in answer("n", "lanes", "retry-head", "--all-halted").stderr
-    )
-    ended = queue("lanes", "retry-head", "--all-halted", "--yes", "--json", "--by", "ann")
-    assert json.loads(ended.stdout) == [
-        {"lock": "a", "job_id": str(failed[0])},
-        {"lock": "b", "job_id": str(failed[1])},
-    ]
+    assert queue(*every).returncode == 2, "nobody was asked"
+    asked = answer("n", *every).stderr
+    assert "Retry the head of 2 lanes? [y/N]" in asked
+    ended = queue(*every, "--yes", "--json", "--by", "ann")
+    assert json.loads(ended.stdout) == {
+        "action": "retry-head",
+        "changed": 2,
+        "asked": 0,
+        "refused": {},
+    }
     assert set(engine.statuses().values()) == {"todo"}
     assert engine.query("SELECT stopped::text FROM lanes WHERE stopped IS NOT NULL") == [
         ("paused",)
     ]
-    for words in ([], ["a", "--all-halted"]):
+    assert engine.query("SELECT DISTINCT who FROM lane_audit WHERE operation = 'retry-head'") == [
+        ("ann",)
+    ]
+    for words in ([], ["a", "--all"], ["a", "--dry-run"]):
         assert queue("lanes", "retry-head", *words).returncode == 2
 
 

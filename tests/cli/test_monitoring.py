@@ -96,6 +96,27 @@ def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(
     ]
 
 
+def test_tasks_are_listed_with_their_rates_and_times(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.query("SELECT prepare_history(1)")
+    worker = engine.sign_on()
+    for task, status in (("mail", "succeeded"), ("mail", "failed"), ("pay", "succeeded")):
+        engine.defer(task)
+        engine.query(
+            "SELECT count(*) FROM claim(%s, NULL, 1) AS job, LATERAL finish(%s, NULL, 0,"
+            " ARRAY[job.id], ARRAY[job.claim_id], ARRAY[%s::job_status], '{NULL}')",
+            worker, worker, status,
+        )  # fmt: skip
+    engine.query("SELECT roll_up(100)")
+    engine.at("2026-01-31 14:30:00+00")
+    mail, pay = json.loads(queue("tasks", "list", "--json").stdout)
+    assert (mail["task"], mail["succeeded"], mail["failed"]) == ("mail", 1, 1)
+    assert (pay["task"], pay["failed_share"]) == ("pay", 0)
+    assert 0 <= mail["run_p95"] <= 0.001
+    lines = [line.split() for line in queue("tasks", "list").stdout.splitlines()]
+    assert lines[1][:5] == ["mail", "0.0", "1", "1", "(50.0%)"]
+
+
 @pytest.mark.parametrize("group", ["queues", "workers"])
 def test_a_group_that_can_only_list_lists(engine: Engine, queue: Run, group: str) -> None:
     engine.at("2026-01-31 14:00:00+00")

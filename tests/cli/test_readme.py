@@ -24,9 +24,3 @@ def test_the_example_runs_and_is_the_one_that_is_shipped(run: Run, dsn: str, fol
     assert ended.stdout.strip() == " ".join(ascii_lowercase), ended.stderr
     assert f"\n{ended.stdout.strip()}\n```" in text, "the README shows what it prints"
     assert ended.stderr == ""
-
-
-def test_every_file_that_the_documents_point_to_is_there() -> None:
-    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text(encoding="utf-8")):
-            assert (document.parent / target).exists(), f"{document.name} points to {target}"

@@ -252,3 +252,27 @@ def test_a_program_with_a_command_of_its_own_starts_workers_of_its_app_with_what
     )  # not the supervisor's own settings for its workers
     supervisor.terminate()
     assert supervisor.wait(60) == 0
+
+
+HASTY = """
+from inturn.cli import main, supervised, supervisor
+
+supervised.WORD_SECONDS, supervisor.SILENT_SECONDS = 0.2, 5.0
+main(["worker", "-n", "ann", "--processes", "2"], name="hasty", app="tasks:app")
+"""
+
+
+def test_a_worker_process_that_stands_still_is_named_killed_and_replaced(
+    start_script: StartScript, folder: Path, dsn: str, until: Until, log: Callable[[], str]
+) -> None:
+    (folder / "hasty.py").write_text(HASTY)
+    supervisor = start_script([sys.executable, "hasty.py"], INTURN_DSN=dsn)
+    until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"})
+    before = workers(dsn)
+    os.kill(before["ann-1"], signal.SIGSTOP)
+    until(lambda: workers(dsn)["ann-1"] != before["ann-1"])
+    assert f"worker.silent: ann-1, process {before['ann-1']}, has said nothing for 5 s" in log()
+    assert workers(dsn)["ann-2"] == before["ann-2"]
+    assert "worker.silent: ann-2" not in log()
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0

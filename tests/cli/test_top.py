@@ -120,7 +120,7 @@ def make_limited(engine: Engine) -> None:
         (make_stalled, "stalled", "worker w was last heard of at", "queue .*worker"),
         (make_unserved, "waiting", "no live worker serves queue lonely", "queue .*worker"),
         (make_unknown, "waiting", "no worker of queue default knows task t", "deploy the code"),
-        (make_limited, "limited", "1 jobs of limit bank run, and 1 may", None),
+        (make_limited, "limited", "1 job of limit bank runs, and 1 may; it goes on when one", None),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
@@ -294,7 +294,8 @@ def test_a_look_that_takes_too_long_is_given_up(engine: Engine, top: OpenTop) ->
     with engine._connection.transaction():
         engine.query("LOCK TABLE workers IN ACCESS EXCLUSIVE MODE")
         terminal.until(lambda page: "statement timeout" in page)
-    terminal.until(lambda page: "No look for" not in page)
+    page = terminal.until(lambda page: "No look for" not in page)
+    assert "statement timeout" not in page
 
 
 def test_an_operator_may_watch(engine: Engine, queue: Run, dsn: str) -> None:

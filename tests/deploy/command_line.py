@@ -20,6 +20,8 @@ def parse(words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, dict
         names: list[str] = []
         while isinstance(context.command, click.Group):
             given = [*context._protected_args, *context.args]
+            if not given:
+                break  # a group by itself
             name, command, rest = context.command.resolve_command(context, given)
             assert command is not None
             names.append(str(name))

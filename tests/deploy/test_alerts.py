@@ -105,6 +105,18 @@ def test_a_lane_that_is_paused_for_long_while_jobs_wait_is_named(
     assert_firing(tmp_path, {"InturnLaneWaitsTooLong"}, look(dsn))
 
 
+@pytest.mark.parametrize("queue", ["default", None])
+def test_a_queue_that_is_paused_for_long_is_named(
+    queue: str | None, engine: Engine, dsn: str, tmp_path: Path
+) -> None:
+    engine.sign_on()
+    engine.query("SELECT pause_queue(%s)", queue)
+    engine.defer("t")
+    engine.at(LATE)
+    engine.heartbeat()
+    assert_firing(tmp_path, {"InturnQueuePaused"}, look(dsn))
+
+
 def test_a_lane_that_waits_behind_a_retry_for_long_is_named(
     engine: Engine, dsn: str, tmp_path: Path
 ) -> None:

@@ -119,5 +119,15 @@ def test_the_exporter_is_asked_for_its_address_only_through_the_variable() -> No
 
 def test_no_label_is_an_id_or_a_lock_or_a_host() -> None:
     labels = {label for metric in METRICS.values() for label in metric.labels}
-    allowed = {"queue", "task", "state", "outcome", "result", "source", "schedule", "table"}
+    allowed = {
+        "queue",
+        "task",
+        "state",
+        "outcome",
+        "result",
+        "source",
+        "schedule",
+        "table",
+        "cause",
+    }
     assert labels <= allowed | {"version", "schema"}

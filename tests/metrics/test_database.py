@@ -118,6 +118,24 @@ def test_lanes_are_counted_by_state_and_those_of_a_silent_worker_are_stalled(
     assert later == {"stalled": 1, "halted": 1, "retrying": 1, "paused": 1}
 
 
+def test_a_pause_of_a_queue_has_an_age_and_one_of_all_queues_a_name_of_its_own(
+    engine: Engine, dsn: str
+) -> None:
+    assert look(dsn).by("inturn_queue_paused_seconds", "queue") == {}
+    engine.query("SELECT pause_queue('mail', NULL, clock() + interval '1 hour')")
+    engine.at(LATER)
+    engine.query("SELECT pause_queue(NULL)")
+    engine.at("2030-01-01 12:30:00+00")
+    engine.query("SELECT pause_queue('mail', NULL, clock() + interval '1 day')")  # still the same
+    ages = look(dsn).by("inturn_queue_paused_seconds", "queue")
+    assert ages == {"*": 20 * 60, "mail": 30 * 60}
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        engine.query("SELECT pause_queue('*')")
+    engine.query("SELECT resume_queue(NULL)")
+    engine.at("2030-02-01 12:00:00+00")
+    assert look(dsn).by("inturn_queue_paused_seconds", "queue") == {}
+
+
 def test_workers_are_counted_by_state(engine: Engine, dsn: str) -> None:
     assert look(dsn).by("inturn_workers", "state") == {}
     engine.sign_on()
@@ -128,15 +146,17 @@ def test_workers_are_counted_by_state(engine: Engine, dsn: str) -> None:
     assert look(dsn).by("inturn_workers", "state") == {"late": 1}
 
 
-def test_a_periodic_task_is_late_if_a_live_worker_knows_it_and_its_job_was_not_deferred(
+def test_a_schedule_is_late_if_it_is_in_the_code_of_a_live_worker_and_its_job_was_not_deferred(
     engine: Engine, dsn: str
 ) -> None:
+    """One that was removed from the code is not late for good, even if its task is still there."""
     engine.query(
-        "SELECT register_schedules('{report,gone}', '{daily,\"\"}', '{* * * * *,* * * * *}',"
+        "SELECT register_schedules('{report,report}', '{daily,removed}', '{* * * * *,* * * * *}',"
         " '{UTC,UTC}')"
     )
     engine.at("2030-01-01 12:05:00+00")
-    engine.sign_on(["report"])
+    register = "SELECT register_worker('w', 'host', 7, NULL, 1, '{report}', %s)"
+    engine.query(register, ["report:daily"])
     assert look(dsn).by("inturn_schedule_lag_seconds", "schedule") == {"report:daily": 240}
     engine.query("UPDATE schedules SET last_instant = '2030-01-01 12:05:00+00'")
     assert look(dsn).by("inturn_schedule_lag_seconds", "schedule") == {}

@@ -114,7 +114,7 @@ async def test_the_label_task_can_be_switched_off(app: App, serve: Serve) -> Non
 def test_queues_beyond_a_number_share_a_series(app: App) -> None:
     metrics = ProcessMetrics({"t": None}, app.connector, lambda: 0.0)
     for number in range(MOST_QUEUES + 50):
-        metrics.note_start(Job(task_name="t", queue=f"queue{number}"))
+        metrics.note_start(Job(task_name="t", queue=f"queue{number}"), 0.0)
     answer = metrics.routes()["/metrics"]("")
     found = Samples(answer.body.decode()).by(STARTED, "queue")
     assert len(found) == MOST_QUEUES + 1

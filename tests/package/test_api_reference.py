@@ -1,25 +1,35 @@
-"""docs/api.md is up to date and complete. Its examples run, and so do those of the README."""
+"""docs/api.md is up to date and complete. Its examples run, and so do those of other pages."""
 
 import ast
+import functools
 import inspect
+import json
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
-from types import ModuleType
-from typing import Any, Unpack
+from types import ModuleType, SimpleNamespace
+from typing import Annotated, Any, Unpack
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
 
 import anyio
+import asyncpg
 import psycopg
 import pytest
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from anyio.from_thread import start_blocking_portal
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import MetaData, create_engine
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
@@ -50,8 +60,45 @@ CODE = [
     for each in (entry, *members(entry))
     for code in examples(each)
 ]
-README = (reference.PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
+DOCS = reference.PAGE.parent
+README = (DOCS.parent / "README.md").read_text(encoding="utf-8")
 CODE.append(pytest.param(README.split("```python\n")[-1].partition("```")[0], id="README"))
+PAGES = {  # the part of each page whose examples run here, in the same scope
+    "exactly-once": "",
+    "integrations": "## FastAPI",
+    "locks": "## With jobs",
+    "logging": "",
+    "outages": "",
+    "periodic": "",
+    "production": "",
+    "tuning": "",
+    "values": "",
+}
+for name, start in PAGES.items():
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    found = re.findall(
+        r"^```python\n(.*?)^```", page[page.index(start) :], re.MULTILINE | re.DOTALL
+    )
+    CODE += [pytest.param(code, id=f"{name}.md-{number}") for number, code in enumerate(found)]
+# What the examples of the pages import elsewhere, or take as given.
+GIVEN = {
+    "inturn": inturn,
+    "Annotated": Annotated,
+    "AsyncIterator": AsyncIterator,
+    "AsyncSession": AsyncSession,
+    "Decimal": Decimal,
+    "Depends": Depends,
+    "MyEncoder": json.JSONEncoder,
+    "UUID": UUID,
+    "ask_the_bank": lambda amount: amount,
+    "asyncpg": asyncpg,
+    "dataclass": dataclass,
+    "date": date,
+    "functools": functools,
+    "json": json,
+    "my_hook": dict,
+    "order": SimpleNamespace(id=uuid4()),
+}
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -131,7 +178,8 @@ def scope(
     )
     environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.find_folder("migrations"))))
     with Queue(app, dsn) as queue, engine.connect() as of_alembic, Session(engine) as session:
-        yield NAMES | {
+        yield GIVEN | NAMES | {
+            "address": f"postgresql://?{urlencode(conninfo_to_dict(dsn))}",
             "app": app, "queue": queue, "write": write, "ship": ship, "report": report,
             "dsn": dsn, "test_dsn": dsn, "supplier": Supplier(), "context": environment,
             "create_my_tables": lambda dsn: None, "metadata": MetaData(), "connection": of_alembic,

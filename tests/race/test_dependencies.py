@@ -211,7 +211,7 @@ def test_a_child_of_a_failed_job_is_cancelled_and_so_are_its_own(stage: Stage) -
         "SELECT errors -> 0 ->> 'error' FROM finished_jobs WHERE id = %s", child
     )
     promise(f"job {parent}" in error, f"it names the parent: {error}")
-    promise(leftovers(worker) == 0, "nothing is left of it")
+    promise(worker.claim() == [] and leftovers(worker) == 0, "the next claim leaves nothing of it")
 
 
 @story(
@@ -378,6 +378,55 @@ def test_people_can_cancel_delete_and_let_go_what_waits_for_others(stage: Stage)
     promise(leftovers(worker) == 0, "nothing is left")
 
 
+@story(
+    Mutation(
+        "a claim forgets an end of its own before others can see it",
+        "settle_ends.sql",
+        "AND age(ends.xmin) > 0",
+        "",
+    ),
+)
+def test_a_child_that_comes_while_a_claim_ends_its_parent_hears_of_the_end(stage: Stage) -> None:
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    [parent] = producer.defer("a", expires_in="1 hour")
+    producer.pause("a")
+    first = producer.defer_after(parent, on_parent="go")
+    promise(worker.claim() == [], "the parent waits, and is marked")
+    worker.hasten("2 hours")
+    worker.begin()
+    promise(ids(worker.claim()) == [first], "the claim ends the parent and frees the child it sees")
+    child = producer.defer_after(parent, on_parent="go")
+    promise(other.claim() == [], "to all others, the parent waits still")
+    worker.commit()
+    promise(ids(other.claim()) == [child], "it has ended")
+    promise(leftovers(other) == 0, "nothing is left of it")
+
+
+@story(
+    Mutation(
+        "a person goes by the status that a job had when the claim began",
+        "retry_at_its_place.sql",
+        "SELECT status INTO v_status FROM jobs "
+        "WHERE id = p_id AND status IN ('scheduled', 'pending') FOR UPDATE;",
+        "SELECT status INTO v_status FROM jobs "
+        "WHERE id = p_id AND status IN ('scheduled', 'pending'); "
+        "PERFORM FROM jobs WHERE id = p_id FOR UPDATE;",
+    ),
+)
+def test_a_job_that_is_let_go_while_a_claim_makes_it_pending_keeps_no_parent(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [parent] = producer.defer(None, delay="1 hour")
+    child = producer.defer_after(parent)
+    worker.begin()
+    promise(worker.claim() == [], "it waits for its parent")
+    person.start(person.retry_job, child)
+    worker.commit()
+    promise(person.result() is True, "it need not wait any longer")
+    promise(ids(running := worker.claim()) == [child], "and starts")
+    worker.finish(*running)
+    promise(leftovers(worker) == 0, "nothing is left of it")
+
+
 @story(UNTOLD)
 def test_a_cancelled_or_deleted_parent_has_ended_too(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
@@ -454,10 +503,10 @@ def test_nobody_looks_all_the_time_at_children_that_an_open_transaction_has_lock
     child, other = producer.defer_after(parent), producer.defer_after(parent)
     worker.claim()
     stage.adjust("claim.sql", "settle_ends(100, 1000)", "settle_ends(1, 1)")
+    worker.hasten("0")  # its clock stands still
     worker.finish(running)
     producer.begin()
     producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", other)
-    worker.hasten("0")  # its clock stands still
     promise(ids(worker.claim()) == [child], "the first is free")
     promise(str(worker.next_wake()) == "0:00:00", "there may be others like it")
     promise(worker.claim() == [], "there is none")

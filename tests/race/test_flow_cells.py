@@ -89,8 +89,8 @@ def test_whatever_ends_an_attempt_gives_its_slot_back_once(stage: Stage) -> None
     Mutation(
         "an attempt that ends gives its token back",
         "wake_limited.sql",
-        "tokens = v_room.tokens,",
-        "tokens = v_room.tokens + 1,",
+        "tokens = judged.tokens,",
+        "tokens = judged.tokens + 1,",
     ),
     Mutation(
         "a start takes no token",

@@ -226,6 +226,10 @@ GRAPHS = {
     "two children, a failure, a cancel and a user who locks a job": Graph(
         FORK, Ills(failures=1, cancels=1, locks=1)
     ),
+    "two children, an expiry and a user who locks a job": Graph(FORK, Ills(expiries=1, locks=1)),
+    "a chain, an expiry, a failure and a crash": Graph(
+        CHAIN, Ills(failures=1, crashes=1, expiries=1)
+    ),
     "a diamond of four, a failure": Graph(
         (PARENT, Child((0,)), Child((0,)), Child((1, 2))), Ills(failures=1)
     ),
@@ -247,6 +251,7 @@ DISPROOFS = {
     "a cancelled child tells nobody": Disproof(STUCK, Graph(CHAIN, Ills(failures=1))),
     "a cancelled job tells nobody": Disproof(STUCK, Graph(ONE, Ills(cancels=1))),
     "the outcome is not kept": Disproof(dependencies.AGAINST, Graph(JOIN, Ills(failures=1))),
+    "a claim forgets an end of its own": Disproof(STUCK, Graph(FORK, Ills(expiries=1))),
     "a retry ends the parent": Disproof(dependencies.EARLY, Graph(ONE, Ills(retries=1))),
     "marked as it was seen": Disproof(STUCK, Graph(ONE)),
 }

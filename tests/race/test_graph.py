@@ -71,12 +71,16 @@ class Graph:
                 ]
                 for job, _, status in ended:
                     self.note("end", job, status)
-                jobs = connection.execute(
-                    "SELECT (next).id, (next).claim_id FROM finish(%s, NULL, 5, %s, %s, "
-                    "%s::text[]::job_status[], array_fill(NULL::jsonb, ARRAY[%s])) "
-                    "WHERE next IS DISTINCT FROM NULL AND (next).id IS NOT NULL",
-                    [me, *map(list, zip(*ended, strict=True)), len(ended)],
-                ).fetchall()
+                jobs = []
+                while ended:  # a claim may have a job locked for longer than a finish waits
+                    rows = connection.execute(
+                        "SELECT (next).id, (next).claim_id, busy_id FROM finish(%s, NULL, 5, %s, "
+                        "%s, %s::text[]::job_status[], array_fill(NULL::jsonb, ARRAY[%s]))",
+                        [me, *map(list, zip(*ended, strict=True)), len(ended)],
+                    ).fetchall()
+                    jobs += [(job, claim) for job, claim, _ in rows if job is not None]
+                    busy = {job for *_, job in rows}
+                    ended = [end for end in ended if end[0] in busy]
             if turn % 20 == 0 and self.is_over(connection):
                 return True
         raise AssertionError("it never ends")

@@ -5,8 +5,8 @@ from tests.race.harness import Mutation, Stage, ids, promise, story
 WAKE_AT_FINISH = Mutation(
     "a freed slot wakes nobody",
     "wake_limited.sql",
-    "IF v_free > 0 AND v_queues <> '{}' THEN",
-    "IF NOT p_frees AND v_free > 0 AND v_queues <> '{}' THEN",
+    "WHERE jobs.id = ANY (ARRAY(SELECT unnest(best.ids) FROM best))",
+    "WHERE jobs.id = ANY (ARRAY(SELECT unnest(best.ids) FROM best)) AND NOT p_frees",
 )
 NOT_PASSED_ON = Mutation(
     "a job that goes passes nothing on",
@@ -413,23 +413,31 @@ def test_a_worker_wakes_up_when_the_next_token_comes(stage: Stage) -> None:
     Mutation(
         "a put back refunds a token",
         "wake_limited.sql",
-        "tokens = v_room.tokens",
-        "tokens = v_room.tokens + p_frees::integer",
-    )
+        "look_at = NULL FROM",
+        "look_at = NULL, tokens = tokens + p_frees::integer FROM",
+    ),
+    Mutation(
+        "a put back refunds a token while jobs wait",
+        "wake_limited.sql",
+        "tokens = judged.tokens",
+        "tokens = judged.tokens + p_frees::integer",
+    ),
 )
 def test_no_token_comes_back(stage: Stage) -> None:
     person, worker = stage.session(), stage.worker()
-    person.set_limit("stripe", None, rate=1)
-    person.defer(None, limit="stripe")
-    worker.put_back(*worker.claim())
-    promise(worker.claim() == [], "its start counts, though it did not begin")
+    for key, jobs in (("alone", [0]), ("with another", [0, 0])):
+        person.set_limit(key, None, rate=1)
+        person.defer(None, *jobs, limit=key)
+        worker.put_back(*worker.claim())
+        promise(worker.claim() == [], "its start counts, though it did not begin")
 
 
 @story(
     Mutation(
         "a job that was left is forgotten",
         "wake_limited.sql",
-        "(SELECT true FROM jobs WHERE status = 'limited' AND limit_key = v_key.key LIMIT 1)",
+        "(SELECT true FROM jobs WHERE status = 'limited' AND limit_key = best.key "
+        "OFFSET cardinality(best.ids) LIMIT 1)",
         "false",
     )
 )

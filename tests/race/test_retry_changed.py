@@ -20,8 +20,8 @@ def move(session: Session, job: int, lock: str) -> bool:
     Mutation(
         "the history keeps the old lock",
         FILE,
-        "UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;",
-        "",
+        "SET lock = p_lock FROM old",
+        "SET task = task FROM old",
     ),
 )
 def test_a_lane_does_not_wait_for_a_job_that_was_moved_to_another(stage: Stage) -> None:

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise
+from tests.race.walks import run_walk
 
 STEPS = 120
 LANES = "abc"
@@ -228,24 +229,14 @@ class Walk:
         self.stage.drain()
 
 
-def run_walk(stage: Stage, seed: int) -> None:
-    walk = Walk(stage, seed)
-    for step in range(STEPS):
-        try:
-            walk.step()
-        except PromiseBroken as broken:
-            raise PromiseBroken(f"step {step} of walk {seed}: {broken}") from broken
-    walk.settle()
-
-
 def run_walks(stage: Stage) -> None:
     for seed in range(12):
-        run_walk(stage, seed)
+        run_walk(Walk(stage, seed), STEPS)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_jobs_keep_all_of_their_lanes_in_order_whatever_happens(stage: Stage, seed: int) -> None:
-    run_walk(stage, seed)
+    run_walk(Walk(stage, seed), STEPS)
 
 
 MUTANTS = {

@@ -139,6 +139,12 @@ BAD: list[tuple[str, str, str]] = [
     ("'t', timeout => '0'", "timeout: give how long", "jobs_timeout"),
     ("'t', queueing_lock => 'k', on_conflict => NULL", "on_conflict: give raise, skip", ""),
     ("'t', timeout => '366 days'", "timeout: give how long", "jobs_timeout"),
+    ("'t', headers => '[1]'", "headers: give a JSON object", "jobs_headers"),
+    (
+        "'t', headers => jsonb_build_object('text', repeat('x', 16384))",
+        "headers: give at most 8,192 bytes",
+        "jobs_headers",
+    ),
     ("'t', on_conflict => 'ignore'", 'enum .*conflict_policy: "ignore"', ""),
     ("'t', on_retry => 'wait'", 'enum .*retry_policy: "wait"', ""),
 ]

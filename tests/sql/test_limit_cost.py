@@ -135,6 +135,28 @@ def test_a_start_costs_no_more_with_many_limits(desk: Desk) -> None:
     assert costs[1] < 1.5 * costs[0]
 
 
+def test_calls_take_as_many_statements_for_a_hundred_keys_as_for_ten(desk: Desk) -> None:
+    desk.connection.execute("SELECT set_limit('customer:*', 1)")
+    found = []
+    for count in (1, 10, 100):  # the first one pays for the plans
+        desk.defer(count, "customer:")
+        desk.defer(count, "customer:")
+        with desk.counter.count() as starts:
+            [[ids, claims]] = desk.connection.execute(
+                "SELECT array_agg(id), array_agg(claim_id) FROM claim(%s, NULL, 300)", [desk.id]
+            ).fetchall()
+        assert len(ids) == count
+        assert desk.connection.execute(
+            "SELECT count(*) FROM jobs WHERE status = 'limited'"
+        ).fetchall() == [(count,)]
+        with desk.counter.count() as ends:
+            desk.connection.execute(FINISH, [desk.id, ids, claims, ids, ids])
+        assert desk.connection.execute("SELECT status FROM jobs").fetchall() == [("todo",)] * count
+        found.append((len(starts.plans), len(ends.plans)))
+        desk.connection.execute("DELETE FROM jobs")
+    assert found[2] == found[1]
+
+
 def test_room_for_many_jobs_does_not_make_a_claim_look_at_many_keys(desk: Desk) -> None:
     desk.connection.execute("SELECT set_limit('customer:*', 1)")
     desk.defer(1000, "customer:")
@@ -230,3 +252,4 @@ def test_the_list_of_limits_does_not_compare_each_limit_with_each_key(desk: Desk
         rows = desk.connection.execute("SELECT running FROM list_limits(1000)").fetchall()
     assert rows == [(1,)] * 300
     assert work.rows < 300 * 100
+    assert len(work.plans) == 2  # the call and its one statement

@@ -239,19 +239,62 @@ def test_each_day_of_the_history_is_shown(scene: Scene) -> None:
     ]
 
 
-def test_the_throughput_is_counted_in_five_minutes_with_median_times(scene: Scene) -> None:
+def end(scene: Scene, *jobs: tuple[float, float, float, str, str]) -> None:
+    """Run jobs of a task: minutes ago deferred, started and ended, how, and which task."""
     worker = scene.at(100).work("w")
-    for deferred, started, ended, status in (
-        (90, 80, 70, "succeeded"),  # before the hour
-        (40, 30, 28, "succeeded"),
-        (40, 26, 26, "failed"),
-        (20, 18, 13, "aborted"),
-    ):
-        scene.at(deferred).defer("t")
+    scene.at(0).value("inturn.prepare_history(1)")
+    for deferred, started, ended, status, task in jobs:
+        scene.at(deferred).defer(task)
         claims = scene.at(started).claim(worker)
         scene.at(ended).finish(worker, status, *claims)
-    columns = ("at", "succeeded", "failed", "cancelled", "median_wait", "median_run")
-    assert pick(scene.ask("throughput_last_hour"), *columns) == [
-        (NOON - minutes(15), 0, 0, 1, minutes(2), minutes(5)),
-        (NOON - minutes(30), 1, 1, 0, minutes(12), minutes(1)),
+    scene.at(0)
+    while scene.value("inturn.roll_up(1000)"):
+        pass
+
+
+def near(length: float) -> object:
+    """Equal to so many minutes, up to what a bin of the rollup leaves open."""
+    return pytest.approx(length * 60, rel=0.42)
+
+
+def seconds(row: dict[str, Any], *columns: str) -> list[float]:
+    return [row[column].total_seconds() for column in columns]
+
+
+def test_the_throughput_is_counted_in_five_minutes_with_times(scene: Scene) -> None:
+    end(
+        scene,
+        (90, 80, 70, "succeeded", "t"),  # before the hour
+        (40, 30, 28, "succeeded", "t"),
+        (40, 26, 26, "failed", "t"),
+        (20, 18, 13, "aborted", "t"),
+    )
+    found = scene.ask("throughput_last_hour")
+    assert pick(found, "at", "succeeded", "failed", "cancelled") == [
+        (NOON - minutes(15), 0, 0, 1),
+        (NOON - minutes(30), 1, 1, 0),
     ]
+    assert seconds(found[0], "wait_p50", "run_p50") == [near(2), near(5)]
+    assert seconds(found[1], "wait_p95", "run_p95") == [near(14), near(2)]
+
+
+def test_tasks_that_fail_more_often_than_in_the_week_are_found(scene: Scene) -> None:
+    end(
+        scene,
+        (300, 300, 300, "succeeded", "worse"),
+        (300, 300, 300, "failed", "as ever"),
+        (300, 300, 300, "failed", "better"),
+        (30, 30, 30, "failed", "worse"),
+        (30, 30, 30, "failed", "as ever"),
+        (30, 30, 30, "succeeded", "better"),
+        (30, 30, 30, "failed", "better"),
+    )
+    columns = ("task", "failed", "succeeded", "percent", "percent_of_week")
+    assert pick(scene.ask("failure_rates"), *columns) == [("worse", 1, 0, 100, 50)]
+
+
+def test_the_slowest_tasks_come_first(scene: Scene) -> None:
+    end(scene, (40, 30, 29, "succeeded", "quick"), (40, 39, 19, "failed", "slow"))
+    found = scene.ask("slow_tasks")
+    assert pick(found, "task") == [("slow",), ("quick",)]
+    assert seconds(found[0], "run_p50", "run_p95", "wait_p95") == [near(20), near(20), near(1)]

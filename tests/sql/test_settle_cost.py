@@ -1,4 +1,4 @@
-"""No claim does unbounded work for children, however many wait and whoever has them locked.
+"""No claim does unbounded work for children, however many wait and whichever sessions have them locked.
 
 Each shape is built small and large, and rows are counted, which repeat on any machine.
 """

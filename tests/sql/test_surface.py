@@ -22,14 +22,24 @@ CLAIM_OF: LiteralString = "SELECT id, claim_id FROM claim(%s, %s, %s)"
 
 # Lists that are short whatever the size of a batch.
 SHORT = {"p_queues", "v_queues", "queues", "tasks", "p_forget", "p_seen", "v_new"}
-SHORT |= {"p_statuses", "v_stored"}
+SHORT |= {"p_statuses", "v_stored", "v_live", "p_states"}
 # A job has at most eight lanes.
-SHORT |= {"locks", "jobs.locks", "shared", "jobs.shared", "job.shared", "p_job.shared", "p_shared"}
+SHORT |= {
+    "locks",
+    "jobs.locks",
+    "shared",
+    "jobs.shared",
+    "job.shared",
+    "p_job.shared",
+    "v_first.shared",
+    "p_shared",
+    "p_job_locks",
+}
 SHORT |= {"p_job.locks", "p_new", "job.locks", "due.locks"}
 
 # Where each of the ids or locks in the list is looked up in an index.
 KEYS = {"id", "job.id", "jobs.id", "again.id", "lock", "lanes.lock", "key"}
-KEYS |= {"edges.parent", "edges.child", "seq", "batch_id"}
+KEYS |= {"edges.parent", "edges.child", "seq", "batch_id", "limit_key"}
 RIVALS = "v_id and v_ids"  # in defer_unless_waiting: those under one queueing lock
 
 

@@ -82,7 +82,7 @@ def _early(ledger: Ledger) -> Iterator[str]:
         runs[run.job].append(run)
     for job in ledger.jobs.values():
         # Somebody may have retried a job that was cancelled with its parent.
-        if job.after and runs[job.id] and job.id not in ledger.let_go | ledger.retried:
+        if job.after and runs[job.id] and job.id not in ledger.retried:
             for parent in job.after:
                 yield from _after(ledger, job, runs[job.id][0], parent, runs[parent])
 
@@ -146,5 +146,5 @@ def seen(ledger: Ledger) -> dict[str, int]:
             job.id in cancelled and _parent_failed(ledger, job) for job in jobs
         ),
         "expired": sum(job.id in cancelled and job.expires is not None for job in jobs),
-        "held up and looked after": len(ledger.retried) + len(ledger.let_go),
+        "held up and looked after": len(ledger.retried),
     }

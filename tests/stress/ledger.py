@@ -114,8 +114,8 @@ class Ledger:
         default_factory=lambda: defaultdict(list)
     )  # fence, status
     cancelled: dict[int, Span] = field(default_factory=dict)  # until a person retried the job
-    retried: set[int] = field(default_factory=set)  # a person retried them after their end
-    let_go: set[int] = field(default_factory=set)  # a person let them go without their parents
+    # A person retried them after their end, or let them go without their parents.
+    retried: set[int] = field(default_factory=set)
     killed: dict[int, float] = field(default_factory=dict)
     stopped: dict[int, list[Span]] = field(default_factory=lambda: defaultdict(list))
     pauses: dict[str, list[Pause]] = field(default_factory=lambda: defaultdict(list))
@@ -188,10 +188,10 @@ class Ledger:
     def _retry(self, job: int, at: float, **_: Any) -> None:
         self.retried.add(job)
         if job in self.cancelled:
-            self.cancelled[job].end = at
+            self.cancelled[job].end = min(self.cancelled[job].end, at)
 
     def _free(self, job: int, **_: Any) -> None:
-        self.let_go.add(job)
+        self.retried.add(job)  # it may have expired, or been cancelled, just before
 
     def _cancel(self, job: int, at: float, **_: Any) -> None:
         self.cancelled[job] = Span(at, FOR_EVER)

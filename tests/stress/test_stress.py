@@ -525,7 +525,7 @@ WELL_FLOW = {
         stopped={A: [Span(5, 10.3)]}),
     "after the end": family("cancel", FIRST, SECOND),
     "it does not mind": family("go", FIRST, SECOND, end="failed"),
-    "somebody let it go": family("hold", FIRST, SECOND, end="failed", let_go={2}),
+    "somebody let it go": family("hold", FIRST, SECOND, end="failed", retried={2}),
     "cancelled with its parent": family(
         "cancel", FIRST, end="failed", ends=defaultdict(list, {2: [(None, "cancelled")]})),
     "expired": expiring(FIRST, end="cancelled"),
@@ -587,6 +587,9 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
     write(log, "stop", victim=A, start=1.0, end=2.0)
     write(log, "cancel", job=1)
     write(log, "retry", job=1)
+    retried = time.monotonic()
+    write(log, "retry", job=1)  # it has failed
+    write(log, "free", job=2)
     with log.open("a") as file:
         file.write('\n{"event": "commit", "jobs": [2')  # and here its process was killed
     write(log, "final", job=1, fence=7, status="succeeded")
@@ -599,5 +602,6 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
         [A],
         [Span(1.0, 2.0)],
     )
-    assert found.cancelled[1].start < found.cancelled[1].end < FOR_EVER
+    assert found.cancelled[1].start < found.cancelled[1].end < retried
+    assert found.retried == {1, 2}
     assert found.pauses["equal"][0].end == FOR_EVER

@@ -26,7 +26,7 @@ class Parts:
         wakeups = Wakeups(o.fetch_job_polling_interval)
         self.link = link = WorkerConnection(app.connector)
         self.claims = claims or WorkerConnection(app.connector)
-        self.registration = mine = Registration(link, o, app.tasks)
+        self.registration = mine = Registration(link, o, app)
         chain = MiddlewareChain(NOBODY, None, None)
         progress = ProgressReports(link, wakeups.interrupt_wait)
         self.running = running = RunningJobs(

@@ -149,6 +149,7 @@ async def test_the_newest_word_is_stored_when_the_calls_pause(
         finally:
             may_go_on.set()
             may_end.set()
+    assert query("SELECT status, progress->'done' FROM all_jobs") == [("succeeded", 3)]
 
 
 async def test_the_last_word_of_a_job_that_goes_back_is_stored_before_the_worker_leaves(
@@ -335,8 +336,9 @@ async def test_a_worker_prunes_the_progress_of_jobs_that_are_gone(
     async with anyio.create_task_group() as group:
         worker = partial(app.run_worker_async, wait=True, update_heartbeat_interval=0.05)
         group.start_soon(worker)
-        await until(lambda: query("SELECT FROM progress") == [])
+        await until(lambda: query("SELECT count(*) FROM progress") == [(0,)])
         group.cancel_scope.cancel()
+    assert query("SELECT count(*) FROM progress") == [(0,)]
 
 
 async def test_what_is_told_during_an_outage_is_stored_when_the_database_is_back(

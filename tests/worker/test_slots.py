@@ -21,8 +21,8 @@ async def test_a_job_runs_although_the_slot_that_waits_for_one_is_cancelled(firs
     ran: list[int] = []
     both_ran = anyio.Event()
 
-    async def perform(job: Job, slot: Slot) -> None:
-        ran.append(job.id)
+    async def perform(waiting: Waiting, slot: Slot) -> None:
+        ran.append(waiting.job.id)
         if len(ran) == 2:
             both_ran.set()
 
@@ -56,8 +56,8 @@ async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run
     ran: list[int] = []
     seen: list[int] = []
 
-    async def perform(job: Job, slot: Slot) -> None:
-        ran.append(job.id)
+    async def perform(waiting: Waiting, slot: Slot) -> None:
+        ran.append(waiting.job.id)
 
     slots = Slots(count, perform)
 
@@ -78,8 +78,8 @@ async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run
 async def test_all_jobs_run_although_the_slot_is_cancelled_while_it_gives_way() -> None:
     ran: list[int] = []
 
-    async def perform(job: Job, slot: Slot) -> None:
-        ran.append(job.id)
+    async def perform(waiting: Waiting, slot: Slot) -> None:
+        ran.append(waiting.job.id)
 
     slots = Slots(1, perform)
 
@@ -105,8 +105,8 @@ async def test_a_job_is_in_sight_until_it_runs() -> None:
     unseen: list[int] = []
     ran: list[int] = []
 
-    async def perform(job: Job, slot: Slot) -> None:
-        ran.append(job.id)
+    async def perform(waiting: Waiting, slot: Slot) -> None:
+        ran.append(waiting.job.id)
         await anyio.lowlevel.checkpoint()
 
     async def work() -> None:

@@ -45,6 +45,7 @@ COMMANDS = (
     "schedules",
     "schema",
     "shell",
+    "tasks",
     "top",
     "worker",
     "workers",

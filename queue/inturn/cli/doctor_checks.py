@@ -11,22 +11,22 @@ from inturn.cli.database import Database
 from inturn.cli.doctor_finding import LONG, MOST, Finding, name_some
 from inturn.cli.doctor_work import examine_work
 from inturn.cli.formatting import amount, span, visible
-from inturn.errors import SchemaMismatch
-from inturn.operations import lanes, limits, maintenance, workers
-from inturn.operations.maintenance import check_schema
+from inturn.operations import history, lanes, limits, maintenance, measures, schedules, workers
+from inturn.operations.schedules import name_schedule
 
 SKEW = timedelta(seconds=2)
 LONGER = timedelta(hours=1)
+AHEAD = timedelta(minutes=1)  # a schedule fires at its time
+GIGABYTE = 2**30
+LARGE_HISTORY = 5 * GIGABYTE
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
 
 def examine(database: Database) -> Iterator[Finding]:
     """Yield a finding for each check. If the schema does not fit, the other checks cannot run."""
-    try:
-        database.run(check_schema(database.schema))
-    except SchemaMismatch as error:
-        problem, _, advice = str(error).rpartition(": ")
-        yield Finding("schema", "fail", problem, advice)
+    mismatch = database.run(maintenance.find_mismatch(database.schema))
+    if mismatch is not None:
+        yield Finding("schema", "fail", *mismatch)
         return
     yield Finding("schema", "ok", f"{database.schema} fits this version")
     yield from examine_work(database)
@@ -112,6 +112,33 @@ def _qualify(schema: str, name: str) -> str:
     return plain if PLAIN.fullmatch(schema) else Identifier(schema, name).as_string(None)
 
 
+def _schedules(database: Database) -> Finding:
+    now = database.now()
+    live = database.run(measures.measure_workers()).live_schedules
+    ahead = [
+        visible(name)
+        for each in database.run(schedules.list_schedules(MOST))
+        if (name := name_schedule(each.task, each.periodic_id)) in live
+        and each.last_instant is not None
+        and each.last_instant > now + AHEAD
+    ]
+    if not ahead:
+        return Finding("schedules", "ok", "no schedule has fired for a time that is still to come")
+    detail = (
+        f"these have fired for a time that is still to come, and stand still until then: "
+        f"{name_some(ahead)}. The clock of the server was wrong"
+    )
+    return Finding("schedules", "fail", detail, _catch_up(database.schema))
+
+
+def _catch_up(schema: str) -> str:
+    """Return the statement that lets such schedules go on."""
+    from psycopg.sql import SQL, Identifier
+
+    call = SQL("UPDATE {} SET last_instant = now() WHERE last_instant > now();")
+    return call.format(Identifier(schema, "schedules")).as_string(None)
+
+
 def _transactions(database: Database) -> Finding:
     oldest = database.run(maintenance.get_oldest_transaction())
     if oldest is None or oldest.age <= LONG:
@@ -145,11 +172,30 @@ def _clock(database: Database) -> Finding:
     return Finding("clock", "ok", "this machine and the server agree")
 
 
+def _history(database: Database) -> Finding:
+    return judge_history(database.run(history.measure_size(database.schema)))
+
+
+def judge_history(stored: history.Stored) -> Finding:
+    """Return what there is to say about a history of this size."""
+    share = stored.history / stored.database
+    size = f"{stored.history / GIGABYTE:.1f} GB"
+    if stored.history > LARGE_HISTORY and share > 0.5:
+        detail = (
+            f"ended jobs take {size} for {amount(stored.days, 'day')}, {share:.0%} of the database"
+        )
+        advice = "keep fewer days: queue worker --keep-history 2d"
+        return Finding("history", "warn", detail, advice)
+    return Finding("history", "ok", f"ended jobs take {size}, {share:.0%} of the database")
+
+
 CHECKS: tuple[Callable[[Database], Finding], ...] = (
     _crashes,
     _reconciler,
     _limits,
     _sequences,
+    _schedules,
     _transactions,
+    _history,
     _clock,
 )

@@ -7,10 +7,12 @@ from datetime import datetime
 from inturn.cli.database import Database
 from inturn.cli.doctor_finding import LONG, MOST, NAMED, Finding, name_some
 from inturn.cli.formatting import amount, argument, option_value, span, visible
-from inturn.operations import batches, failures, lanes, workers
+from inturn.cli.queue_pause import describe_pause, get_resume_command
+from inturn.operations import batches, failures, lanes, measures, queues, workers
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
+RETRY_ALL = "queue lanes retry-head --state halted --all"
 READABLE = 100  # characters of an error
 
 
@@ -46,11 +48,14 @@ def examine_work(database: Database) -> Iterator[Finding]:
     yield _queues(scene)
     yield _tasks(database, scene)
     yield _backlog(scene)
-    yield _halted(database, scene)
+    yield _waiting(database, scene)
+    may_read = database.run(failures.may_read_errors(database.schema))
+    shared = database.run(failures.list_shared_errors(with_errors=may_read))
+    yield _halted(database, scene, shared)
     yield _paused(database, scene)
     yield _batches(database, scene)
-    may_read = database.run(failures.may_read_errors(database.schema))
-    yield _errors(database.run(failures.list_shared_errors(with_errors=may_read)))
+    yield _parents(database)
+    yield _errors(shared)
     yield _failures(database.run(failures.list_recent_failures(with_errors=may_read)))
 
 
@@ -64,11 +69,12 @@ def _workers(scene: Scene) -> Finding:
     if late:
         detail = f"{silent}. Live workers take over their jobs"
         return Finding("workers", "warn", detail, "queue workers list")
-    blocked = [visible(worker.name) for worker in scene.workers if worker.state == "blocked"]
+    blocked = [worker for worker in scene.workers if worker.state == "blocked"]
     if blocked:
-        detail = f"the event loop of {name_some(blocked)} is blocked"
-        detail = f"{detail}. Look for loop.blocked in the log"
-        return Finding("workers", "warn", detail, "queue workers list")
+        names = name_some([visible(worker.name) for worker in blocked])
+        detail = f"the event loop of {names} is blocked. Look for loop.blocked in the log"
+        first = f"process {blocked[0].pid} on {visible(blocked[0].hostname)}"
+        return Finding("workers", "warn", detail, f"if it stays blocked, kill {first}")
     return Finding("workers", "ok", f"{len(scene.workers)} live")
 
 
@@ -113,18 +119,43 @@ def _backlog(scene: Scene) -> Finding:
     return Finding("backlog", "ok", detail)
 
 
-def _halted(database: Database, scene: Scene) -> Finding:
+def _waiting(database: Database, scene: Scene) -> Finding:
+    """Name the job that has waited the longest in a lane that is not stopped, or for its limit."""
+    found = [each for each in database.run(measures.measure_waiting()) if each.job_since]
+    if not found:
+        return Finding("waiting", "ok", "no job waits in a lane or for a limit")
+    worst = min(found, key=lambda each: each.job_since or scene.now)
+    age = scene.now - (worst.job_since or scene.now)
+    place = "for its limit" if worst.job_lock is None else f"in lane {visible(worst.job_lock)}"
+    what = f"job {worst.job_id} in queue {visible(worst.queue)}"
+    detail = f"the oldest job that waits {place} has been due for {span(age)}: {what}"
+    if age > LONG:
+        return Finding("waiting", "warn", detail, f"queue jobs explain {worst.job_id}")
+    return Finding("waiting", "ok", detail)
+
+
+def _halted(database: Database, scene: Scene, shared: Sequence[failures.SharedError]) -> Finding:
     halted = database.run(lanes.list_halted_lanes())
     if not halted:
         return Finding("lanes", "ok", "no lane is halted")
     names = name_some([visible(lock) for lock, _ in halted])
     since = span(scene.now - halted[0][1])
     detail = f"{_lanes(len(halted))} halted by a failed job, the longest for {since}: {names}"
+    worst = max(shared, key=lambda each: each.halted, default=None)
+    if worst is not None and COMMON <= worst.halted > len(halted) / 2:
+        detail += f". {worst.halted:,} of them have one error{_quote(worst.error)}"
+        return Finding("lanes", "fail", detail, f"if its cause is repaired: {RETRY_ALL}")
     return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
 
 
 def _paused(database: Database, scene: Scene) -> Finding:
     paused = database.run(lanes.list_paused_lanes())
+    stopped = database.run(queues.list_paused_queues())
+    if stopped:
+        names = name_some([describe_pause(pause, scene.now) for pause in stopped])
+        others = f". {_lanes(len(paused))} paused too" if paused else ""
+        detail = f"nothing starts in {names}{others}"
+        return Finding("paused", "warn", detail, get_resume_command(stopped[0]))
     if not paused:
         return Finding("paused", "ok", "no lane is paused")
     names = name_some([_pause(lane, scene.now) for lane in paused])
@@ -143,12 +174,25 @@ def _batches(database: Database, scene: Scene) -> Finding:
         return Finding("batches", "ok", "no batch seems to be forgotten")
     least = " or more" if len(found) >= MOST else ""
     count = f"{len(found):,}{least} {'batch is' if len(found) == 1 else 'batches are'}"
-    names = [f"{id} {visible(name)} (for {span(scene.now - at)})" for id, name, at in found]
+    names = [
+        f"{each.id} {visible(each.name)} (for {span(scene.now - each.opened_at)})" for each in found
+    ]
     detail = (
         f"{count} open, though no job has joined for an hour: {name_some(names)}. "
         "A batch does not end before somebody closes it"
     )
-    return Finding("batches", "warn", detail, f"queue batches show {found[0][0]}")
+    return Finding("batches", "warn", detail, f"queue batches show {found[0].id}")
+
+
+def _parents(database: Database) -> Finding:
+    found = database.run(failures.list_failed_parents())
+    if not found:
+        return Finding("parents", "ok", "no job waits for one that has failed")
+    least = " or more" if len(found) >= MOST else ""
+    count = f"{len(found):,}{least} {'job waits' if len(found) == 1 else 'jobs wait'}"
+    names = name_some([f"job {each.job_id} for job {each.parent_id}" for each in found])
+    detail = f"{count} for a job that has failed: {names}"
+    return Finding("parents", "fail", detail, f"queue jobs explain {found[0].job_id}")
 
 
 def _lanes(count: int) -> str:

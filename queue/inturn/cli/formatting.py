@@ -48,6 +48,16 @@ def span(length: timedelta) -> str:
     return f"{seconds // DAY:,}d{seconds % DAY // HOUR:02}h"
 
 
+def brief(length: timedelta | None) -> str:
+    """Return a length of time as 12ms, 4.2s or 12m04s, and None as an empty text."""
+    if length is None:
+        return ""
+    seconds = length.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    return f"{seconds:.1f}s" if seconds < MINUTE else span(length)
+
+
 def relative(at: datetime | None, now: datetime) -> str:
     """Return a time as `48s ago` or `in 3m12s`, and None as an empty text."""
     if at is None:

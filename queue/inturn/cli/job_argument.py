@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -33,7 +34,7 @@ def job_argument(command: F) -> F:
 def job_arguments(command: F) -> F:
     """Add the argument ID, which can be repeated."""
     return click.argument(
-        "job_ids", metavar="ID...", type=ID, nargs=-1, required=True, shell_complete=complete_job
+        "job_ids", metavar="[ID]...", type=ID, nargs=-1, shell_complete=complete_job
     )(command)
 
 
@@ -61,11 +62,12 @@ def _read_time(text: Any) -> datetime | None:
     return at if at.tzinfo else None
 
 
-def make_runnable(unblock: str | None, lock: str | None) -> str | None:
+def make_runnable(unblock: str | None) -> str | None:
     """Return the command as it runs here, with escapes for what a terminal would not show."""
     if unblock is None:
         return None
-    if lock is not None and unblock.startswith("queue lanes "):
+    if unblock.startswith("queue lanes "):
+        *_, lock = shlex.split(unblock)  # the server has quoted it
         unblock = f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
     return complete(unblock)
 

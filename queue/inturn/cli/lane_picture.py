@@ -28,6 +28,7 @@ COVERED = (
     "unknown",
     "ready",
 )
+PAUSED = "queue paused"
 DELAYED = "lane delayed"  # the one reason about the lane that the picture does not word itself
 UNBLOCK_AT = 49  # column
 
@@ -37,7 +38,7 @@ def draw(report: LaneReport, reasons: Sequence[Reason], now: datetime) -> list[s
         f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
         *_job(report, now),
     ]
-    own = [(text, advised and complete(advised)) for text, advised in _steps(report, now)]
+    own = [(text, advised and complete(advised)) for text, advised in _steps(report, reasons, now)]
     steps = [*own, *_of_others(reasons, now)] or [("the next free worker takes it", None)]
     lines += [_step(text, unblock) for text, unblock in steps]
     behind = [f"{job.id} {visible(job.task)}" for job in report.next]
@@ -127,9 +128,11 @@ def _error(job: Head) -> str:
     return f": {last_line(job.error)}" if job.error else ""
 
 
-def _steps(report: LaneReport, now: datetime) -> Iterator[tuple[str, str | None]]:
+def _steps(
+    report: LaneReport, reasons: Sequence[Reason], now: datetime
+) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
-    if report.head_runs and report.head:
+    if report.head_runs and report.head and PAUSED not in [each.reason for each in reasons]:
         yield "the next job starts when this one ends", None
     if report.readers:
         yield f"shared by {amount(report.readers, 'job')}", None

@@ -43,7 +43,7 @@ class Screen:
         self._wakeups, self._waker = os.pipe()
 
     def show(self, page: str) -> None:
-        """Draw a page. Lines for which there is no room are counted."""
+        """Draw a page. If it does not fit, the last line says how many lines are missing."""
         self._lines = page.rstrip("\n").split("\n")
         self._draw()
 

@@ -65,8 +65,9 @@ def _explain(
         job = f"job {lane.job_id} {lane.task}, again at {on_clock(lane.due_at, now)}"
         return _with_error(job, lane), complete(f"queue lanes retry-head {lock}")
     if lane is not None and found.trouble == "held":
-        return _describe_holder(lane), None
-    return _choose(found.lock, reasons, now)
+        advised = next((each.unblock for each in reasons if each.unblock), None)
+        return _describe_holder(lane), None if advised is None else complete(advised)
+    return _choose(reasons, now)
 
 
 def _describe_holder(lane: Lane) -> str:
@@ -79,12 +80,10 @@ def _with_error(job: str, lane: Lane) -> str:
     return f"{job}: {last_line(lane.last_error)}" if lane.last_error else job
 
 
-def _choose(lock: str, reasons: Sequence[Reason], now: datetime) -> tuple[str, str | None]:
+def _choose(reasons: Sequence[Reason], now: datetime) -> tuple[str, str | None]:
     """Return the first reason that names a remedy, or else the first that says something."""
     telling = [each for each in reasons if each.reason not in COMMON] or list(reasons)
     if not telling:
         return "", None
     chosen = next((each for each in telling if each.unblock), telling[0])
-    # What the server has quoted runs as it is, unless it holds what a terminal would not show.
-    own = None if lock.isprintable() else lock
-    return with_times(chosen.detail, now), make_runnable(chosen.unblock, own)
+    return with_times(chosen.detail, now), make_runnable(chosen.unblock)

@@ -17,8 +17,21 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
 from inturn.model import Limit
-from inturn.operations import Operation, limits, maintenance, measures, overview, workers
+from inturn.operations import (
+    Operation,
+    batches,
+    failures,
+    limits,
+    maintenance,
+    measures,
+    overview,
+    queues,
+    workers,
+)
+from inturn.operations.batches import ForgottenBatch
+from inturn.operations.failures import FailedParent
 from inturn.operations.overview import Counts
+from inturn.operations.queues import PausedQueue
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 T = TypeVar("T")
@@ -50,12 +63,16 @@ class Look:
     """The queue at one moment. `lanes` counts those in each state, at most 10,000 of each."""
 
     at: datetime
+    mismatch: tuple[str, str] | None  # why the schema does not fit, and the command that helps
     rates: Rates
     lanes: dict[str, int]
     troubled: list[LiveLane]
     limits: list[Limit]  # those that hold jobs
     queues: list[QueueStatus]
+    paused_queues: list[PausedQueue]
     unknown_tasks: list[tuple[str, str]]
+    failed_parents: list[FailedParent]
+    forgotten_batches: list[ForgottenBatch]
     workers: list[WorkerStatus]
     worker_states: dict[str, int]
 
@@ -84,7 +101,7 @@ class Meter:
 
 
 class Looker:
-    """Looks again and again, over one connection that it opens anew after an outage."""
+    """Looks at the queue over one connection, and reconnects after an outage."""
 
     def __init__(self, connector: Connector, limit: int) -> None:
         self._connector = connector
@@ -125,14 +142,14 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
     """Ask for each part of a look. Not more than `limit` lanes, queues and so on are kept."""
     now = run(maintenance.get_now())
     counts = run(overview.get_counts(schema))
-    queues = run(workers.list_queues())
+    served = run(workers.list_queues())
     unknown = run(workers.list_unknown_tasks())
     known = run(workers.list_workers(MOST))
     lanes = {each.state: each.lanes for each in run(measures.measure_lanes())}
     states = run(measures.measure_workers()).states
     holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
     run(overview.plan_by_index())
-    unserved = [(queue.queue, None) for queue in queues if not queue.workers and queue.runnable]
+    unserved = [(queue.queue, None) for queue in served if not queue.workers and queue.runnable]
     troubled = run(
         overview.list_troubled_lanes(
             [worker.id for worker in known if worker.state != "live"],
@@ -142,12 +159,16 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
     )
     return Look(
         at=now,
+        mismatch=run(maintenance.find_mismatch(schema)),
         rates=meter.read(counts),
         lanes=lanes,
         troubled=_describe(run, troubled, now),
         limits=holding[:limit],
-        queues=_sort_queues(queues)[:limit],
+        queues=_sort_queues(served)[:limit],
+        paused_queues=run(queues.list_paused_queues())[:limit],
         unknown_tasks=unknown[:limit],
+        failed_parents=run(failures.list_failed_parents())[:limit],
+        forgotten_batches=run(batches.list_forgotten_batches())[:limit],
         workers=sorted(known, key=lambda worker: worker.state == "live")[:limit],
         worker_states=states,
     )
@@ -160,7 +181,7 @@ def _describe(run: Run, troubled: Sequence[overview.TroubledLane], now: datetime
         each.lock: each.job_id or (rows[each.lock].job_id if each.lock in rows else None)
         for each in troubled
     }
-    asked = [head for each in troubled if (head := heads[each.lock]) and each.trouble != "held"]
+    asked = [head for each in troubled if (head := heads[each.lock])]
     reasons = run(overview.explain_jobs(list(dict.fromkeys(asked))))
     return [
         describe_lane(each, rows.get(each.lock), reasons.get(heads[each.lock] or 0, []), now)

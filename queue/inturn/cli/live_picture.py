@@ -11,6 +11,7 @@ from inturn.cli.live_lane import LiveLane
 from inturn.cli.live_look import Look, Rates
 from inturn.cli.next_command import complete
 from inturn.cli.output import STYLES, Output, find_width, prepare
+from inturn.cli.queue_pause import describe_pause, get_resume_command
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")
@@ -25,6 +26,9 @@ def print_look(look: Look, rows: int | None) -> None:
     With `rows`, at least half of them are for lanes, so that the worst is never out of sight.
     """
     prepare()
+    if look.mismatch is not None:
+        problem, command = look.mismatch
+        _say(f"{problem}: {complete(command)}", "red")
     _say(_rates(look.rates))
     _say(f"lanes: {_states({state: look.lanes.get(state, 0) for state in STATES})}", cut=True)
     _print_lanes(look, None if rows is None else _count_lanes(look, rows))
@@ -127,8 +131,15 @@ def _print_queues(look: Look) -> None:
     if look.queues:
         click.echo()
         Output("table").records(look.queues, columns, "", ("SCHEDULED", "LIMITED", "OLDEST"))
-    for text in _find_unserved(look):
+    for text in (*_find_paused(look), *_find_unserved(look), *_find_endless(look)):
         _say(text, "red")
+
+
+def _find_paused(look: Look) -> Iterator[str]:
+    """Yield a line about each pause of a queue, or of all queues."""
+    for pause in look.paused_queues:
+        command = complete(get_resume_command(pause))
+        yield f"nothing starts in {describe_pause(pause, look.at)}: {command}"
 
 
 def _find_unserved(look: Look) -> Iterator[str]:
@@ -140,6 +151,18 @@ def _find_unserved(look: Look) -> Iterator[str]:
     for name, task in look.unknown_tasks:
         ask = complete(f"queue jobs list --task {option_value(task)}")
         yield f"no live worker of queue {visible(name)} knows task {visible(task)}: {ask}"
+
+
+def _find_endless(look: Look) -> Iterator[str]:
+    """Yield a line about each job or batch that waits for a person, outside of any lane."""
+    for job in look.failed_parents:
+        ask = complete(f"queue jobs explain {job.job_id}")
+        what = f"job {job.job_id} {visible(job.task)} waits for job {job.parent_id}"
+        yield f"{what}, which has failed: {ask}"
+    for batch in look.forgotten_batches:
+        ask = complete(f"queue batches show {batch.id}")
+        age = span(look.at - batch.opened_at)
+        yield f"batch {batch.id} {visible(batch.name)} has been open for {age}: {ask}"
 
 
 def _print_workers(look: Look) -> None:

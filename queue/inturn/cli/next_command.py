@@ -10,7 +10,7 @@ import click
 from inturn.cli.settings import Settings
 from inturn.errors import ConfigurationError
 
-GROUPS = "jobs|lanes|locks|queues|workers|schedules|schema"
+GROUPS = "batches|groups|jobs|lanes|limits|locks|queues|schedules|schema|workers"
 COMMAND = re.compile(rf"\bqueue ((?:{GROUPS}) [a-z-]+|doctor|migrate|healthchecks|worker)\b")
 ANY_APP = "package.module:app"
 WITHOUT_SCHEMA = ("worker",)

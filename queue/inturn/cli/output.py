@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from textwrap import wrap
 from typing import Any, TextIO, TypeVar
 from uuid import UUID
@@ -148,7 +148,8 @@ def details(pairs: Mapping[str, str | None]) -> list[str]:
 def plain(value: Any, name: str = "") -> Any:
     """Return the value as JSON has it: times in UTC, and ids as text.
 
-    Many JSON readers round large numbers, so an id is safe only as text.
+    Many JSON readers round large numbers, so an id is safe only as text. A length of time is a
+    number of seconds.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {
@@ -160,6 +161,8 @@ def plain(value: Any, name: str = "") -> Any:
         return {key: plain(item, key) for key, item in value.items()}
     if isinstance(value, datetime):
         return iso(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, UUID) or (
         isinstance(value, int) and (name == "id" or name.endswith("_id"))
     ):

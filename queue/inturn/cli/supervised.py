@@ -1,7 +1,8 @@
 """A worker process of `queue worker --processes N`, and its link to the supervisor.
 
 The two share a pair of sockets.
-The worker writes a word to it once it serves.
+The worker writes a word to it once it serves, and from then on every few seconds: a process that
+stands still, such as one that was stopped or whose interpreter is locked, is silent.
 It reads the end of the stream if the supervisor dies, however that happens.
 """
 
@@ -20,7 +21,8 @@ SOCKET = "INTURN_SUPERVISOR_SOCKET"
 DSN = "INTURN_SUPERVISOR_DSN"
 OWN_PATH = "INTURN_SUPERVISOR_PYTHONPATH"
 PATH = "PYTHONPATH"
-SERVING = b"serving\n"
+SERVING, ALIVE = b"serving\n", b"."
+WORD_SECONDS = 5.0  # between two words
 FOR_SYSTEMD = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # the supervisor speaks for all
 
 
@@ -29,10 +31,12 @@ class SupervisorLink:
 
     def __init__(self, ours: socket.socket) -> None:
         self._ours = ours
+        self._is_serving = False
 
     def report_serving(self) -> None:
         with suppress(OSError):  # the supervisor is gone, and our reader is about to notice
             self._ours.sendall(SERVING)
+        self._is_serving = True
 
     def drain_when_gone(self) -> None:
         """Start a thread that drains the worker when the supervisor is gone."""
@@ -41,11 +45,22 @@ class SupervisorLink:
     def _wait(self) -> None:
         from inturn.worker import signals
 
-        with suppress(OSError):
-            while self._ours.recv(64):
-                pass
+        self._ours.settimeout(WORD_SECONDS)
+        while self._hears_nothing():
+            if self._is_serving:
+                with suppress(OSError):
+                    self._ours.send(ALIVE)
         logger.error("supervisor.gone: this worker drains")
         signals.drain()
+
+    def _hears_nothing(self) -> bool:
+        """Listen for a while. Return False if the supervisor is gone."""
+        try:
+            return bool(self._ours.recv(64))
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
 
 
 def make_environment(dsn: str | None) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """The supervisor of `queue worker --processes N`: it runs N worker processes.
 
 It passes signals on to all of them, and replaces one that dies.
+It kills one that stands still: such a process sends no heartbeat either, so that other workers have
+taken over its jobs by then.
 If a worker process fails before any has served, and the reason applies to all (the app cannot be
 imported, or the schema does not fit), all of them end.
 If the supervisor dies, its worker processes drain: see `supervised`.
@@ -30,6 +32,7 @@ logger = logging.getLogger(__name__)
 HOPELESS = (USAGE, NOT_FOUND, SCHEMA)  # another worker process would end with this too
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a dead worker is replaced
 WELL_AFTER = 60.0  # seconds: a worker process that lived this long was well
+SILENT_SECONDS = 60.0  # without a word of a worker process: by then its heartbeat is late, too
 LOOK_SECONDS = 0.1  # between two looks at whether all worker processes serve
 PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # the worker processes use up theirs first
 
@@ -80,6 +83,7 @@ class Supervisor:
         self._sockets: dict[str, socket.socket] = {}  # the workers have the other ends
         self._stopping = anyio.Event()
         self._served: set[str] = set()  # names that have ever served
+        self._silence: dict[str, float] = {}  # seconds since the last word of each that serves
         self._status = 0  # the worst status of those that were told to end
         self._hopeless = 0  # the status for which we stopped all of them
 
@@ -90,6 +94,7 @@ class Supervisor:
                     helpers.start_soon(signals.obey, caught, self._pass_on, self._pass_on)
                 if self._notifier is not None:
                     helpers.start_soon(self._tell_systemd, self._notifier)
+                helpers.start_soon(self._watch)
                 async with anyio.create_task_group() as workers:
                     for name in self._arguments:
                         workers.start_soon(self._keep, name)
@@ -121,8 +126,36 @@ class Supervisor:
             await anyio.sleep(notifier.watchdog / 3)
 
     def _all_serve(self) -> bool:
-        serving = [name for name, its in self._sockets.items() if _has_spoken(its)]
-        return len(serving) == len(self._arguments)
+        self._hear()
+        return len(self._silence) == len(self._arguments)
+
+    def _hear(self) -> None:
+        for name, its in self._sockets.items():
+            if _read_words(its):
+                self._served.add(name)
+                self._silence[name] = 0.0
+
+    async def _watch(self) -> None:
+        """Kill each worker process that stands still, but not because we stood still ourselves."""
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            self._hear()
+            for name, seconds in list(self._silence.items()):
+                self._silence[name] = seconds + LOOK_SECONDS
+                if seconds >= SILENT_SECONDS:
+                    self._kill(name)
+
+    def _kill(self, name: str) -> None:
+        process = self._processes[name]
+        logger.error(
+            "worker.silent: %s, process %d, has said nothing for %g s; killed",
+            name,
+            process.pid,
+            SILENT_SECONDS,
+        )
+        self._silence[name] = 0.0
+        with suppress(ProcessLookupError):
+            process.kill()
 
     async def _keep(self, name: str) -> None:
         pause = SHORTEST_PAUSE
@@ -154,9 +187,10 @@ class Supervisor:
                     if self._stopping.is_set():
                         process.terminate()  # the signal came while it was starting
                     status = await process.wait()
-                self._served |= {name for name, its in self._sockets.items() if _has_spoken(its)}
+                self._hear()
             finally:
                 del self._processes[name], self._sockets[name]
+                self._silence.pop(name, None)
         if self._stopping.is_set() and name not in self._served:
             return 0  # it had not served yet
         return status if status >= 0 else 128 - status
@@ -174,7 +208,7 @@ class Supervisor:
         )
 
 
-def _has_spoken(its: socket.socket) -> bool:
+def _read_words(its: socket.socket) -> bytes:
     with suppress(OSError):
-        return its.recv(len(supervised.SERVING), socket.MSG_DONTWAIT | socket.MSG_PEEK) != b""
-    return False
+        return its.recv(4096, socket.MSG_DONTWAIT)
+    return b""

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from inturn import arguments
+from inturn.control.bulk import JobBulks
 from inturn.control.job_lists import JobLists, refuse_in_loop
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
 from inturn.database.connector import Connector
@@ -13,6 +14,7 @@ from inturn.operations import Operation, enqueue, jobs
 from inturn.operations.maintenance import check_connection
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import NewJob
+from inturn.tasks.tracer import Tracer
 
 BY_WORKERS = "Only workers do this: https://github.com/inturn/inturn/blob/main/docs/moving.md"
 GONE = {
@@ -36,7 +38,7 @@ GONE = {
 }
 
 
-class Jobs(JobLists):
+class Jobs(JobLists, JobBulks):
     """Looks at jobs and changes them. With `connection=`, a change is part of your transaction.
 
     job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
@@ -44,8 +46,9 @@ class Jobs(JobLists):
     assert app.job_manager.cancel_job_by_id(job_id)
     """
 
-    def __init__(self, connector: Connector) -> None:
+    def __init__(self, connector: Connector, tracing: Tracer | None = None) -> None:
         super().__init__(connector)
+        self.tracing = tracing
         self._listener = ResultListener(connector)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -81,13 +84,23 @@ class Jobs(JobLists):
         jobs = [ship.configure(lock=lock).make_new_job(order=1) for lock in locks]
         assert len(app.job_manager.batch_defer_jobs(jobs)) == 100
         """
-        return self._connector.run(enqueue.defer_jobs(jobs, self), connection)
+        if self.tracing is None:
+            return self._connector.run(enqueue.defer_jobs(jobs, self), connection)
+        with self.tracing.send(jobs) as sending:
+            return sending.note(
+                self._connector.run(enqueue.defer_jobs(sending.jobs, self), connection)
+            )
 
     async def batch_defer_jobs_async(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
         """Like `batch_defer_jobs`, in an event loop."""
-        return await self._connector.run_async(enqueue.defer_jobs(jobs, self), connection)
+        if self.tracing is None:
+            return await self._connector.run_async(enqueue.defer_jobs(jobs, self), connection)
+        with self.tracing.send(jobs) as sending:
+            return sending.note(
+                await self._connector.run_async(enqueue.defer_jobs(sending.jobs, self), connection)
+            )
 
     def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
         """Return the status of a job, or None if the job does not exist."""

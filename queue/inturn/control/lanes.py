@@ -6,7 +6,7 @@ Each change adds a row to `lane_audit`, under the name given as `by` or the data
 from datetime import datetime
 
 from inturn.arguments import check_lock, check_moment
-from inturn.database.connector import Connector
+from inturn.control.bulk import LaneBulks
 from inturn.model import Lane
 from inturn.operations import Operation, lanes
 
@@ -14,7 +14,7 @@ from inturn.operations import Operation, lanes
 LaneList = list[Lane]
 
 
-class Lanes:
+class Lanes(LaneBulks):
     """Looks at lanes and changes them. A lane is named by its lock.
 
     app.lanes.pause("customer:ann", reason="supplier is down", by="eve")
@@ -24,9 +24,6 @@ class Lanes:
 
     `by` is the name that `lane_audit` records for a change. It defaults to the database user.
     """
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     def list(self, limit: int = 50) -> LaneList:
         """Return the lanes that are held, stopped or waiting: halted ones first, then paused."""

@@ -57,6 +57,7 @@ class JobFields(ReadOnlyModelBase):
     # All locks of a job that has several, or shares one. None for all other jobs.
     locks: "models.Field[Any, list[str] | None]" = Names(models.TextField(), null=True)
     shared: "models.Field[Any, list[str] | None]" = Names(models.TextField(), null=True)
+    headers = models.JSONField(null=True)
 
     instead = {
         "create": "task.defer(…)",

@@ -28,15 +28,17 @@ COUNTER, GAUGE, HISTOGRAM = Kind
 SHORT_TO_HOUR = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0,
 )  # fmt: skip
-LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
+WAIT = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
 CALL = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 BUCKETS = {
     "inturn_job_run_seconds": SHORT_TO_HOUR,
-    "inturn_job_lateness_seconds": LATENESS,
+    "inturn_job_wait_seconds": WAIT,
+    "inturn_job_lateness_seconds": WAIT,
     "inturn_fetch_seconds": CALL,
 }
 MOST_QUEUES = 100  # names of queues that get a series of their own
 OTHER, ALL = "_other", "_all"
+ALL_QUEUES = "*"  # what is about all queues together; no queue can have this name
 
 PROCESS = (
     Metric(
@@ -70,7 +72,17 @@ PROCESS = (
         "inturn_job_lateness_seconds",
         HISTOGRAM,
         ("queue",),
-        "How long after its time a scheduled job, or a retry, started",
+        "How long after it was due a job started. It is due at its time, or at that of its retry, "
+        "or when it was deferred. Delays do not count",
+    ),
+    Metric(
+        "inturn_job_wait_seconds",
+        HISTOGRAM,
+        ("queue", "cause"),
+        "The same in parts, which add up. Each start counts once as `lane` or `claim`, and once as "
+        "`slot`. `lane`: until the job before it in its lane ended and handed the lane over to it. "
+        "`claim`: until a worker claimed it, whatever kept it until then. `slot`: from then until "
+        "a slot of the worker was free",
     ),
     Metric("inturn_worker_slots", GAUGE, (), "How many jobs the worker can run at once"),
     Metric("inturn_worker_slots_busy", GAUGE, (), "How many jobs it runs"),
@@ -162,6 +174,38 @@ DATABASE = (
         "inturn_queue_served", GAUGE, ("queue",), "1 if a live worker serves the queue, 0 if none"
     ),
     Metric(
+        "inturn_queue_paused_seconds",
+        GAUGE,
+        ("queue",),
+        f"For how long the queue has been paused. `{ALL_QUEUES}`: a pause of all queues. No "
+        "series: it is not paused",
+    ),
+    Metric(
+        "inturn_unknown_tasks",
+        GAUGE,
+        ("queue",),
+        "Tasks of waiting jobs that no live worker of the queue knows. No series: there is none",
+    ),
+    Metric(
+        "inturn_jobs_behind_failed",
+        GAUGE,
+        ("queue",),
+        "Jobs that stay pending because a job that they come after has failed. No series: none",
+    ),
+    Metric(
+        "inturn_forgotten_batches",
+        GAUGE,
+        (),
+        "Batches that are open, though no job has joined for an hour",
+    ),
+    Metric(
+        "inturn_repairs",
+        GAUGE,
+        (),
+        "Lanes that got stuck and counts of limits that were wrong, and that workers have repaired "
+        "in the last day",
+    ),
+    Metric(
         "inturn_lanes",
         GAUGE,
         ("state",),
@@ -204,8 +248,8 @@ DATABASE = (
         "inturn_schedule_lag_seconds",
         GAUGE,
         ("schedule",),
-        "How late the next job of a periodic task is; 0 if it is not due yet. Only of tasks that "
-        "a live worker knows",
+        "How late the next job of a periodic task is; 0 if it is not due yet. Only of schedules "
+        "in the code of a live worker",
     ),
     Metric("inturn_schema_version", GAUGE, (), "The revision of the schema"),
     Metric(

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
 from threading import Lock
@@ -15,11 +16,11 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
 from inturn.errors import InturnError, SchemaMismatch
-from inturn.metrics.catalogue import MOST_QUEUES, OTHER
+from inturn.metrics.catalogue import ALL_QUEUES, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import family
-from inturn.operations import Operation, maintenance, measures, schedules
+from inturn.operations import Operation, maintenance, measures, queues, schedules
 from inturn.operations.measures import QueueMeasure, WaitingMeasure
-from inturn.operations.schedules import StoredSchedule
+from inturn.operations.schedules import StoredSchedule, name_schedule
 from inturn.schedules.cron import Cron
 
 T = TypeVar("T")
@@ -27,6 +28,12 @@ FRESH_SECONDS = 5.0  # several scrapes within this time share one look
 # A look that takes longer is given up, so that metrics never weigh on a server in trouble.
 LIMITS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 MOST_SCHEDULES = 1000
+TROUBLES = (
+    "inturn_unknown_tasks",
+    "inturn_jobs_behind_failed",
+    "inturn_forgotten_batches",
+    "inturn_repairs",
+)
 # Columns of queue_status that are states of jobs.
 STATES = ("runnable", "limited", "blocked", "scheduled", "pending", "claimed", "doing")
 
@@ -78,7 +85,9 @@ class DatabaseMetrics:
             fits = yield from reader.read_schema()
             if fits:
                 yield from reader.read_queues()
+                yield from reader.read_pauses()
                 yield from reader.read_lanes()
+                yield from reader.read_troubles()
                 yield from reader.read_workers()
             yield from reader.read_server()
 
@@ -134,11 +143,34 @@ class Reader:
         runnable = sum(queue.columns["runnable"] for queue in queues)
         yield family("inturn_lanes_runnable", runnable)
 
+    def read_pauses(self) -> Iterator[Metric]:
+        """Yield for how long queues have been paused."""
+        now = self._run(maintenance.get_now())
+        ages: dict[tuple[str, ...], float] = {}
+        # The pause of all queues comes first, so that it is never one of the others.
+        for pause in sorted(
+            self._run(queues.list_paused_queues()), key=lambda each: each.queue or ""
+        ):
+            name = pause.queue or ALL_QUEUES
+            label = (name if len(ages) < MOST_QUEUES else OTHER,)
+            ages[label] = max(ages.get(label, 0.0), (now - pause.since).total_seconds())
+        yield family("inturn_queue_paused_seconds", ages)
+
     def read_lanes(self) -> Iterator[Metric]:
         """Yield how many lanes are in each state."""
         found = self._run(measures.measure_lanes())
         yield family("inturn_lanes", {(each.state,): each.lanes for each in found})
         yield family("inturn_lanes_capped", {(each.state,): each.more for each in found})
+
+    def read_troubles(self) -> Iterator[Metric]:
+        """Yield what ends only if a person does something."""
+        found: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in TROUBLES}
+        for each in self._run(measures.measure_troubles()):
+            known = found[each.metric]
+            labels = () if each.queue is None else (each.queue,)
+            known[labels if len(known) < MOST_QUEUES else (OTHER,)] += each.found
+        for name, values in found.items():
+            yield family(name, values)
 
     def read_workers(self) -> Iterator[Metric]:
         """Yield how many workers are in each state, and how late their schedules are."""
@@ -147,9 +179,9 @@ class Reader:
         now = self._run(maintenance.get_now())
         known = self._run(schedules.list_schedules(MOST_SCHEDULES))
         lags = {
-            (":".join(filter(None, (each.task, each.periodic_id))),): _find_lag(each, now)
+            (name,): _find_lag(each, now)
             for each in known
-            if each.task in found.live_tasks
+            if (name := name_schedule(each.task, each.periodic_id)) in found.live_schedules
         }
         yield family("inturn_schedule_lag_seconds", lags)
 

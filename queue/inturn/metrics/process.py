@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Protocol
 
@@ -15,7 +14,7 @@ from inturn.endpoint import Route
 from inturn.metrics.catalogue import ALL, BUCKETS, METRICS, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import Sources, WithoutCreated, family, make_route
 from inturn.metrics.producer import count_deferred_jobs
-from inturn.model import Again, Committed, Job, Outcome
+from inturn.model import Job, Outcome, name_outcome
 
 
 class Condition(Protocol):
@@ -59,6 +58,7 @@ class ProcessMetrics:
         self._finished = self._make_counter("inturn_jobs_finished_total")
         self._rejections = self._make_counter("inturn_fencing_rejections_total")
         self._runs = self._make_histogram("inturn_job_run_seconds")
+        self._waits = self._make_histogram("inturn_job_wait_seconds")
         self._lateness = self._make_histogram("inturn_job_lateness_seconds")
         self._claims = self._make_histogram("inturn_fetch_seconds")
         count_deferred_jobs()
@@ -79,18 +79,23 @@ class ProcessMetrics:
 
     # ------------------------------------------------------------------ what the worker reports
 
-    def note_start(self, job: Job) -> None:
-        """Note that an attempt at the job starts."""
-        self._started.labels(*self._label(job)).inc()
-        if job.scheduled_at is not None:
-            late = (datetime.now(UTC) - job.scheduled_at).total_seconds()
-            self._lateness.labels(self._label_queue(job)).observe(max(0.0, late))
+    def note_start(self, job: Job, slot_wait: float) -> None:
+        """Note that an attempt at the job starts, which has waited here for a slot so long."""
+        queue, task = self._label(job)
+        self._started.labels(queue, task).inc()
+        if job.waited is None:
+            return
+        # Somebody may have set the server's clock back.
+        waited = max(0.0, job.waited)
+        self._waits.labels(queue, "lane" if job.handed_over else "claim").observe(waited)
+        self._waits.labels(queue, "slot").observe(slot_wait)
+        self._lateness.labels(queue).observe(waited + slot_wait)
 
     def note_ends(self, outcomes: Iterable[Outcome]) -> None:
         """Note how attempts have ended, now that this is stored."""
         for outcome in outcomes:
             labels = self._label(outcome.job)
-            self._finished.labels(*labels, _name(outcome)).inc()
+            self._finished.labels(*labels, name_outcome(outcome)).inc()
             if outcome.details.seconds is not None:
                 self._runs.labels(*labels).observe(outcome.details.seconds)
 
@@ -154,13 +159,3 @@ class WorkerState:
 def _describe(name: str) -> tuple[str, tuple[str, ...]]:
     about = METRICS[name]
     return about.meaning.replace("`", ""), about.labels
-
-
-def _name(outcome: Outcome) -> str:
-    match outcome:
-        case Again():
-            return "snoozed" if outcome.uncharged else "retried"
-        case Committed():
-            return "succeeded"
-        case _:
-            return outcome.status.value

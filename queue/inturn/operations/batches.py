@@ -1,5 +1,6 @@
 """Batches: jobs that are counted together, and the job that runs when all of them have ended."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from inturn.arguments import check_lock
@@ -25,6 +26,15 @@ PRUNE = "SELECT {schema}.prune_batches(%s, %s)"
 
 FOR_CALLBACKS = ("queue", "lock", "priority", "on_retry", "on_failure", "timeout", "limit")
 CANCELLED_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenBatch:
+    """A row of the view forgotten_batches."""
+
+    id: int
+    name: str
+    opened_at: datetime
 
 
 def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
@@ -91,13 +101,13 @@ def list_batches(limit: int) -> Operation[list[BatchProgress]]:
     return [BatchProgress(*row) for row in rows]
 
 
-def list_forgotten_batches() -> Operation[list[tuple[int, str, datetime]]]:
+def list_forgotten_batches() -> Operation[list[ForgottenBatch]]:
     """Return batches that are open although no job has joined them for an hour, the oldest first.
 
     At most 1,000.
     """
     rows = yield Statement(FORGOTTEN)
-    return [(id, name, opened_at) for id, name, opened_at in rows]
+    return [ForgottenBatch(*row) for row in rows]
 
 
 def prune_batches(keep: timedelta, limit: int) -> Operation[int]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import LiteralString, NamedTuple
 from uuid import UUID
 
-from inturn.arguments import decode_all
+from inturn.arguments import decode, decode_all
 from inturn.model import BatchCounts, Job
 from inturn.operations import Operation, Rows, Statement
 
@@ -15,7 +15,8 @@ from inturn.operations import Operation, Rows, Statement
 _JOB: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
     "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END, "
-    "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks "
+    "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
+    "headers::text, date_part('epoch', started_at - coalesce(scheduled_at, created_at)) "
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
@@ -108,7 +109,7 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
     return bool(written)
 
 
-def to_jobs(rows: Rows, asked_at: float) -> list[Job]:
+def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[Job]:
     """Return a Job for each row. Arguments that cannot be read do not spoil the other jobs.
 
     `asked_at` is the monotonic time before the call. The server's clock was not behind it then, so
@@ -127,6 +128,9 @@ def to_jobs(rows: Rows, asked_at: float) -> list[Job]:
                 row[12],
                 row[13] and BatchCounts(row[12], *row[13]),
                 row[14],
+                row[15] and decode(row[15]),
+                row[16],
+                handed_over,
             )
         )
         for row, each in zip(rows, kwargs, strict=True)

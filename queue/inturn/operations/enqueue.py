@@ -18,18 +18,23 @@ SELECT {schema}.defer_job(
     %s::text::{schema}.retry_policy, %s::text::{schema}.failure_policy, %s::interval
 )
 """
+DEFER_ONE_WITH_HEADERS: LiteralString = DEFER_ONE.rstrip(")\n") + ", %s::text::jsonb)"
 # Text in binary (%b): in text format, each array element would be searched for quotes.
 _COLUMNS = """
     %b::text[], %b::text[]::jsonb[], %b::text[], %b::text[], %s::int[], %s::timestamptz[],
     %s::interval[],
     %s::text[]::{schema}.retry_policy[], %s::text[]::{schema}.failure_policy[],
     %b::text[], %s::text::{schema}.conflict_policy, %s::interval[], %b::text[], %b::text[],
-    %s::timestamptz[], %s::interval[]
+    %s::timestamptz[], %s::interval[], %b::text[]::jsonb[]
 """
 # `defer_job` is for jobs without these options.
 _RARE = ("queueing_lock", "limit", "group", "expires_at", "expires_in", "after", "batch")
 _SCALARS = attrgetter(
-    *(name for name in CheckedOptions._fields if name not in (*_RARE, "on_conflict", "on_parent"))
+    *(
+        name
+        for name in CheckedOptions._fields
+        if name not in (*_RARE, "headers", "on_conflict", "on_parent")
+    )
 )
 _RARELY_SET = attrgetter(*_RARE)
 _NONE_SET = (None,) * len(_RARE)
@@ -69,8 +74,7 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
         if any(is_new is False for _, is_new in rows) and _policy(jobs) is OnConflict.RAISE:
             _refuse_conflict(jobs, rows)
     elif len(jobs) == 1 and _RARELY_SET(jobs[0].options) == _NONE_SET:
-        [job] = jobs
-        rows = yield Statement(DEFER_ONE, [job.task_name, job.args, *_SCALARS(job.options)])
+        rows = yield _defer_one(jobs[0])
     elif any(job.options.after is not None for job in jobs):
         batches = _list_batches(jobs)
         rows = yield Statement(
@@ -89,6 +93,13 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
     if watchers:
         _tell_watchers(jobs, rows)
     return make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
+
+
+def _defer_one(job: NewJob) -> Statement:
+    parameters = [job.task_name, job.args, *_SCALARS(job.options)]
+    if job.options.headers is None:
+        return Statement(DEFER_ONE, parameters)
+    return Statement(DEFER_ONE_WITH_HEADERS, [*parameters, job.options.headers])
 
 
 def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:

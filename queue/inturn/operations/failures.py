@@ -15,6 +15,7 @@ RECENT = "SELECT task, failed, last_at, job_id, error FROM {schema}.recent_failu
 RECENT_WITHOUT = "SELECT task, failed, last_at, job_id, NULL FROM {schema}.recent_failures"
 SHARED = "SELECT halted, retrying, job_id, task, lock, error FROM {schema}.shared_errors"
 SHARED_WITHOUT = "SELECT halted, retrying, job_id, task, lock, NULL FROM {schema}.shared_errors"
+PARENTS = "SELECT job_id, queue, task, lock, created_at, parent_id FROM {schema}.failed_parents"
 BOUND = 1000  # how many failures of the last hour are counted
 
 
@@ -41,6 +42,18 @@ class SharedError:
     error: str | None  # None: you may not read it
 
 
+@dataclass(frozen=True, slots=True)
+class FailedParent:
+    """A row of the view failed_parents: a job that stays pending because another one has failed."""
+
+    job_id: int
+    queue: str
+    task: str
+    lock: str | None
+    created_at: datetime
+    parent_id: int
+
+
 def may_read_errors(schema: str) -> Operation[bool]:
     """Return True if your role may read the errors of jobs."""
     ((may,),) = yield Statement(MAY_READ_ERRORS, [schema])
@@ -57,3 +70,9 @@ def list_shared_errors(*, with_errors: bool) -> Operation[list[SharedError]]:
     """Return the errors that several lanes or jobs suffer from now, the most common first."""
     rows = yield Statement(SHARED if with_errors else SHARED_WITHOUT)
     return [SharedError(*row) for row in rows]
+
+
+def list_failed_parents() -> Operation[list[FailedParent]]:
+    """Return jobs that stay pending because another job has failed, at most 1,000."""
+    rows = yield Statement(PARENTS)
+    return [FailedParent(*row) for row in rows]

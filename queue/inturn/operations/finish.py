@@ -19,7 +19,9 @@ SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (ne
        (next).args::text, (next).timeout,
        CASE WHEN NOT (next).was_attempted THEN (next).expires_at - (next).started_at END,
        (next).batch_id, CASE WHEN (next).batch_id IS NOT NULL
-           THEN {schema}.batch_counts((next).id, (next).batch_id) END, (next).locks
+           THEN {schema}.batch_counts((next).id, (next).batch_id) END, (next).locks,
+       (next).headers::text, date_part('epoch', (next).started_at
+           - coalesce((next).scheduled_at, (next).created_at))
 FROM {schema}.finish(
     %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
     %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
@@ -77,9 +79,10 @@ def finish(
             [status.value for status in forget],
         ],
     )
+    next_rows = [row[2:] for row in rows if row[2] is not None]
     return Finished(
         {row[0] for row in rows if row[0] is not None},
-        to_jobs([row[2:] for row in rows if row[2] is not None], asked_at),
+        to_jobs(next_rows, asked_at, handed_over=True),
         {row[1] for row in rows if row[1] is not None},
     )
 

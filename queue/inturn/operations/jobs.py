@@ -30,11 +30,12 @@ _JOB: LiteralString = (
     "started_at, "
 )
 _LISTED: LiteralString = (
-    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s)"
+    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, "
+    "%s, %s, %s::timestamptz)"
 )
 LIST: LiteralString = (
     _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
-    "shared, errors::text, result::text, progress::text FROM " + _LISTED
+    "shared, errors::text, result::text, progress::text, headers::text FROM " + _LISTED
 )
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 _STALLED_PROGRESS: LiteralString = (
@@ -45,7 +46,7 @@ STALLED: LiteralString = (
     + "NULL::timestamptz, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
     + "shared, errors::text, NULL, "
     + _STALLED_PROGRESS
-    + "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
+    + ", headers::text FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
 )
 # Without arguments, errors and result, which may be large. A job that succeeded has no error,
 # though it keeps those of earlier attempts.
@@ -57,7 +58,7 @@ _SUMMARY: LiteralString = (
 LIST_SUMMARIES: LiteralString = _SUMMARY + "FROM " + _LISTED
 COUNT = """
 SELECT jobs_count, more FROM {schema}.count_jobs(
-    %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s)
+    %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s, %s, %s, %s::timestamptz)
 """
 COUNT_BY = """
 SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
@@ -81,15 +82,23 @@ class JobFilter:
     worker_id: UUID | str | None = None
     batch: int | None = None
     group: str | None = None
+    lock_prefix: str | None = None
+    error: str | None = None  # a part of how the last attempt failed
+    before: datetime | None = None  # it ended before, or was deferred before if it has not ended
+    ids: Sequence[int] | None = None  # for bulks
 
     def list_parameters(self) -> list[Any]:
         """Return the parameters of list_jobs.sql that follow its limit."""
         mine = [self.queueing_lock, self.worker_id, self.batch, self.group]
-        return [self.id, *self.common_parameters(), *mine]
+        return [self.id, *self.common_parameters(), *mine, *self.late_parameters()]
 
     def count_parameters(self) -> list[Any]:
         """Return the parameters of count_jobs.sql that follow its limit."""
-        return [*self.common_parameters(), self.batch, self.group]
+        return [*self.common_parameters(), self.batch, self.group, *self.late_parameters()]
+
+    def late_parameters(self) -> list[Any]:
+        """Return those that both of them have last."""
+        return [self.lock_prefix, self.error, self.before]
 
     def common_parameters(self) -> list[Any]:
         """Return those that count_jobs_by.sql has too."""
@@ -263,11 +272,12 @@ def retry_job_changed(
 def _make_job(row: Sequence[Any]) -> StoredJob:
     """Make a job of a row. JSON that Python cannot read does not spoil the other jobs."""
     cells = decode_column(row, 7)
-    errors, result, progress = (_read_json(text) for text in cells[-3:])
-    cells[-3:] = [
+    errors, result, progress, headers = (_read_json(text) for text in cells[-4:])
+    cells[-4:] = [
         errors if isinstance(errors, list) else [{"error": errors}],
         result,
         make_progress(progress),
+        headers,
     ]
     return StoredJob(*cells)
 

@@ -12,6 +12,7 @@ RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 UPKEEP_IS_DUE = "SELECT {schema}.upkeep_is_due()"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
 PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
+ROLL_UP = "SELECT {schema}.roll_up(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
 # Tables and not a view: views are replaced with the functions, and this must also work before.
@@ -65,6 +66,12 @@ def prune_history(keep: timedelta) -> Operation[int | None]:
     return None if dropped is None else int(dropped)
 
 
+def roll_up_history(pages: int) -> Operation[bool]:
+    """Count ended jobs for the rollup, in so many pages. Return True if there is more to do."""
+    ((more,),) = yield Statement(ROLL_UP, [pages])
+    return bool(more)
+
+
 def check_connection(schema: str) -> Operation[bool]:
     """Check the schema if there is one. Return False if nothing was ever migrated here."""
     ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
@@ -102,6 +109,16 @@ def check_schema(schema: str) -> Operation[None]:
         f"The functions in schema {schema!r} are not those of this version. "
         "Run the version that was last migrated, or apply them: queue migrate"
     )
+
+
+def find_mismatch(schema: str) -> Operation[tuple[str, str] | None]:
+    """Return why the schema does not fit, and the command that helps, or None if it fits."""
+    try:
+        yield from check_schema(schema)
+    except SchemaMismatch as error:
+        problem, _, command = str(error).rpartition(": ")
+        return problem, command
+    return None
 
 
 def get_now() -> Operation[datetime]:

@@ -1,5 +1,6 @@
 """What the database knows of the queue, in numbers for metrics. No statement counts everything."""
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from inturn.operations import Operation, Statement
@@ -12,17 +13,28 @@ FROM {schema}.queue_status AS status
 """
 WAITING = """
 SELECT queue, extract(epoch FROM {schema}.clock() - since)::float8,
-       coalesce(extract(epoch FROM {schema}.clock() - lane_since), 0)::float8, longest
+       coalesce(extract(epoch FROM {schema}.clock() - lane_since), 0)::float8, longest,
+       job_id, job_since, job_lock
 FROM {schema}.measure_waiting()
 """
 LANES = "SELECT state, lanes, more FROM {schema}.measure_lanes()"
-WORKERS = "SELECT state, workers, tasks FROM {schema}.measure_workers()"
+WORKERS = "SELECT state, workers, schedules FROM {schema}.measure_workers()"
 APPLIED = "SELECT version_num FROM {schema}.schema_version"
 SERVER = """
 SELECT coalesce((
            SELECT extract(epoch FROM age) FROM {schema}.open_transactions LIMIT 1
        ), 0)::float8,
        pg_notification_queue_usage()
+"""
+TROUBLES = """
+SELECT 'inturn_unknown_tasks', queue, count(*) FROM {schema}.unknown_tasks GROUP BY queue
+UNION ALL
+SELECT 'inturn_jobs_behind_failed', queue, count(*) FROM {schema}.failed_parents GROUP BY queue
+UNION ALL
+SELECT 'inturn_forgotten_batches', NULL, count(*) FROM {schema}.forgotten_batches
+UNION ALL
+SELECT 'inturn_repairs', NULL, (SELECT count(*) FROM {schema}.repaired_lanes)
+    + (SELECT count(*) FROM {schema}.repaired_limits)
 """
 DEAD_ROWS = """
 SELECT relname::text, n_dead_tup FROM pg_stat_user_tables
@@ -39,12 +51,27 @@ class QueueMeasure(NamedTuple):
 
 
 class WaitingMeasure(NamedTuple):
-    """What waits in a queue, with ages in seconds."""
+    """What waits in a queue, with ages in seconds.
+
+    `job_id` is the job that has waited the longest in a lane that nobody has stopped, or for its
+    limit. `job_since` says since when it has been due, and `job_lock` is its lane.
+    """
 
     queue: str
     age: float
     lane_age: float
     longest: int
+    job_id: int | None
+    job_since: datetime | None
+    job_lock: str | None
+
+
+class TroubleMeasure(NamedTuple):
+    """How much there is of something that ends only if a person does something."""
+
+    metric: str
+    queue: str | None  # None: it is not about a queue
+    found: int
 
 
 class LaneMeasure(NamedTuple):
@@ -56,10 +83,10 @@ class LaneMeasure(NamedTuple):
 
 
 class WorkersMeasure(NamedTuple):
-    """How many workers are in each state, and which tasks live workers know."""
+    """How many workers are in each state, and which schedules are in the code of live workers."""
 
     states: dict[str, int]
-    live_tasks: frozenset[str]
+    live_schedules: frozenset[str]
 
 
 class ServerMeasure(NamedTuple):
@@ -91,8 +118,14 @@ def measure_workers() -> Operation[WorkersMeasure]:
     """Return how many workers are in each state."""
     rows = yield Statement(WORKERS)
     states = dict.fromkeys(ALWAYS, 0) | {state: count for state, count, _ in rows}
-    tasks = (task for state, _, tasks in rows if state != "late" for task in tasks)
-    return WorkersMeasure(states, frozenset(tasks))
+    live = (name for state, _, names in rows if state != "late" for name in names)
+    return WorkersMeasure(states, frozenset(live))
+
+
+def measure_troubles() -> Operation[list[TroubleMeasure]]:
+    """Return what ends only if a person does something, by metric and queue."""
+    rows = yield Statement(TROUBLES)
+    return [TroubleMeasure(*row) for row in rows]
 
 
 def get_revision(schema: str) -> Operation[int]:

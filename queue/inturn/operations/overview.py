@@ -63,14 +63,17 @@ WITH stopped AS MATERIALIZED (
     SELECT lock, state::text AS trouble, since FROM (
         SELECT lock, state, since FROM {schema}.lanes ORDER BY lock LIMIT 10000) AS lane
     WHERE state IN ('held', 'retrying') ORDER BY state = 'held', since LIMIT %s
+), idle AS MATERIALIZED (
+    SELECT lock, 'idle' AS trouble, since, job_id FROM {schema}.idle_lanes ORDER BY since LIMIT %s
 ), found AS (
     TABLE stopped UNION ALL TABLE stalled UNION ALL TABLE unserved UNION ALL TABLE limited
+    UNION ALL TABLE idle
     UNION ALL SELECT lock, trouble, since, NULL FROM later
     UNION ALL SELECT lock, trouble, since, NULL FROM in_use
 ), ranked AS (
     SELECT DISTINCT ON (lock) lock, trouble, since, job_id, array_position(
-        ARRAY['halted', 'stalled', 'delayed', 'waiting', 'limited', 'paused', 'retrying', 'held'],
-        trouble) AS rank
+        ARRAY['halted', 'stalled', 'delayed', 'waiting', 'limited', 'paused', 'retrying', 'idle',
+            'held'], trouble) AS rank
     FROM found ORDER BY lock, rank, since
 ), shown AS (
     SELECT * FROM ranked ORDER BY rank, since, lock LIMIT %s
@@ -147,7 +150,7 @@ def list_troubled_lanes(
     """
     queues, tasks = [queue for queue, _ in unserved], [task for _, task in unserved]
     rows = yield Statement(
-        TROUBLED, [limit, limit, list(silent), limit, queues, tasks, *[limit] * 5]
+        TROUBLED, [limit, limit, list(silent), limit, queues, tasks, *[limit] * 6]
     )
     return [TroubledLane(*row) for row in rows]
 

@@ -27,6 +27,11 @@ class KnownSchedule(NamedTuple):
     tz: str
 
 
+def name_schedule(task: str, periodic_id: str) -> str:
+    """Return how metrics and workers name a schedule."""
+    return f"{task}:{periodic_id}" if periodic_id else task
+
+
 class Progress(NamedTuple):
     """How far a schedule has come."""
 

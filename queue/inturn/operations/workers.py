@@ -8,7 +8,9 @@ from uuid import UUID
 
 from inturn.operations import Operation, Statement
 
-REGISTER = "SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[])"
+REGISTER = """
+SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[])
+"""
 HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s)"
 LAST_HEARTBEATS = "SELECT id, heartbeat_at, late, locked FROM {schema}.last_heartbeats(%s)"
 DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
@@ -97,11 +99,12 @@ def register_worker(
     queues: Sequence[str] | None,
     concurrency: int,
     tasks: Iterable[str],
+    schedules: Iterable[str] = (),
 ) -> Operation[UUID]:
     """Add a worker and return its id."""
     names = None if queues is None else list(queues)
     ((worker_id,),) = yield Statement(
-        REGISTER, [name, hostname, pid, names, concurrency, list(tasks)]
+        REGISTER, [name, hostname, pid, names, concurrency, list(tasks), list(schedules)]
     )
     assert isinstance(worker_id, UUID)
     return worker_id

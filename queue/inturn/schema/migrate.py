@@ -58,7 +58,7 @@ END $$
 
 EXISTS = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
 # The owner of the existing objects, if we may act as it. New objects then belong to the same role,
-# whoever migrates.
+# even if another one migrates.
 OWNER = """
 SELECT rolname
 FROM pg_namespace

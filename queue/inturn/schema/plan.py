@@ -71,8 +71,8 @@ def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> Plan:
 def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) -> Plan:
     """Return what `downgrade` would do to reach the revision `to`, by default the one before.
 
-    Before the first one there are no tables, and so no jobs. From there, and to the revision that
-    the schema has, only the functions and views are dropped.
+    A downgrade below the first revision deletes all tables, and with them the jobs. A downgrade to
+    the revision that the schema already has drops only the functions and views.
     """
     with _reading(dsn) as connection:
         before, served = _look(connection, schema)

@@ -94,6 +94,7 @@ jobs = Table(
     Column("locks", ARRAY(key)),
     Column("shared", ARRAY(key)),
     Column("keeps_lanes", Boolean),
+    Column("headers", JSONB),
 )
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL AND group_key IS NULL")
@@ -253,6 +254,16 @@ groups = Table(
     Column("weight", Integer, nullable=False),
 )
 
+queue_pauses = Table(
+    "queue_pauses",
+    metadata,
+    Column("queue", key, primary_key=True),
+    Column("paused_at", moment, nullable=False),
+    Column("until", moment),
+    Column("paused_by", Text, nullable=False),
+    Column("reason", Text),
+)
+
 lane_audit = Table(
     "lane_audit",
     metadata,
@@ -275,6 +286,7 @@ workers = Table(
     Column("pid", Integer, nullable=False),
     Column("queues", ARRAY(Text)),
     Column("tasks", ARRAY(Text)),
+    Column("schedules", ARRAY(Text)),
     Column("concurrency", Integer, nullable=False),
     Column("started_at", moment, nullable=False),
     Column("heartbeat_at", moment, nullable=False),
@@ -323,6 +335,7 @@ finished_jobs = Table(
     Column("batch_id", BigInteger),
     Column("locks", ARRAY(key)),
     Column("shared", ARRAY(key)),
+    Column("headers", JSONB),
 )
 Index("finished_jobs_batch", *finished_jobs.c["batch_id", "id"], postgresql_where=_batch)
 Index("finished_jobs_id", finished_jobs.c.id)

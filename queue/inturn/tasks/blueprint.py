@@ -25,6 +25,7 @@ from inturn.tasks.periodic import Periodics
 from inturn.tasks.resources import OnBusyName, Resource
 from inturn.tasks.retry import Retry
 from inturn.tasks.task import P, Task
+from inturn.tasks.tracer import Tracer
 from inturn.values import JsonDumps
 
 NO_APP = (
@@ -72,6 +73,8 @@ class Blueprint(Periodics):
 
     app.add_tasks_from(mail, namespace="mail")   # as `mail:package.module.send`
     """
+
+    tracing: Tracer | None = None  # an app's
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task[..., Any]] = {}

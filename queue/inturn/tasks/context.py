@@ -14,6 +14,7 @@ import psycopg
 from inturn import arguments
 from inturn.errors import ConfigurationError, Snoozed
 from inturn.model import BatchCounts, Job, ProgressReport
+from inturn.tasks.headers import select_own
 from inturn.tasks.progress import check_report
 
 if TYPE_CHECKING:
@@ -97,6 +98,21 @@ class JobContext:
         A job of a batch finds the number of the batch in `job.batch_id`, and can add jobs to it.
         """
         return self.job.batch
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        """What travels with the job beside its arguments, for middleware.
+
+            async def log_tenant(call_next, context, worker):
+                print(context.job.id, "is for", context.headers.get("tenant"))
+                return await call_next()
+
+            write.configure(headers={"tenant": "acme"}).defer("a")
+
+        They are names and values that JSON can carry, with at most 4,096 bytes of JSON. A retry
+        keeps them. The dict is a copy.
+        """
+        return select_own(self.job.headers)
 
     @property
     def fence(self) -> int:

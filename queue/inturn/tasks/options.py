@@ -36,6 +36,7 @@ from inturn.arguments import (
 )
 from inturn.errors import BadArgument, UnknownOption
 from inturn.model import OnConflict, OnFailure, OnParent, OnRetry
+from inturn.tasks.headers import check_headers
 from inturn.tasks.lanes import Lock, check_locks
 from inturn.values import Decoders
 
@@ -147,6 +148,12 @@ class ExpiryOptions(TypedDict, total=False):
     ]
 
 
+class HeaderOptions(TypedDict, total=False):
+    """What travels with a job beside its arguments."""
+
+    headers: Annotated[Mapping[str, Any] | None, Stored(check_headers)]
+
+
 class BatchOptions(TypedDict, total=False):
     """To which batch a job belongs."""
 
@@ -168,6 +175,7 @@ class JobOptions(
     TimeOptions,
     RunOptions,
     ExpiryOptions,
+    HeaderOptions,
     ParentOptions,
     BatchOptions,
     total=False,

@@ -231,12 +231,12 @@ class Task(Deferrer[P, R_co]):
         task_kwargs: arguments for the task, to which `defer` adds its own.
         timeout, on_retry, on_failure, queue, priority, lock: the same as for the task. You can give
         up to eight locks: ["a", shared("b")].
-        limit: a key, such as "stripe". No more jobs of a key run than its limit allows; see
-        `app.limits`.
-        group: a name, such as "tenant:7". The groups take turns, so that the jobs of one cannot
-        hold up those of another; see `app.groups`.
+        limit: a key, such as "stripe". No more jobs of it run than `app.limits` allows.
+        group: a name, such as "tenant:7". Groups take turns, so that no group holds up another; see
+        `app.groups`.
         expires_at, expires_in: the job is cancelled if its first attempt has not started by this
         time, which needs a time zone, or this long after you defer it.
+        headers: names and values beside the arguments, for middleware; see `context.headers`.
         after, on_parent: start the job when these jobs have ended (ids, or what `defer` returned).
         If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
         batch: the batch that the job belongs to; see `app.batch`.
@@ -250,10 +250,10 @@ class Task(Deferrer[P, R_co]):
         skip: enqueue nothing. You get the id of the waiting job, with `is_new` set to False. If
         that job has expired and is about to be cancelled, it takes over the new work, as in
         "replace".
-        replace: like "skip", but the waiting job takes over the task, arguments, timeout and expiry
-        of the new one. If it is scheduled, it also takes over the time, queue, priority, group,
-        on_retry and on_failure, unless it waits for a retry with its lane. It keeps its id, its
-        lock and its place in the lane. It must have the same limit.
+        replace: like "skip", but the waiting job takes over the task, arguments, headers, timeout
+        and expiry of the new one. If it is scheduled, it also takes over the time, queue, priority,
+        group, on_retry and on_failure, unless it waits for a retry with its lane. It keeps its id,
+        its lock and its place in the lane. It must have the same limit.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 

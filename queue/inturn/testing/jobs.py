@@ -14,7 +14,7 @@ SELECT id, status::text, queue, task, lock, priority, attempts, args::text, erro
     expires_at, progress
 FROM {schema}.all_jobs ORDER BY id
 """
-# fold_key is one of the engine's own functions, which look for tables on the search path.
+# These are the engine's own functions, which look for tables on the search path.
 SEARCH = "SELECT set_config('search_path', '{schema}, pg_temp', false)"
 # A claim looks at a full limit every few seconds. The clock moves on to the next token instead.
 NEXT_DUE = """
@@ -26,7 +26,9 @@ SELECT min(due.at) FROM (
     SELECT coalesce(look_at, stopped_until) FROM lanes
     UNION ALL
     SELECT CASE WHEN room.free <= 0 THEN room.next_at ELSE limit_keys.look_at END
-    FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
+    FROM limit_keys
+    LEFT JOIN LATERAL find_limit(limit_keys.key) AS rule ON true
+    CROSS JOIN LATERAL fold_key(limit_keys, rule) AS room
     WHERE EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = limit_keys.key)
     UNION ALL
     SELECT look_at FROM ends

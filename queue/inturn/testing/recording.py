@@ -38,6 +38,7 @@ class Recorder(Blueprint):
     def __init__(self, app: Blueprint, note: Callable[[Run], object]) -> None:
         super().__init__()
         self.tasks = app.tasks
+        self.tracing = app.tracing
         self.unknown: TaskNotFound | None = None
         self._app = app
         self._note = note

@@ -25,6 +25,8 @@ EACH_ROUND = 0.0
 FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again
 PROGRESS_A_ROUND = 500  # rows to look at
 BATCHES_A_ROUND = 1000
+ROLL_UP_SECONDS = 0.5  # in a round
+ROLL_UP_PAGES = 250  # of the history, in a call: some ten thousand jobs
 LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the lanes in small steps
 
 
@@ -90,6 +92,7 @@ class Chores:
         self._connector = connector
         self._keep = options.history
         self._max_lost = options.max_lost_attempts
+        self._is_counting = False  # the rollup has more to count
         self._last_lane = ""  # that was reconciled
         self._last_progress = 0  # the last job whose progress was looked at
         self.rescue = Chore("rescue", self._rescue, rest)
@@ -99,6 +102,7 @@ class Chores:
         self._others = [
             Chore("prepare history", self._prepare, rest),
             Chore("reconcile lanes", self._reconcile, rest, later),
+            Chore("roll up history", self._roll_up, rest, later),
             Chore("prune history", self._prune, rest, later),
             Chore("prune progress", self._prune_progress, rest, later),
             Chore("prune batches", self._prune_batches, rest, later),
@@ -151,10 +155,23 @@ class Chores:
             else HOUR
         )
 
+    def _roll_up(self, connection: psycopg.Connection) -> float:
+        """Count what has ended since the last time, for half a second at most."""
+        until = time.monotonic() + ROLL_UP_SECONDS
+        while self._run(maintenance.roll_up_history(ROLL_UP_PAGES), connection):
+            if time.monotonic() > until:
+                self._is_counting = True
+                return EACH_ROUND
+        self._is_counting = False
+        return MINUTE
+
     def _prune(self, connection: psycopg.Connection) -> float:
         """Drop old days, and try again soon if somebody is reading one."""
         dropped = 0 if self._keep is None else self._drop_days(self._keep, connection)
-        return MINUTE if dropped is None else HOUR
+        if dropped is None:
+            return MINUTE
+        # A day is dropped only when it was counted.
+        return EACH_ROUND if self._is_counting else HOUR
 
     def _prune_progress(self, connection: psycopg.Connection) -> float:
         """Delete a little of what is left of jobs that are gone, until all rows are looked at."""

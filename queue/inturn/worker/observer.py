@@ -9,8 +9,8 @@ from inturn.model import Job, Outcome
 class Observer(Protocol):
     """It is called in the event loop, and must neither wait nor raise."""
 
-    def note_start(self, job: Job) -> None:
-        """Note that an attempt at the job starts."""
+    def note_start(self, job: Job, slot_wait: float) -> None:
+        """Note that an attempt at the job starts, which has waited here for a slot so long."""
 
     def note_ends(self, outcomes: Iterable[Outcome]) -> None:
         """Note how attempts have ended, now that this is stored."""

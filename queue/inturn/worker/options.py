@@ -47,8 +47,8 @@ class Options:
     is not stored.
     delete_jobs: "never", "successful" or "always". Such jobs leave no trace in the history when
     they end, which is cheaper, but you cannot read their results. A job that halts its lane stays.
-    keep_history: how long ended jobs are kept: a timedelta, a number of days, or None for ever.
-    Whole days are dropped.
+    keep_history: how long ended jobs are kept, by default a week: a timedelta, a number of days, or
+    None for ever. Whole days are dropped.
     max_lost_attempts: how often a job is started again after its worker died while running it, None
     for no limit. After that it fails, since it may be what kills the workers. This applies to the
     jobs that this worker takes over from others.
@@ -75,7 +75,7 @@ class Options:
     db_grace: float | None = None
     max_result_size: int = 2**16
     delete_jobs: str = "never"
-    keep_history: timedelta | float | None = None
+    keep_history: timedelta | float | None = 7
     max_lost_attempts: int | None = 5
     additional_context: Mapping[str, Any] | None = None
     metrics_port: int | None = None

@@ -1,4 +1,4 @@
-"""Measures whether the event loop turns, for whoever asks in another thread."""
+"""Measures whether the event loop turns, for callers in other threads."""
 
 import asyncio
 import time

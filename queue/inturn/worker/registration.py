@@ -3,10 +3,11 @@
 import logging
 import os
 import socket
-from collections.abc import Mapping
 from uuid import UUID
 
 from inturn.operations import Operation, workers
+from inturn.operations.schedules import name_schedule
+from inturn.tasks.blueprint import Blueprint
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options
 
@@ -23,18 +24,30 @@ class Registration:
     worker_id: UUID
 
     def __init__(
-        self, connection: WorkerConnection, options: Options, tasks: Mapping[str, object]
+        self,
+        connection: WorkerConnection,
+        options: Options,
+        app: Blueprint,
     ) -> None:
         self._connection = connection
         self._options = options
-        self._tasks = tasks
+        self._tasks = app.tasks
+        self._schedules = [
+            name_schedule(schedule.task.name, schedule.periodic_id) for schedule in app.schedules()
+        ]
 
     async def register(self) -> None:
         """Insert a new row and take its id."""
         o = self._options
         self.worker_id = await self._connection.run(
             workers.register_worker(
-                o.name, socket.gethostname(), os.getpid(), o.queues, o.concurrency, self._tasks
+                o.name,
+                socket.gethostname(),
+                os.getpid(),
+                o.queues,
+                o.concurrency,
+                self._tasks,
+                self._schedules,
             )
         )
         logger.info(

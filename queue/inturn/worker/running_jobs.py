@@ -59,6 +59,7 @@ class RunningJobs:
         self.progress = progress
         self._slots = Slots(options.concurrency, self._perform)
         self._app = app
+        self._tracing = app.tracing
         self._connector = connector
         self._options = options
         self._chain = chain
@@ -144,7 +145,8 @@ class RunningJobs:
             self._resource_locks = ResourceLocks(self._connector)
         return self._resource_locks
 
-    async def _perform(self, job: Job, slot: Slot) -> None:
+    async def _perform(self, waiting: Waiting, slot: Slot) -> None:
+        job = waiting.job
         if job.start_before is not None and time.monotonic() >= job.start_before:
             self.unreported.add(Ended(job, Status.CANCELLED, EXPIRED))
             attempt = None
@@ -156,9 +158,9 @@ class RunningJobs:
         self.attempts[job.id, job.claim_id] = attempt
         try:
             if self._notes_starts:
-                self._note_start(job)
+                self._note_start(waiting)
             began = time.monotonic() if self._measures else None
-            outcome = await attempt.perform(slot, self._limiter, self._options.max_result_size)
+            outcome = await self._run(attempt, slot)
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
             if outcome is not None:
@@ -175,11 +177,17 @@ class RunningJobs:
             del self.attempts[job.id, job.claim_id]
             self._leave_slot()
 
-    def _note_start(self, job: Job) -> None:
+    def _run(self, attempt: Attempt, slot: Slot) -> Awaitable[Outcome | None]:
+        run = attempt.perform(slot, self._limiter, self._options.max_result_size)
+        if self._tracing is None:
+            return run
+        return self._tracing.process(attempt.job, self._options.name, run)
+
+    def _note_start(self, waiting: Waiting) -> None:
         if joblog.logs_starts():
-            joblog.note_start(job)
+            joblog.note_start(waiting.job)
         if self.observer is not None:
-            self.observer.note_start(job)
+            self.observer.note_start(waiting.job, time.monotonic() - waiting.since)
 
     def _leave_slot(self) -> None:
         if self._emptied is not None and not self.in_hand:

@@ -36,7 +36,7 @@ class Slots:
     A job stays in `waiting` until `perform` has it, so it is never out of sight.
     """
 
-    def __init__(self, count: int, perform: Callable[[Job, Slot], Awaitable[None]]) -> None:
+    def __init__(self, count: int, perform: Callable[[Waiting, Slot], Awaitable[None]]) -> None:
         self.waiting: deque[Waiting] = deque()
         self._count = count
         self._perform = perform
@@ -100,7 +100,7 @@ class Slots:
         while self.waiting or await self._park():
             if not self.waiting:  # another slot was faster
                 continue
-            await self._perform(self.waiting.popleft().job, slot)
+            await self._perform(self.waiting.popleft(), slot)
             # Code that still refers to this task may cancel it later, for example with a timer that
             # the job has left behind. Then this task must not run another job.
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:

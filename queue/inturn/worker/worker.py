@@ -103,7 +103,7 @@ class Worker:
         self._options = options
         self._connection = link = WorkerConnection(connector)
         self._claims = claims = WorkerConnection(connector)
-        self._registration = mine = Registration(link, options, app.tasks)
+        self._registration = mine = Registration(link, options, app)
         self._wakeups = wakeups = Wakeups(options.fetch_job_polling_interval)
         observer = None if probes is None else probes.observer
         chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)

@@ -83,7 +83,8 @@ BEGIN
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
-            (SELECT true FROM limit_looks LIMIT 1)) AS looks
+            (SELECT true FROM limit_looks LIMIT 1)) AS looks,
+        (SELECT true FROM queue_pauses LIMIT 1) AS pauses
     INTO v_due;
     IF v_due.jobs THEN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
@@ -104,6 +105,12 @@ BEGIN
     v_fair := coalesce(v_due.groups, v_due.jobs, v_due.ends, v_due.expiries, v_due.batches,
         v_due.looks, false);
     v_queues := coalesce(p_queues, ready_queues(v_fair));
+    IF v_due.pauses THEN   -- nobody serves a paused queue
+        DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
+            SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
+        v_queues := leave_out_paused(v_queues);
+        p_queues := v_queues;
+    END IF;
     v_fair := v_fair AND groups_wait(v_queues);
     IF v_fair THEN
         p_turns := coalesce(p_turns, '{}');

@@ -1,8 +1,8 @@
 -- claim_further: starts more free jobs after a batch that this worker has just claimed. It goes
 -- on where that claim stopped, for each queue and priority. It leaves the rest to the next full
 -- claim: lanes, due jobs, higher priorities, jobs that came back, jobs with a limit.
--- Workers make full claims often enough. While jobs with a group wait, it starts nothing: a full
--- claim gives all of them their turns.
+-- Workers make full claims often enough. While jobs with a group wait, or a queue is paused, it
+-- starts nothing: a full claim gives all of them their turns, and knows the pauses.
 --
 -- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
 -- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs
@@ -32,7 +32,8 @@ DECLARE
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
-    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+    IF (SELECT true FROM queue_pauses LIMIT 1)
+        OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
         ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;

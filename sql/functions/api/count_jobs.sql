@@ -10,7 +10,10 @@ CREATE OR REPLACE FUNCTION count_jobs(
     p_task     text         DEFAULT NULL,
     p_lock     text         DEFAULT NULL,
     p_batch    bigint       DEFAULT NULL,
-    p_group    text         DEFAULT NULL
+    p_group    text         DEFAULT NULL,
+    p_lock_prefix text      DEFAULT NULL,
+    p_error    text         DEFAULT NULL,
+    p_before   timestamptz  DEFAULT NULL
 ) RETURNS TABLE (jobs_count bigint, more boolean)
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -21,6 +24,12 @@ DECLARE
     v_live     bigint := 0;
     v_finished bigint := 0;
 BEGIN
+    IF num_nonnulls(p_lock_prefix, p_error, p_before) > 0 THEN
+        RETURN QUERY SELECT count(*), count(*) >= p_limit
+        FROM list_jobs(p_limit, NULL, p_statuses, p_queue, p_task, p_lock, NULL, NULL, p_batch,
+            p_group, p_lock_prefix, p_error, p_before);
+        RETURN;
+    END IF;
     IF p_statuses IS NULL THEN
         SELECT count(*) INTO v_live FROM (
             SELECT FROM jobs

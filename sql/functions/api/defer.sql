@@ -26,7 +26,8 @@ CREATE OR REPLACE FUNCTION defer(
     group_key     text        DEFAULT NULL,
     batch_id      bigint      DEFAULT NULL,
     locks         text[]      DEFAULT NULL,   -- several locks, instead of `lock`
-    shared        text[]      DEFAULT NULL    -- those of its locks that it shares
+    shared        text[]      DEFAULT NULL,   -- those of its locks that it shares
+    headers       jsonb       DEFAULT NULL    -- what travels beside the arguments
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -70,6 +71,10 @@ DECLARE
             THEN 'expires_at: give a time between the years 2 and 9998, or NULL for never'
         WHEN expires_at <= scheduled_at
             THEN 'expires_at: give a time after scheduled_at, or the job could never start'
+        WHEN jsonb_typeof(headers) <> 'object'
+            THEN 'headers: give a JSON object, like {"tenant": "acme"}, or NULL'
+        WHEN octet_length(headers::text) > 8192
+            THEN 'headers: give at most 8,192 bytes of JSON'
         END;
     v_job record;
 BEGIN
@@ -93,6 +98,7 @@ BEGIN
         p_on_parent => ARRAY[on_parent::parent_policy],
         p_group_keys => CASE WHEN group_key IS NOT NULL THEN ARRAY[group_key] END,
         p_batch_ids => CASE WHEN batch_id IS NOT NULL THEN ARRAY[batch_id] END,
+        p_headers => CASE WHEN headers IS NOT NULL THEN ARRAY[headers] END,
         p_lanes => v_locks,
         p_lanes_of => array_fill(1, ARRAY[coalesce(cardinality(v_locks), 0)]),
         p_lanes_shared => ARRAY(

@@ -11,7 +11,8 @@ CREATE OR REPLACE FUNCTION defer_job(
     p_in         interval,
     p_on_retry   retry_policy,
     p_on_failure failure_policy,
-    p_timeout    interval
+    p_timeout    interval,
+    p_headers    jsonb DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -28,9 +29,9 @@ BEGIN
         PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-                      on_failure, timeout, status)
+                      on_failure, timeout, headers, status)
     VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure,
-        p_timeout,
+            p_timeout, p_headers,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
     RETURNING id INTO v_id;
     PERFORM notify_workers(ARRAY[p_queue]);

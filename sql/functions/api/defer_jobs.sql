@@ -24,6 +24,7 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_group_keys text[] DEFAULT NULL,             -- they take turns
     p_expires_at timestamptz[] DEFAULT NULL,      -- a job that has not started by then is cancelled
     p_expires_in interval[] DEFAULT NULL,         -- or after this time, by the server's clock
+    p_headers    jsonb[] DEFAULT NULL,            -- what travels beside the arguments
     p_after      bigint[] DEFAULT NULL,           -- jobs that must have ended before
     p_after_of   integer[] DEFAULT NULL,          -- which job each is for: its place, from 1
     p_on_parent  parent_policy[] DEFAULT NULL,    -- what to do if one did not succeed
@@ -71,13 +72,13 @@ BEGIN
                 coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id,
                 CASE WHEN lanes.locks[2] IS NOT NULL OR lanes.shared IS NOT NULL
                      THEN lanes.locks END,
-                lanes.shared)::job_options
+                lanes.shared, g.headers)::job_options
             FROM unnest(p_tasks, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                         p_on_failure, p_queueing_locks, p_timeouts, p_expires_at, p_expires_in,
-                        p_limit_keys, p_group_keys, p_batch_ids)
+                        p_limit_keys, p_group_keys, p_batch_ids, p_headers)
                 WITH ORDINALITY AS g(task, queue, lock, priority, at, delay, on_retry, on_failure,
                     queueing_lock, timeout, expires_at, expires_in, limit_key, group_key, batch_id,
-                    position)
+                    headers, position)
             LEFT JOIN (
                 SELECT place, array_agg(lane ORDER BY lane COLLATE "C") AS locks,
                     array_agg(lane ORDER BY lane COLLATE "C") FILTER (WHERE is_shared) AS shared
@@ -101,9 +102,9 @@ BEGIN
         SELECT g.*, coalesce(g.at, v_now + g.delay) AS due_at
         FROM unnest(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
                     p_on_failure, p_timeouts, p_expires_at, p_expires_in, p_limit_keys,
-                    p_group_keys, p_batch_ids)
+                    p_group_keys, p_batch_ids, p_headers)
             WITH ORDINALITY AS g(task, args, queue, lock, priority, at, delay, on_retry, on_failure,
-                timeout, expires_at, expires_in, limit_key, group_key, batch_id, position)
+                timeout, expires_at, expires_in, limit_key, group_key, batch_id, headers, position)
     ), ranked AS (
         SELECT g.*, coalesce(g.due_at > v_now, false) AS later,
             row_number() OVER (
@@ -113,12 +114,13 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, limit_key, group_key, batch_id,
+        on_failure, timeout, expires_at, limit_key, group_key, batch_id, headers,
         status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
         v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.group_key, r.batch_id,
+        r.headers,
         CASE WHEN r.later THEN 'scheduled'::job_status
              WHEN r.lock IS NULL OR r.limit_key IS NOT NULL OR r.place = 1 THEN 'todo'
              ELSE 'blocked' END

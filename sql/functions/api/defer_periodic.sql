@@ -24,6 +24,7 @@ CREATE OR REPLACE FUNCTION defer_periodic(
     p_group_keys     text[] DEFAULT NULL,
     p_expires_at     timestamptz[] DEFAULT NULL,
     p_expires_in     interval[] DEFAULT NULL,
+    p_headers        jsonb[] DEFAULT NULL,
     p_lanes          text[] DEFAULT NULL,
     p_lanes_of       integer[] DEFAULT NULL,
     p_lanes_shared   boolean[] DEFAULT NULL
@@ -47,7 +48,7 @@ BEGIN
     SELECT id INTO v_job_id
     FROM defer_jobs(p_tasks, p_args, p_queues, p_locks, p_priorities, p_at, p_in, p_on_retry,
         p_on_failure, p_queueing_locks, p_on_conflict, p_timeouts, p_limit_keys, p_group_keys,
-        p_expires_at, p_expires_in, p_lanes => p_lanes, p_lanes_of => p_lanes_of,
+        p_expires_at, p_expires_in, p_headers, p_lanes => p_lanes, p_lanes_of => p_lanes_of,
         p_lanes_shared => p_lanes_shared);
     UPDATE schedules SET last_instant = p_instant, last_job_id = v_job_id
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;

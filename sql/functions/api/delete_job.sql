@@ -4,10 +4,16 @@ CREATE OR REPLACE FUNCTION delete_job(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    v_count bigint;
 BEGIN
     PERFORM cancel_job(p_id);
-    DELETE FROM finished_jobs WHERE id = p_id;
-    IF NOT FOUND THEN
+    WITH gone AS (
+        DELETE FROM finished_jobs AS job WHERE job.id = p_id
+        RETURNING keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
+    )
+    SELECT count(*) INTO v_count FROM gone;
+    IF v_count = 0 THEN
         RETURN false;
     END IF;
     DELETE FROM progress WHERE job_id = p_id;

@@ -9,11 +9,14 @@ AS $$
 DECLARE
     v_count bigint;
 BEGIN
-    DELETE FROM finished_jobs AS old
-    WHERE old.finished_at < clock() - p_older
-      AND old.status = ANY (p_statuses)
-      AND (p_queue IS NULL OR old.queue = p_queue)
-      AND NOT EXISTS (SELECT FROM lanes WHERE lanes.failed_job_id = old.id);
-    GET DIAGNOSTICS v_count = ROW_COUNT;
+    WITH gone AS (
+        DELETE FROM finished_jobs AS old
+        WHERE old.finished_at < clock() - p_older
+          AND old.status = ANY (p_statuses)
+          AND (p_queue IS NULL OR old.queue = p_queue)
+          AND NOT EXISTS (SELECT FROM lanes WHERE lanes.failed_job_id = old.id)
+        RETURNING keep_uncounted(old, old.tableoid, old.xmin, old.ctid)
+    )
+    SELECT count(*) INTO v_count FROM gone;
     RETURN v_count;
 END $$;

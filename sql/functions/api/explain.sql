@@ -35,7 +35,7 @@ BEGIN
             'since ' || v_job.started_at || CASE job.status
                 WHEN 'claimed' THEN ' by worker ' || job.worker || ', which runs other jobs first'
                 ELSE ', attempt ' || v_job.attempts END,
-            NULL
+            ending_of_run(p_id)
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
@@ -58,6 +58,9 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
+    RETURN QUERY SELECT * FROM explain_pause(v_job.queue);
+    v_waits := v_waits OR FOUND;
+    v_found := v_found OR FOUND;
     IF v_job.limit_key IS NOT NULL THEN
         RETURN QUERY SELECT * FROM explain_limit(v_job);
         v_waits := v_waits OR FOUND;

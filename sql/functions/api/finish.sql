@@ -78,6 +78,11 @@ BEGIN
         PERFORM notify_workers(wake_readers(v_shared));
     END IF;
 
+    IF (SELECT true FROM queue_pauses LIMIT 1) THEN
+        -- The next jobs of our lanes are no tokens.
+        p_queues := leave_out_paused(coalesce(p_queues,
+            ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
+    END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
     INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;

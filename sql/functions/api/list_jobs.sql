@@ -13,13 +13,17 @@ CREATE OR REPLACE FUNCTION list_jobs(
     p_queueing_lock text         DEFAULT NULL,
     p_worker        uuid         DEFAULT NULL,
     p_batch         bigint       DEFAULT NULL,
-    p_group         text         DEFAULT NULL
+    p_group         text         DEFAULT NULL,
+    p_lock_prefix   text         DEFAULT NULL,
+    p_error         text         DEFAULT NULL,
+    p_before        timestamptz  DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, status job_status, queue text, task text, lock text, queueing_lock text,
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
     scheduled_at timestamptz, started_at timestamptz, finished_at timestamptz, worker_id uuid,
     abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamptz,
-    limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[]
+    limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[],
+    headers jsonb
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -27,6 +31,8 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_filter   job_filter := ROW(NULL, p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch,
+        p_group, p_lock_prefix, p_error, p_before, NULL);
     v_ids      bigint[];
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}';
@@ -37,7 +43,8 @@ BEGIN
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
         WHEN v_live THEN candidates(
             -- If you ask for no status, all of them match.
-            CASE WHEN p_statuses IS NULL THEN p_limit ELSE p_limit + 10000 END,
+            CASE WHEN p_statuses IS NULL AND num_nonnulls(p_lock_prefix, p_error, p_before) = 0
+                 THEN p_limit ELSE p_limit + 10000 END,
             p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
             p_group, p_batch)
         ELSE '{}' END;
@@ -47,7 +54,8 @@ BEGIN
            found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
            EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
            found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
-           found.group_key, found.batch_id, found.progress, found.locks, found.shared
+           found.group_key, found.batch_id, found.progress, found.locks, found.shared,
+           found.headers
     FROM (
         SELECT * FROM all_jobs AS job
         WHERE (p_id IS NULL OR job.id = p_id)
@@ -56,13 +64,9 @@ BEGIN
           AND (v_live OR job.finished_at IS NOT NULL)
           AND (v_finished OR job.finished_at IS NULL)
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
-          AND (p_queue IS NULL OR job.queue = p_queue)
-          AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
-          AND (p_queueing_lock IS NULL OR job.queueing_lock = p_queueing_lock)
-          AND (p_worker IS NULL OR job.worker_id = p_worker)
-          AND (p_batch IS NULL OR job.batch_id = p_batch)
-          AND (p_group IS NULL OR job.group_key = p_group)
+          AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+              job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+              coalesce(job.finished_at, job.created_at))
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;

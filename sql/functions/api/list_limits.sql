@@ -9,13 +9,15 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH known AS MATERIALIZED (
-        SELECT (find_limit(key)).pattern, used, 0 AS waiting FROM (
+        SELECT rule.pattern, used, 0 AS waiting FROM (
             SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
+        CROSS JOIN LATERAL find_limit(key) AS rule
         UNION ALL
-        SELECT (find_limit(key)).pattern, 0, count FROM (
+        SELECT rule.pattern, 0, count FROM (
             SELECT limit_key::text AS key, count(*) FROM (
                 SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
             ) AS job GROUP BY limit_key) AS keys
+        CROSS JOIN LATERAL find_limit(key) AS rule
     )
     SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
            coalesce(sum(known.used), 0)::bigint, coalesce(sum(known.waiting), 0)::bigint

@@ -1,18 +1,18 @@
--- Returns how many workers are in each state, and the tasks that those know: for metrics. The
+-- Returns how many workers are in each state, and the schedules in their code: for metrics. The
 -- states are those of worker_status, which also counts the jobs of each worker.
 CREATE OR REPLACE FUNCTION measure_workers()
-    RETURNS TABLE (state text, workers bigint, tasks text[])
+    RETURNS TABLE (state text, workers bigint, schedules text[])
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH seen AS (
         SELECT CASE WHEN NOT is_live(worker) THEN 'late' WHEN is_blocked(worker) THEN 'blocked'
-                    ELSE 'live' END AS state, worker.tasks
+                    ELSE 'live' END AS state, worker.schedules
         FROM workers AS worker
     )
     SELECT state, count(*), (
-        SELECT coalesce(array_agg(DISTINCT task), '{}')
-        FROM seen AS same CROSS JOIN LATERAL unnest(same.tasks) AS task
+        SELECT coalesce(array_agg(DISTINCT schedule), '{}')
+        FROM seen AS same CROSS JOIN LATERAL unnest(same.schedules) AS schedule
         WHERE same.state = seen.state)
     FROM seen GROUP BY state
 $$;

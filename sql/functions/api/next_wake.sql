@@ -21,7 +21,7 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
     SELECT CASE WHEN EXISTS (
-        SELECT FROM unnest(coalesce(p_queues, ready_queues())) AS q(queue)
+        SELECT FROM unnest(leave_out_paused(coalesce(p_queues, ready_queues()))) AS q(queue)
         WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
                AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NOT NULL
@@ -40,6 +40,8 @@ AS $$
             (SELECT coalesce(look_at, stopped_until) FROM lanes
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
+            UNION ALL
+            SELECT until FROM queue_pauses WHERE until > clock()
             UNION ALL
             (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL

@@ -1,7 +1,7 @@
--- Drops the days of the history that are wholly older than p_keep. A job that halts its lane is
--- kept, in the default partition, because a person has to decide about it. Returns the number of
--- days dropped, at most ten in one call. NULL means that somebody is reading the history and
--- nothing was dropped.
+-- Drops the days of the history that are wholly older than p_keep and were counted (see roll_up). A
+-- job that halts its lane is kept, in the default partition, because a person has to decide about
+-- it. Returns the number of days dropped, at most ten in one call. NULL means that somebody is
+-- reading the history and nothing was dropped.
 --
 -- A partition can only be detached while no statement uses the whole table, and every finish waits
 -- behind the detaching call. So it waits for readers for a moment only, and comes back later.
@@ -22,7 +22,7 @@ BEGIN
         -- Rows outside the days. The whole table is named and not its default partition, so that
         -- locks are taken in the same order as everywhere.
         DELETE FROM finished_jobs AS old
-        WHERE finished_at < v_before
+        WHERE finished_at < v_before AND old.tableoid = 'finished_jobs_default'::regclass
           AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
         RETURN 0;
     END IF;

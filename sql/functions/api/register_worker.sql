@@ -1,14 +1,14 @@
 -- Adds a worker process and returns its id, which is random and new with each start.
 CREATE OR REPLACE FUNCTION register_worker(
     p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer,
-    p_tasks text[] DEFAULT NULL
+    p_tasks text[] DEFAULT NULL, p_schedules text[] DEFAULT NULL
 ) RETURNS uuid
 LANGUAGE sql
 SET search_path FROM CURRENT
 AS $$
-    INSERT INTO workers (id, name, hostname, pid, queues, tasks, concurrency, started_at,
-        heartbeat_at, loop_turned_at)
-    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_concurrency, clock(),
-        clock(), clock())
+    INSERT INTO workers (id, name, hostname, pid, queues, tasks, schedules, concurrency,
+        started_at, heartbeat_at, loop_turned_at)
+    VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_schedules,
+        p_concurrency, clock(), clock(), clock())
     RETURNING id
 $$;

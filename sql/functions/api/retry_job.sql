@@ -18,23 +18,5 @@ BEGIN
         END IF;
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
-    PERFORM FROM jobs WHERE id = p_id AND status = 'pending' FOR UPDATE;
-    IF FOUND THEN
-        DELETE FROM edges WHERE child = p_id;
-    END IF;
-    -- A scheduled job that comes after others is due now, and promote looks at them.
-    UPDATE jobs
-    SET status = CASE WHEN status = 'scheduled' AND has_parents THEN status ELSE 'todo' END,
-        scheduled_at = CASE WHEN status = 'scheduled' THEN clock() ELSE scheduled_at END,
-        has_parents = CASE WHEN status = 'scheduled' THEN has_parents END
-    WHERE id = p_id AND status IN ('scheduled', 'pending');
-    IF FOUND THEN
-        PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
-        PERFORM notify_workers(NULL);
-        RETURN true;
-    ELSIF restore_job(p_id) > 0 THEN
-        PERFORM notify_workers(NULL);
-        RETURN true;
-    END IF;
-    RETURN false;
+    RETURN retry_at_its_place(p_id);
 END $$;

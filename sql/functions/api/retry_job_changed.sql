@@ -44,7 +44,16 @@ BEGIN
         WHERE id = p_id AND status IN ('scheduled', 'pending') AND has_parents;
         PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
             AND lock IS DISTINCT FROM p_lock;
-        UPDATE finished_jobs SET lock = p_lock WHERE id = p_id;
+        -- The row as it was, before it has another transaction: see roll_up. Of two callers, only
+        -- the one that has it locked keeps it.
+        WITH old AS MATERIALIZED (
+            SELECT job, job.ctid, job.tableoid, job.xmin FROM finished_jobs AS job
+            WHERE job.id = p_id FOR UPDATE
+        )
+        UPDATE finished_jobs SET lock = p_lock FROM old
+        WHERE finished_jobs.ctid = old.ctid AND finished_jobs.tableoid = old.tableoid
+            AND finished_jobs.id = p_id
+            AND keep_uncounted(old.job, old.tableoid, old.xmin, old.ctid);
     END IF;
 
     IF NOT retry_job(p_id) THEN

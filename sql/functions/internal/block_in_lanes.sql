@@ -1,7 +1,7 @@
 -- What block_behind does with jobs that have `locks`. Such a job sleeps only if one of its lanes
 -- is sure to wake it, and that lane's row is locked: somebody holds the lane, or goes before the
 -- job. The caller has won the lanes in p_won, and another job is their head. It is about to give
--- those in p_new back, so they are no reason. Returns the blocked jobs.
+-- the lanes in p_new back, so the job does not sleep because of them. Returns the blocked jobs.
 --
 -- A job that keeps its lanes may sleep only in one that is stopped: clear_stop wakes it. A job with
 -- a limit may have been woken for a slot, which the next one must get.

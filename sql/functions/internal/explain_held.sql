@@ -7,8 +7,8 @@ BEGIN
     RETURN QUERY SELECT 'lane held',
         'by job ' || id || ' (' || task || ')' || CASE job.status
             WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
-            ELSE ' since ' || claimed_at END || p_where,
-        NULL
+            ELSE ' since ' || claimed_at || '; the lane goes on when it ends' END || p_where,
+        ending_of_run(id)
     FROM claimed_jobs AS job
     WHERE (p_lane.worker_id IS NULL OR worker_id = p_lane.worker_id)
         AND (lock = p_lane.lock OR p_lane.lock = ANY (locks))

@@ -9,6 +9,8 @@ DECLARE
     v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
     v_other text;               -- a lane that this job waits for
+    v_shared boolean;           -- it waits for jobs that share this lane
+    v_paused boolean;           -- its queue is paused
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
@@ -50,23 +52,33 @@ BEGIN
                 SELECT head.lock FROM lane_heads(v_first.locks) AS head
                 WHERE head.id <> v_first.id LIMIT 1));
         END IF;
+        v_shared := v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (v_first.shared), true)
+            AND NOT v_later;
+        v_paused := EXISTS (SELECT FROM explain_pause(v_first.queue));
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
+                        WHEN v_shared THEN ' and waits for those that share the lane'
+                        WHEN v_paused THEN ' and is in a paused queue'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END
                 || v_where,
             CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
-                 WHEN v_other IS NOT NULL THEN 'queue jobs explain ' || v_first.id END;
+                 WHEN v_other IS NOT NULL OR v_shared
+                 THEN 'queue jobs explain ' || v_first.id END;
+        -- The caller reports the pauses of this job's own queue.
+        RETURN QUERY SELECT * FROM explain_pause(v_first.queue)
+            EXCEPT SELECT * FROM explain_pause(p_job.queue);
+        v_stops := v_stops OR v_paused;
         IF v_first.limit_key IS NOT NULL THEN
             RETURN QUERY SELECT * FROM explain_limit(v_first);
             v_stops := v_stops OR FOUND;
         END IF;
         RETURN QUERY SELECT * FROM explain_busy(v_first.id);
         RETURN QUERY SELECT * FROM explain_workers(
-            v_first.queue, v_first.task, v_stops OR v_later OR v_other IS NOT NULL)
+            v_first.queue, v_first.task, v_stops OR v_later OR v_other IS NOT NULL OR v_shared)
         -- else the caller reports it
         WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);
     END IF;

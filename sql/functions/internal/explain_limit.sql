@@ -6,16 +6,18 @@ CREATE OR REPLACE FUNCTION explain_limit(p_job jobs)
 LANGUAGE sql STABLE AS $$
     SELECT 'limited',
         CASE WHEN own.used >= rule.slots
-             THEN own.used || ' jobs of limit ' || p_job.limit_key || ' run, and '
-                 || rule.slots || ' may'
+             THEN own.used || CASE own.used WHEN 1 THEN ' job' ELSE ' jobs' END || ' of limit '
+                 || p_job.limit_key || CASE own.used WHEN 1 THEN ' runs' ELSE ' run' END || ', and '
+                 || rule.slots || ' may; it goes on when one ends'
              WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
                  || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
         NULL
-    FROM find_limit(p_job.limit_key) AS rule
+    FROM (SELECT) AS once
+    LEFT JOIN find_limit(p_job.limit_key) AS rule ON true
     LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
-    LEFT JOIN LATERAL fold_key(own) AS room ON true
+    LEFT JOIN LATERAL fold_key(own, rule) AS room ON true
     WHERE p_job.status = 'limited' OR room.free <= 0
     UNION ALL
     SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid

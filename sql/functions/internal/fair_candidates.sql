@@ -5,7 +5,7 @@
 -- The groups go in the order of their names, round and round. p_turns says for each priority which
 -- group was last, and how many of its jobs may still start before those of the next group. Returns
 -- the same after the jobs in the answer. So no group has a row that others would wait for, and
--- whoever defers a job only inserts it.
+-- deferring a job only inserts it.
 CREATE OR REPLACE FUNCTION fair_candidates(p_queues text[], p_shares integer[], p_limit integer,
     p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb)
 RETURNS TABLE (

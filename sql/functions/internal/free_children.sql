@@ -9,7 +9,9 @@ BEGIN
     WITH judged AS (
         UPDATE jobs
         SET status = CASE WHEN waits THEN 'pending'::job_status ELSE 'todo' END,
-            has_parents = nullif(waits, false)
+            has_parents = nullif(waits, false),
+            -- It is due from now on: nobody could have started it before.
+            scheduled_at = CASE WHEN p_status = 'pending' THEN clock() ELSE jobs.scheduled_at END
         FROM (
             SELECT child, (SELECT true FROM edges WHERE edges.child = given.child LIMIT 1)
                 IS NOT NULL AS waits

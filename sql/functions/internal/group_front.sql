@@ -3,7 +3,7 @@
 -- each priority continues (see fair_candidates).
 --
 -- It goes from group to group, and comes round again if there are few. So it reads about p_limit
--- jobs, however many wait and whoever has them.
+-- jobs, however many wait and whichever sessions have them locked.
 CREATE OR REPLACE FUNCTION group_front(
     p_queues text[], p_free boolean, p_limit integer, p_turns jsonb
 ) RETURNS bigint[]

@@ -1,16 +1,15 @@
--- Returns the queues in which jobs wait for this key. It takes one index probe per queue.
+-- Returns the queues in which jobs wait for this key. It takes one index probe per queue. In a FROM
+-- clause, it becomes part of the statement.
 CREATE OR REPLACE FUNCTION limited_queues(p_key text) RETURNS SETOF text
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN QUERY
+LANGUAGE sql STABLE AS $$
     WITH RECURSIVE found(queue) AS (
-        (SELECT jobs.queue FROM jobs WHERE status = 'limited' AND limit_key = p_key
+        (SELECT jobs.queue::text FROM jobs WHERE status = 'limited' AND limit_key = p_key
          ORDER BY jobs.queue LIMIT 1)
         UNION ALL
-        SELECT (SELECT jobs.queue FROM jobs
+        SELECT (SELECT jobs.queue::text FROM jobs
                 WHERE status = 'limited' AND limit_key = p_key AND jobs.queue > found.queue
                 ORDER BY jobs.queue LIMIT 1)
         FROM found WHERE found.queue IS NOT NULL
     )
-    SELECT found.queue::text FROM found WHERE found.queue IS NOT NULL;
-END $$;
+    SELECT found.queue FROM found WHERE found.queue IS NOT NULL
+$$;

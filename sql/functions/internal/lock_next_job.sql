@@ -1,7 +1,7 @@
 -- Locks a lane for a change from outside, like lock_lane, and the other lanes of the job that it
 -- waits for: the one that has halted it, the one that it is reserved for, or its head. Returns the
 -- lane's row and that job, or NULL if nothing waits. Lanes are locked in their order, so the job is
--- read before them, and again afterwards. If it is another one by then, the call begins anew.
+-- read before them, and again afterwards. If another job is next by then, the call starts over.
 CREATE OR REPLACE FUNCTION lock_next_job(p_lock text, OUT lane lanes, OUT job job_lanes)
 LANGUAGE plpgsql AS $$
 DECLARE

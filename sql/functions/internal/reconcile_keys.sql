@@ -44,7 +44,9 @@ BEGIN
         SELECT first.key
         FROM (SELECT key FROM waiting WHERE key IS NOT NULL LIMIT 10000) AS first
         LEFT JOIN LATERAL (
-            SELECT k.look_at, fold_key(k) AS room FROM limit_keys AS k WHERE k.key = first.key
+            SELECT k.look_at, fold_key(k, rule) AS room
+            FROM limit_keys AS k LEFT JOIN LATERAL find_limit(k.key) AS rule ON true
+            WHERE k.key = first.key
         ) AS known ON true
         -- An end wakes the jobs if only an end helps them.
         WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
@@ -60,8 +62,9 @@ BEGIN
         SELECT key FROM limit_keys
         WHERE used = 0 AND look_at IS NULL
             AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
-            AND coalesce(
-                tokens IS NULL OR (fold_key(limit_keys)).tokens >= (find_limit(key)).burst, true)
+            AND coalesce(tokens IS NULL OR (
+                SELECT (fold_key(limit_keys, rule)).tokens >= rule.burst
+                FROM find_limit(key) AS rule), true)
         LIMIT p_limit FOR UPDATE SKIP LOCKED);
     -- A new statement: from here on, no claim makes a job of these keys `limited`.
     DELETE FROM limit_keys

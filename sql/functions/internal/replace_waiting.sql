@@ -1,7 +1,7 @@
 -- Gives the job that waits under a queueing lock the work of a new one: its task, arguments,
--- timeout and expiry. If the job is scheduled and no lane waits for it, it also takes over time,
--- queue, priority, group and policies. If it has expired, it also takes over the limit. Its id,
--- lock and place stay. Returns false if it no longer waits.
+-- headers, timeout and expiry. If the job is scheduled and no lane waits for it, it also takes over
+-- time, queue, priority, group and policies. If it has expired, it also takes over the limit. Its
+-- id, lock and place stay. Returns false if it no longer waits.
 --
 -- The job stays locked until the caller commits. A worker that is to start it waits for that.
 CREATE OR REPLACE FUNCTION replace_waiting(
@@ -37,7 +37,8 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE jobs
-    SET task = p_task, args = p_args, timeout = p_options.timeout, expires_at = p_options.expires_at
+    SET task = p_task, args = p_args, headers = p_options.headers, timeout = p_options.timeout,
+        expires_at = p_options.expires_at
     WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
     IF v_job.status = 'scheduled' AND v_job.keeps_lanes IS NULL

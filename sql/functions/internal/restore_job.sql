@@ -11,17 +11,18 @@ DECLARE
     v_back record;
 BEGIN
     WITH found AS (
-        DELETE FROM finished_jobs WHERE id = p_id RETURNING *
+        DELETE FROM finished_jobs AS job WHERE job.id = p_id
+        RETURNING job.*, keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,
             timeout, expires_at, has_children, priority, attempts, queue, task, lock,
             queueing_lock, lost_queueing_lock, args, errors, limit_key, group_key, batch_id,
-            locks, shared)
+            locks, shared, headers)
         OVERRIDING SYSTEM VALUE
         SELECT id, clock(), created_at, attempts > 0, 'todo', on_retry, on_failure, timeout,
             CASE WHEN expires_at > clock() THEN expires_at END, true, priority, attempts, queue,
             task, lock, queueing_lock, queueing_lock IS NOT NULL, args, errors, limit_key,
-            group_key, batch_id, locks, shared
+            group_key, batch_id, locks, shared, headers
         FROM found
         RETURNING lost_queueing_lock, locks
     )

@@ -12,6 +12,11 @@
 -- marked itself, so its child goes on waiting. If it then succeeds, its end also cuts the edges
 -- that its failure has left (`hold`). Of two ends of one job, the newer one counts.
 --
+-- A claim can end jobs itself: they expire, or their own parents have failed. It looks after their
+-- children at once, but leaves the rows of these ends to a later claim. Until it commits, others
+-- see such a job live on, and let new children wait for it. The age of a row is at most 0 if this
+-- transaction has written it, or one that has begun since.
+--
 -- The pairs are read once and looked up by key afterwards, so the calls that go through the many
 -- children of one parent do not all read all of them.
 CREATE OR REPLACE FUNCTION settle_ends(p_limit integer, p_most integer) RETURNS void
@@ -70,7 +75,7 @@ BEGIN
         PERFORM free_children(ARRAY(SELECT DISTINCT unnest(v_ours.children)), 'pending');
 
         DELETE FROM ends
-        WHERE seq = ANY (v_ends.seqs) AND (
+        WHERE seq = ANY (v_ends.seqs) AND age(ends.xmin) > 0 AND (
             (SELECT true FROM jobs WHERE jobs.id = ends.job_id LIMIT 1)
             OR (SELECT true FROM ends AS newer
                 WHERE newer.job_id = ends.job_id AND newer.seq > ends.seq LIMIT 1)

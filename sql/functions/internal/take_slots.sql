@@ -50,7 +50,9 @@ BEGIN
 
     WITH own AS MATERIALIZED (
         SELECT key, room.*
-        FROM limit_keys CROSS JOIN LATERAL fold_key(limit_keys) AS room
+        FROM limit_keys
+        LEFT JOIN LATERAL find_limit(key) AS rule ON true
+        CROSS JOIN LATERAL fold_key(limit_keys, rule) AS room
         WHERE key = ANY (v_keys)
     ), job AS (
         SELECT jobs.id, jobs.limit_key::text AS key, jobs.priority, own.tokens, own.refilled_at,

@@ -6,59 +6,75 @@
 -- No slot is kept for these jobs. One of them may wait for a lane whose job waits for the slot, or
 -- an open transaction may have it or its lane locked. So while jobs wait though they could start,
 -- claims look again and again.
+--
+-- It is one statement for all keys, since a call may end jobs of a hundred, and a short one while
+-- no job waits for any of them.
 CREATE OR REPLACE FUNCTION wake_limited(p_keys text[], p_frees boolean DEFAULT false)
     RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_result text[] := '{}';
-    v_named  record;
-    v_key    limit_keys;
-    v_room   record;
-    v_free   integer;
-    v_woken  integer;
-    v_queues text[];
-    v_look   timestamptz;
+    v_result text[];
 BEGIN
-    FOR v_named IN SELECT key, count(*) FROM unnest(p_keys) AS key GROUP BY key ORDER BY key LOOP
-        SELECT * INTO v_key FROM limit_keys WHERE key = v_named.key;
-        IF p_frees THEN
-            v_key.used := greatest(v_key.used - v_named.count, 0);
-        END IF;
-        v_room := fold_key(v_key);
-        v_free := least(coalesce(v_room.free, 1000), 1000);
-        v_queues := ARRAY(SELECT limited_queues(v_key.key));
-        v_look := CASE WHEN v_queues <> '{}' THEN v_room.next_at END;
-        IF v_free > 0 AND v_queues <> '{}' THEN
-            WITH best AS MATERIALIZED (
-                SELECT job.id FROM unnest(v_queues) AS q(queue)
-                CROSS JOIN LATERAL (
-                    SELECT jobs.id FROM jobs
-                    WHERE jobs.status = 'limited' AND jobs.limit_key = v_key.key
-                        AND jobs.queue = q.queue
-                    ORDER BY
-                        (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC,
-                        priority DESC, id
-                    LIMIT v_free
-                    FOR UPDATE SKIP LOCKED
-                ) AS job
-            )
-            UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (ARRAY(SELECT best.id FROM best));
-            GET DIAGNOSTICS v_woken = ROW_COUNT;
-            v_look := CASE WHEN (SELECT true FROM jobs
-                    WHERE status = 'limited' AND limit_key = v_key.key LIMIT 1)
-                THEN least(v_look, clock() + CASE WHEN v_woken >= 1000 THEN interval '0.1 s'
-                    WHEN v_woken = 0 THEN interval '1 s' ELSE interval '5 s' END) END;
-        END IF;
-        IF v_free > 0 OR v_look < coalesce(v_key.look_at, 'infinity') THEN
-            v_result := v_result || v_queues;
-        END IF;
+    IF (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = ANY (p_keys) LIMIT 1)
+        IS NULL THEN
+        UPDATE limit_keys
+        SET used = CASE WHEN p_frees THEN greatest(used - named.times, 0) ELSE used END,
+            look_at = NULL
+        FROM (SELECT key, count(*) AS times FROM unnest(p_keys) AS key GROUP BY key) AS named
+        WHERE limit_keys.key = ANY (ARRAY[named.key]);
+        RETURN '{}';
+    END IF;
+
+    WITH room AS MATERIALIZED (
+        SELECT own.key, own.used, now.tokens, now.refilled_at, own.look_at, now.next_at,
+            least(coalesce(now.free, 1000), 1000) AS free,
+            ARRAY(SELECT queue FROM limited_queues(own.key) AS queue) AS queues
+        FROM (SELECT key, count(*) AS times FROM unnest(p_keys) AS key GROUP BY key) AS named
+        CROSS JOIN LATERAL (
+            SELECT key, CASE WHEN p_frees THEN greatest(used - named.times, 0)::integer
+                             ELSE used END AS used, tokens, refilled_at, look_at
+            FROM limit_keys WHERE limit_keys.key = named.key LIMIT 1
+        ) AS own
+        LEFT JOIN LATERAL find_limit(own.key) AS rule ON true
+        CROSS JOIN LATERAL fold_key(own, rule) AS now
+    ), best AS MATERIALIZED (
+        SELECT room.*, ARRAY(
+            SELECT job.id FROM unnest(room.queues) AS q(queue)
+            CROSS JOIN LATERAL (
+                SELECT jobs.id FROM jobs
+                WHERE jobs.status = 'limited' AND jobs.limit_key = room.key
+                    AND jobs.queue = q.queue
+                ORDER BY
+                    (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC,
+                    priority DESC, id
+                LIMIT greatest(room.free, 0)
+                FOR UPDATE SKIP LOCKED
+            ) AS job) AS ids
+        FROM room
+    ), woken AS (
+        UPDATE jobs SET status = 'todo'
+        WHERE jobs.id = ANY (ARRAY(SELECT unnest(best.ids) FROM best))
+    ), judged AS MATERIALIZED (
+        SELECT best.*, CASE
+            WHEN queues = '{}' THEN NULL
+            WHEN free <= 0 THEN next_at
+            WHEN (SELECT true FROM jobs
+                  WHERE status = 'limited' AND limit_key = best.key
+                  OFFSET cardinality(best.ids) LIMIT 1)   -- others than those
+            THEN least(next_at, clock() + CASE WHEN cardinality(ids) >= 1000 THEN interval '0.1 s'
+                WHEN ids = '{}' THEN interval '1 s' ELSE interval '5 s' END) END AS next_look
+        FROM best
+    ), noted AS (
         -- A look that is planned already is kept, so that the row's index entry stays. One that is
         -- due now is not: in a test, the clock may stand still.
         UPDATE limit_keys
-        SET used = v_key.used, tokens = v_room.tokens, refilled_at = v_room.refilled_at,
-            look_at = CASE WHEN v_key.look_at > clock() AND v_key.look_at <= v_look
-                           THEN v_key.look_at ELSE v_look END
-        WHERE key = v_key.key;
-    END LOOP;
-    RETURN v_result;
+        SET used = judged.used, tokens = judged.tokens, refilled_at = judged.refilled_at,
+            look_at = CASE WHEN judged.look_at > clock() AND judged.look_at <= judged.next_look
+                           THEN judged.look_at ELSE judged.next_look END
+        FROM judged WHERE limit_keys.key = ANY (ARRAY[judged.key])
+    )
+    SELECT array_agg(queue) INTO v_result
+    FROM judged CROSS JOIN LATERAL unnest(judged.queues) AS queue
+    WHERE free > 0 OR next_look < coalesce(look_at, 'infinity');
+    RETURN coalesce(v_result, '{}');
 END $$;

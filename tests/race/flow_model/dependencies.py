@@ -4,7 +4,7 @@ A child is born due, with an edge from each parent, and locks nothing. A claim's
 the parents that live, and counts them in a new statement. The end of a marked parent inserts one
 row and touches no child. A claim's `fold` takes such a row and looks after the children. Nothing
 here waits for a user's transaction: rows of jobs are tried, and what is locked stays for the next
-claim.
+claim. A claim that ends jobs itself looks after their children at once.
 
 Lanes and limits come after: a child that is `todo` is a job like any other.
 """
@@ -19,7 +19,8 @@ from tests.race.search import Step as AnyStep
 UNBORN, DUE, PENDING, HELD, TODO, DOING = "unborn", "due", "pending", "held", "todo", "doing"
 GOOD, BAD = "succeeded", "failed"
 ENDED = (GOOD, BAD)
-OUTSIDE = (DUE, PENDING, HELD, TODO)  # a person may cancel it
+OUTSIDE = (DUE, PENDING, HELD, TODO)  # a person may cancel it, and it may expire
+CLAIMS = ("promote", "fold", "expire")
 
 EARLY = "a job started before the end of a job that it comes after"
 AGAINST = "a job started although a job that it comes after failed"
@@ -35,6 +36,7 @@ MUTANTS = {
     "a cancelled child tells nobody": "fold cancels a child and leaves no row for its own children",
     "a cancelled job tells nobody": "a person cancels a parent, which leaves no row",
     "the outcome is not kept": "fold deletes the edge of a failed parent, and keeps nothing of it",
+    "a claim forgets an end of its own": "fold deletes the row of an end that is not committed yet",
     "a retry ends the parent": "the retry of a marked parent leaves a row, like its end",
     "marked as it was seen": "the end of a parent goes by the mark that it read at the start",
 }
@@ -51,6 +53,7 @@ class Faults(NamedTuple):
     crashes: int = 0
     locks: int = 0
     cancels: int = 0
+    expiries: int = 0
 
 
 class Scope(NamedTuple):
@@ -84,6 +87,7 @@ class Session(NamedTuple):
     job: int  # what ends, what is promoted, whose end is folded
     locked: tuple[int, ...] = ()  # rows of jobs
     alive: tuple[int, ...] = ()  # parents that lived when they were counted
+    looked: tuple[int, ...] = ()  # jobs whose rows of ends it has taken
     marked: int = 0  # of a mutant: read too early
     counted: tuple[Edge, ...] | None = None  # of a mutant: read too early
     writes: tuple[Write, ...] = ()
@@ -125,6 +129,14 @@ class Turn(NamedTuple):
         session = self.session._replace(**changes)
         after = self.state._replace(sessions=tuple(sorted((*self.others, session), key=repr)))
         return Step(f"{session.does}: {name}", after)
+
+    def written(self, name: str) -> Step:
+        """A claim looks after the ends that it has written itself, and commits."""
+        told = [job for what, job, _ in self.session.writes if what == "tell"]
+        for job in told if self.session.does.startswith(CLAIMS) else ():
+            if job not in self.session.looked:
+                return self.step(name, next="look", job=job, looked=(*self.session.looked, job))
+        return self.step(name, next="commit")
 
     def over(self, name: str) -> Step:
         return Step(f"{self.session.does}: {name}", self.state._replace(sessions=self.others))
@@ -189,7 +201,7 @@ def count_parents(turn: Turn) -> Iterator[Step]:
     for parent in (p for p, c in rows.edges if c == child and p not in living):
         turn = cut(turn, parent, child, rows.jobs[parent])
     turn = turn.write("status", child, PENDING)
-    yield settle(turn, child, bool(living)).step("counts its parents", next="commit")
+    yield settle(turn, child, bool(living)).written("counts its parents")
 
 
 def cut(turn: Turn, parent: int, child: int, outcome: str) -> Turn:
@@ -255,9 +267,11 @@ def fold_children(turn: Turn) -> Iterator[Step]:
             if turn.session.counted is not None:
                 edges = tuple(e for e in turn.session.counted if e != (parent, child))
             turn = settle(turn, child, any(c == child for _, c in edges))
-    if not left or turn.scope.breaks("a locked child is forgotten"):
+    done = not left or turn.scope.breaks("a locked child is forgotten")
+    own = parent in (job for what, job, _ in turn.session.writes if what == "tell")
+    if done and (not own or turn.scope.breaks("a claim forgets an end of its own")):
         turn = turn.write("told", parent)
-    yield turn.step("looks after the children", next="commit")
+    yield turn.written("looks after the children")
 
 
 # ---------------------------------------------------------------- ends
@@ -316,6 +330,15 @@ def cancel(turn: Turn) -> Iterator[Step]:
         yield end_job(turn.lock(job), job, BAD).step("DELETE", next="commit")
 
 
+def expire(turn: Turn) -> Iterator[Step]:
+    """expire_jobs.sql, in a claim: it does not wait."""
+    job = turn.session.job
+    if turn.sees().jobs[job] not in OUTSIDE or turn.is_touched(job):
+        yield turn.over("leaves it alone")
+    else:
+        yield end_job(turn.lock(job), job, BAD).written("DELETE")
+
+
 def commit(turn: Turn) -> Iterator[Step]:
     after = turn.state._replace(rows=turn.sees(), sessions=turn.others)
     yield Step(f"{turn.session.does}: COMMIT", after)
@@ -331,5 +354,6 @@ STATEMENTS: dict[str, Callable[[Turn], Iterator[Step]]] = {
     "free": free_children,
     "update children": update_children,
     "cancel": cancel,
+    "expire": expire,
     "commit": commit,
 }

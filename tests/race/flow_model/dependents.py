@@ -108,8 +108,7 @@ class Graph:
                 yield Step(f"person: lets {name} go", state._replace(rows=rows))
 
     def begin(self, state: State) -> Iterator[Step]:
-        busy = {session.job for session in state.sessions if session.next in ("look", "fold")}
-        busy |= {session.job for session in state.sessions if session.does.startswith("fold")}
+        busy = {job for session in state.sessions for job in session.looked}
         for job in state.rows.ends:
             if job not in busy:  # FOR UPDATE SKIP LOCKED
                 yield self.open(state, "fold the end of", "look", job)
@@ -122,11 +121,16 @@ class Graph:
                 faults = state.faults._replace(cancels=state.faults.cancels - 1)
                 step = self.open(state._replace(faults=faults), "cancel", "cancel", job)
                 yield step._replace(helps=False)
+            if status in OUTSIDE and state.faults.expiries:
+                faults = state.faults._replace(expiries=state.faults.expiries - 1)
+                step = self.open(state._replace(faults=faults), "expire", "expire", job)
+                yield step._replace(helps=False)
 
     def open(self, state: State, does: str, then: str, job: int) -> Step:
         early = self.scope.breaks("marked as it was seen")
         marked = state.rows.marked[job] if early else 0
-        session = Session(f"{does} {job_name(job)}", then, job, marked=marked)
+        looked = (job,) if then == "look" else ()
+        session = Session(f"{does} {job_name(job)}", then, job, looked=looked, marked=marked)
         return Turn(self.scope, state, session, state.sessions).step("begins")
 
 

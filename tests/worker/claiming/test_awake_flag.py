@@ -1,9 +1,9 @@
 """Nobody notifies a worker whose claims are filled. Before it sleeps, it clears its awake flag."""
 
-import threading
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import psycopg
 import pytest
 
@@ -19,39 +19,43 @@ async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
     app: App, query: Query, until: Until, dsn: str
 ) -> None:
     done: list[int] = []
-    go_on, was_seen = threading.Event(), threading.Event()
+    seen_awake = anyio.Event()
+    deferred = 0
 
     @app.task
     def work(number: int) -> None:
         done.append(number)
-        if number == 400:
-            go_on.wait(60)
-        if number == 600:
-            was_seen.wait(60)
+
+    async def fill() -> None:
+        """Keep so many jobs waiting that each claim is filled."""
+        nonlocal deferred
+        while not seen_awake.is_set():
+            if deferred - len(done) < 1500:
+                more = range(deferred, deferred + 1500)
+                await work.batch_defer_async(*({"number": number} for number in more))
+                deferred = more.stop
+            await anyio.lowlevel.checkpoint()
 
     async with app.open_async(), anyio.create_task_group() as group:
         with psycopg.connect(dsn) as latecomer:
-            work.batch_defer(*({"number": n} for n in range(800)))
+            group.start_soon(fill)
+            await until(lambda: deferred)
             group.start_soon(
                 partial(app.run_worker_async, wait=True, fetch_job_polling_interval=3600)
             )
-            await until(lambda: 400 in done)
-            threading.Timer(
-                0.3, go_on.set
-            ).start()  # all its claims are filled for longer than a moment
             await until(lambda: query(AWAKE))
             work.configure(connection=latecomer).defer(
-                number=1000
+                number=-1
             )  # sees it awake, and sends no notification
-            was_seen.set()
-            await until(lambda: len(done) == 800 and query(ASLEEP))
+            seen_awake.set()
+            await until(lambda: len(done) == deferred and query(ASLEEP))
             latecomer.commit()
-            await until(lambda: 1000 in done)
+            await until(lambda: -1 in done)
         await until(lambda: query(ASLEEP))
-        work.defer(number=1001)
-        await until(lambda: 1001 in done)
+        work.defer(number=-2)
+        await until(lambda: -2 in done)
         group.cancel_scope.cancel()
-    assert sorted(done) == [*range(800), 1000, 1001]
+    assert sorted(done) == [-2, -1, *range(deferred)]
 
 
 async def test_while_jobs_keep_coming_a_worker_looks_by_itself_and_nobody_wakes_it(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.completion import complete_lock, complete_queue, complete_task
+from inturn.cli.bulk import bulk_options
 from inturn.cli.confirm import yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
@@ -21,8 +21,15 @@ from inturn.cli.job_argument import (
     job_not_found,
     make_runnable,
 )
+from inturn.cli.job_bulk import (
+    change_matching,
+    filter_options,
+    is_bulk,
+    make_filter,
+)
 from inturn.cli.output import Output, advice, details, more, output_options, remark
 from inturn.cli.values import Number
+from inturn.states import LIVE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,8 +39,6 @@ if TYPE_CHECKING:
     from inturn.operations.jobs import JobSummary
 
 COUNTED = ALL = 10_000
-LIVE = ("todo", "blocked", "limited", "scheduled", "pending", "claimed", "doing")
-STATUSES = (*LIVE, "succeeded", "failed", "cancelled", "aborted")
 
 
 @click.group(
@@ -46,35 +51,6 @@ Examples:
 )
 def command() -> None:
     """Find jobs, see why they wait, and change them."""
-
-
-def filter_options(function: Any) -> Any:
-    for option in (
-        click.option(
-            "--lock", metavar="LOCK", shell_complete=complete_lock, help="Only jobs with this lock."
-        ),
-        click.option(
-            "--task", metavar="TASK", shell_complete=complete_task, help="Only jobs of this task."
-        ),
-        click.option(
-            "--queue",
-            metavar="NAME",
-            shell_complete=complete_queue,
-            help="Only jobs in this queue.",
-        ),
-        click.option("--group", metavar="GROUP", help="Only jobs of this group."),
-        click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch."),
-        click.option(
-            "--status",
-            "statuses",
-            multiple=True,
-            type=click.Choice(STATUSES),
-            metavar="STATUS",  # all of them in one word would be wider than a terminal
-            help=f"Only jobs with this status: {', '.join(STATUSES)}. Can be repeated.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 @command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
@@ -96,7 +72,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     """
     from inturn.operations import jobs
 
-    which = jobs.JobFilter(**asked)
+    which = make_filter(database, **asked)
     found = database.run(jobs.list_summaries(which, limit))
     now = database.now()
     columns = {
@@ -137,7 +113,7 @@ def count(database: Database, form: str, **asked: Any) -> None:
     """Count jobs, up to 10,000."""
     from inturn.operations import jobs
 
-    number, or_more = database.run(jobs.count_jobs(jobs.JobFilter(**asked), COUNTED))
+    number, or_more = database.run(jobs.count_jobs(make_filter(database, **asked), COUNTED))
     Output(form).record(
         {"count": number, "or_more": or_more}, f"{number:,}{' or more' if or_more else ''}"
     )
@@ -252,20 +228,23 @@ def explain(database: Database, job_id: int, form: str) -> None:
     """Say why a job is not running, and what would unblock it."""
     from dataclasses import replace
 
-    from inturn.operations import jobs
+    from inturn.model import Reason
+    from inturn.operations import jobs, maintenance
 
     job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_not_found(job_id)
+    mismatch = database.run(maintenance.find_mismatch(database.schema))
+    first = [] if mismatch is None else [Reason("schema mismatch", *mismatch)]
     output = Output(form)
     now = database.now() if output.for_people else None
     reasons = [
         replace(
             each,
             detail=with_times(each.detail, now),
-            unblock=make_runnable(each.unblock, job.lock),
+            unblock=make_runnable(each.unblock),
         )
-        for each in dict.fromkeys(database.run(jobs.explain(job_id)))
+        for each in dict.fromkeys([*first, *database.run(jobs.explain(job_id))])
     ]
     lines = [
         advice(f"{each.reason:<16}  ", each.detail, each.unblock, "unblock") for each in reasons
@@ -273,19 +252,34 @@ def explain(database: Database, job_id: int, form: str) -> None:
     output.lines(reasons, lines)
 
 
-@command.command(epilog="Example: queue jobs retry 9001 9002")
+@command.command(
+    epilog="""\b
+Examples:
+  queue jobs retry 9001 9002
+  queue jobs retry --task mail.send --error Timeout --older-than 1h --dry-run""",
+)
 @job_arguments
+@filter_options
+@bulk_options
+@yes_option
 @output_options
 @with_database
-def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
+def retry(database: Database, job_ids: tuple[int, ...], yes: bool, form: str, **asked: Any) -> None:
     """Run finished jobs again, or scheduled jobs now.
 
-    A job keeps its id, and so its place among the jobs with the same lock.
+    A job keeps its id, and so its place among the jobs with the same lock. Instead of IDs, you can
+    give filters. Then all failed jobs that match are retried, unless you name a status.
     """
-    from inturn.operations import jobs
+    from inturn.operations import bulk, jobs
+
+    if is_bulk(job_ids, asked):
+        change_matching(database, "retry", asked, form, yes=yes)
+        return
+    # One by one, a job that halted its lane would go before an older one.
+    retried = database.run(bulk.retry_together(job_ids)) if len(job_ids) > 1 else set()
 
     def change(job_id: int) -> str:
-        is_done = database.run(jobs.retry_job(job_id))
+        is_done = job_id in retried or database.run(jobs.retry_job(job_id))
         status = database.run(jobs.get_status(job_id))
         if is_done:
             return str(status or "todo")  # it may have ended by now, without a history
@@ -303,16 +297,33 @@ def retry(database: Database, job_ids: tuple[int, ...], form: str) -> None:
     epilog="""\b
 Examples:
   queue jobs cancel 9001 9002
-  queue jobs cancel --abort --yes 9001""",
+  queue jobs cancel --abort --yes 9001
+  queue jobs cancel --queue mail --lock-prefix customer: --dry-run""",
 )
 @job_arguments
 @click.option("--abort", is_flag=True, help="Also ask workers to abort jobs that are running.")
+@filter_options
+@bulk_options
 @yes_option
 @output_options
 @with_database
-def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool, form: str) -> None:
-    """Cancel jobs that have not started."""
+def cancel(
+    database: Database,
+    job_ids: tuple[int, ...],
+    abort: bool,
+    yes: bool,
+    form: str,
+    **asked: Any,
+) -> None:
+    """Cancel jobs that have not started.
+
+    Instead of IDs, you can give filters. A lane then loses its last job first.
+    """
     from inturn.operations import jobs
+
+    if is_bulk(job_ids, asked):
+        change_matching(database, "cancel", asked, form, yes=yes, abort=abort)
+        return
 
     def change(job_id: int) -> str:
         status = database.run(jobs.cancel_job(job_id, abort))
@@ -337,17 +348,31 @@ def cancel(database: Database, job_ids: tuple[int, ...], abort: bool, yes: bool,
     change_jobs(job_ids, change, form)
 
 
-@command.command(epilog="Example: queue jobs delete 9001")
+@command.command(
+    epilog="""\b
+Examples:
+  queue jobs delete 9001
+  queue jobs delete --status failed --older-than 30d --dry-run""",
+)
 @job_arguments
+@filter_options
+@bulk_options
 @yes_option
 @output_options
 @with_database
-def delete(database: Database, job_ids: tuple[int, ...], yes: bool, form: str) -> None:
+def delete(
+    database: Database, job_ids: tuple[int, ...], yes: bool, form: str, **asked: Any
+) -> None:
     """Delete jobs for good, finished ones too.
 
-    You cannot look at a deleted job, or retry it.
+    You cannot look at a deleted job, or retry it. Instead of IDs, you can give filters. Then all
+    ended jobs that match are deleted, unless you name a status.
     """
     from inturn.operations import jobs
+
+    if is_bulk(job_ids, asked):
+        change_matching(database, "delete", asked, form, yes=yes)
+        return
 
     def change(job_id: int) -> str:
         if database.run(jobs.delete_job(job_id)):

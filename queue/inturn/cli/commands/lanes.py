@@ -6,8 +6,8 @@ The server records each change in `lane_audit`.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
 from inturn.cli.formatting import amount, argument, last_line, on_clock, relative, visible
-from inturn.cli.job_argument import change_each, make_runnable
+from inturn.cli.job_argument import make_runnable
 from inturn.cli.lane_argument import (
     by_option,
     get_report,
@@ -23,17 +23,18 @@ from inturn.cli.lane_argument import (
     lock_argument,
     optional_lock_argument,
 )
+from inturn.cli.lane_bulk import change_matching, is_bulk, lane_filter_options
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, details, more, output_options, remark
-from inturn.cli.values import Number, duration, moment
+from inturn.cli.pause_options import check_end, pause_options
+from inturn.cli.values import Number
+from inturn.states import LANE_STATES
 
 if TYPE_CHECKING:
     from inturn.model import Lane
     from inturn.operations.lanes import LaneReport
 
 COUNTED = 10_000
-STATES = ("halted", "paused", "held", "retrying", "delayed", "idle")
-LONGEST_PAUSE = timedelta(days=365 * 1000)
 
 
 @click.group(
@@ -57,7 +58,7 @@ def command() -> None:
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(STATES),
+    type=click.Choice(LANE_STATES),
     help="Only lanes in this state. Can be repeated.",
 )
 @click.option(
@@ -152,53 +153,56 @@ def explain(database: Database, lock: str, form: str) -> None:
     from inturn.operations import jobs
 
     report = get_report(database, lock)
-    reasons = [
-        replace(each, unblock=make_runnable(each.unblock, lock))
-        for each in (database.run(jobs.explain(report.head.id)) if report.head else [])
-    ]
+    found = database.run(jobs.explain(report.head.id)) if report.head else []
+    if report.head_runs and report.next:
+        # When the running job ends, the next one starts, unless its queue is paused.
+        behind = database.run(jobs.explain(report.next[0].id))
+        found += [each for each in behind if each.reason == lane_picture.PAUSED]
+    reasons = [replace(each, unblock=make_runnable(each.unblock)) for each in found]
     now = database.now()
     Output(form).record(
         {"lane": report, "reasons": reasons}, *lane_picture.draw(report, reasons, now)
     )
 
 
-@command.command(epilog='Example: queue lanes pause order:4711 --for 10m --reason "bank is down"')
-@lock_argument
-@click.option("--reason", metavar="WHY", help="Why you pause it. `queue lanes list` shows this.")
-@click.option(
-    "--until",
-    callback=moment,
-    metavar="TIME",
-    help="Resume it at this time, e.g. 2030-01-31T12:00:00Z.",
+@command.command(
+    epilog="""\b
+Examples:
+  queue lanes pause order:4711 --for 10m --reason "bank is down"
+  queue lanes pause --lock-prefix order: --reason "bank is down" --dry-run""",
 )
-@click.option(
-    "--for",
-    "length",
-    callback=duration,
-    metavar="TIME",
-    help="Resume it after this long, e.g. 10m.",
-)
+@optional_lock_argument
+@lane_filter_options
+@pause_options
 @by_option
+@yes_option
 @output_options
 @with_database
 def pause(
     database: Database,
-    lock: str,
+    lock: str | None,
     by: str | None,
     reason: str | None,
     until: datetime | None,
     length: timedelta | None,
+    yes: bool,
     form: str,
+    **asked: Any,
 ) -> None:
     """Let no job of a lane start.
 
     The pause lasts until the time you give, or until you resume the lane. A job that is running
     may end. If the lane is paused already, this pause replaces the earlier one, and keeps its
-    reason unless you give another.
+    reason unless you give another. Instead of a LOCK, you can give filters.
     """
     from inturn.operations import lanes
 
-    _check_end(until, length)
+    check_end(until, length)
+    if is_bulk(lock, asked):
+        until = database.now() + length if length else until
+        change_matching(database, "pause", asked, form, by=by, yes=yes, reason=reason, until=until)
+        return
+    assert lock is not None
     before = database.run(lanes.report_lane(lock))
     done = database.run(lanes.pause_lane(lock, reason, until, by, length))
     report, now = database.run(lanes.report_lane(lock)), database.now()
@@ -223,15 +227,31 @@ def _end(report: LaneReport, now: datetime) -> str:
     return f"until {on_clock(report.stopped_until, now)}"
 
 
-@command.command(epilog="Example: queue lanes resume order:4711")
-@lock_argument
+@command.command(
+    epilog="""\b
+Examples:
+  queue lanes resume order:4711
+  queue lanes resume --state halted --all --dry-run""",
+)
+@optional_lock_argument
+@lane_filter_options
 @by_option
+@yes_option
 @output_options
 @with_database
-def resume(database: Database, lock: str, by: str | None, form: str) -> None:
-    """Let a paused or halted lane go on."""
+def resume(
+    database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
+) -> None:
+    """Let a paused or halted lane go on.
+
+    Instead of a LOCK, you can give filters, and otherwise --all stopped lanes go on.
+    """
     from inturn.operations import lanes
 
+    if is_bulk(lock, asked):
+        change_matching(database, "resume", asked, form, by=by, yes=yes)
+        return
+    assert lock is not None
     get_report(database, lock)
     if not database.run(lanes.resume_lane(lock, by)):
         raise Conflict(
@@ -241,20 +261,34 @@ def resume(database: Database, lock: str, by: str | None, form: str) -> None:
     Output(form).record({"lane": database.run(lanes.report_lane(lock))}, f"resumed {visible(lock)}")
 
 
-@command.command("skip-head", epilog="Example: queue lanes skip-head order:4711")
-@lock_argument
+@command.command(
+    "skip-head",
+    epilog="""\b
+Examples:
+  queue lanes skip-head order:4711
+  queue lanes skip-head --state halted --lock-prefix order: --dry-run""",
+)
+@optional_lock_argument
+@lane_filter_options
 @by_option
 @yes_option
 @output_options
 @with_database
-def skip_head(database: Database, lock: str, by: str | None, yes: bool, form: str) -> None:
+def skip_head(
+    database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
+) -> None:
     """Give up the job that a lane waits for.
 
     The job that is next in the lane is cancelled. In a halted lane, the failed job stays failed,
-    and the lane goes on without it.
+    and the lane goes on without it. Instead of a LOCK, you can give filters. They are about halted
+    lanes unless you name a state.
     """
     from inturn.operations import lanes
 
+    if is_bulk(lock, asked):
+        change_matching(database, "skip-head", asked, form, by=by, yes=yes)
+        return
+    assert lock is not None
     report = get_report(database, lock)
     job = report.failed if report.state == "halted" else report.head
     if job is None:
@@ -288,27 +322,27 @@ def skip_head(database: Database, lock: str, by: str | None, yes: bool, form: st
     epilog="""\b
 Examples:
   queue lanes retry-head order:4711
-  queue lanes retry-head --all-halted""",
+  queue lanes retry-head --state halted --all --dry-run""",
 )
 @optional_lock_argument
-@click.option("--all-halted", is_flag=True, help="Retry the failed job of every halted lane.")
+@lane_filter_options
 @by_option
 @yes_option
 @output_options
 @with_database
 def retry_head(
-    database: Database, lock: str | None, all_halted: bool, by: str | None, yes: bool, form: str
+    database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
 ) -> None:
     """Retry the job that a lane waits for, now.
 
     A retrying lane does not wait until its job is due. A halted lane retries the failed job and
-    goes on. With --all-halted, up to 1,000 lanes do so, those that were halted first.
+    goes on. Instead of a LOCK, you can give filters. They are about halted lanes unless you name a
+    state.
     """
-    if all_halted == (lock is not None):
-        raise click.UsageError("Give either a LOCK or --all-halted.")
-    if lock is None:
-        _retry_all_halted(database, by, yes, form)
+    if is_bulk(lock, asked):
+        change_matching(database, "retry-head", asked, form, by=by, yes=yes)
         return
+    assert lock is not None
     get_report(database, lock)
     job_id = _retry(database, lock, by)
     Output(form).record(
@@ -326,25 +360,6 @@ def _retry(database: Database, lock: str, by: str | None) -> int:
             f"To see what it waits for: queue lanes explain {argument(lock)}"
         )
     return job_id
-
-
-def _retry_all_halted(database: Database, by: str | None, yes: bool, form: str) -> None:
-    from inturn.operations import lanes
-
-    halted = [lock for lock, _ in database.run(lanes.list_halted_lanes())]
-    if not halted:
-        raise Conflict("No lane is halted.")
-    confirm(
-        f"Retry the failed job of {amount(len(halted), 'halted lane')}?",
-        yes=yes,
-        command="queue lanes retry-head --all-halted --yes",
-    )
-    change_each(
-        halted,
-        lambda lock: {"lock": lock, "job_id": str(_retry(database, lock, by))},
-        {"LOCK": lambda done: done["lock"], "RETRIED": lambda done: done["job_id"]},
-        form,
-    )
 
 
 @command.command("cancel-waiting", epilog="Example: queue lanes cancel-waiting order:4711 --yes")
@@ -373,12 +388,3 @@ def cancel_waiting(database: Database, lock: str, by: str | None, yes: bool, for
     Output(form).record(
         {"lock": lock, "cancelled": count}, f"cancelled {amount(count, 'job')} of {visible(lock)}"
     )
-
-
-def _check_end(until: datetime | None, length: timedelta | None) -> None:
-    if until is not None and length is not None:
-        raise click.UsageError("You cannot give both --until and --for.")
-    if length is not None and not timedelta(0) < length <= LONGEST_PAUSE:
-        raise click.UsageError("--for must be longer than zero, and at most a thousand years.")
-    if until is not None and (until <= datetime.now(UTC) or until.year > 9998):
-        raise click.UsageError("--until must be in the future, and before the year 9999.")

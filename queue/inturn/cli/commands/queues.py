@@ -1,20 +1,32 @@
-"""`queue queues`: see where jobs wait, and which workers serve them."""
+"""`queue queues`: see where jobs wait and which workers serve them, and pause queues."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
 
 import click
 
+from inturn.cli.completion import complete_queue
 from inturn.cli.database import Database, with_database
-from inturn.cli.formatting import relative
-from inturn.cli.output import Output, output_options
+from inturn.cli.exit_status import Conflict
+from inturn.cli.formatting import on_clock, relative, visible
+from inturn.cli.lane_argument import by_option
+from inturn.cli.next_command import complete
+from inturn.cli.output import Output, output_options, remark
+from inturn.cli.pause_options import check_end, pause_options
 
 
 @click.group(
     "queues",
     invoke_without_command=True,
-    epilog="Example: queue queues list (or just: queue queues)",
+    epilog="""\b
+Examples:
+  queue queues list (or just: queue queues)
+  queue queues pause mail --for 2h --reason "supplier is down\"""",
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """See where jobs wait, and how many workers serve each queue."""
+    """See where jobs wait, and how many workers serve each queue. Pause queues."""
     if context.invoked_subcommand is None:
         context.invoke(list_queues)
 
@@ -28,13 +40,21 @@ def list_queues(database: Database, form: str) -> None:
     Only RUNNABLE jobs would start sooner if you had more workers. If a job is CLAIMED, a worker has
     claimed it, but runs other jobs first. A + means "or more".
     """
-    from inturn.operations import workers
+    from inturn.cli.queue_pause import describe_pause, get_resume_command
+    from inturn.operations import queues, workers
 
     found = database.run(workers.list_queues())
+    paused = {pause.queue: pause for pause in database.run(queues.list_paused_queues())}
     now = database.now()
 
     def count(number: int, queue: workers.QueueStatus) -> str:
         return f"{number:,}{'+' if queue.more else ''}"
+
+    def describe(queue: workers.QueueStatus) -> str:
+        pause = paused.get(queue.queue) or paused.get(None)
+        return (
+            "" if pause is None else f"by {pause.by}{f': {pause.reason}' if pause.reason else ''}"
+        )
 
     columns = {
         "QUEUE": lambda queue: queue.queue,
@@ -48,4 +68,80 @@ def list_queues(database: Database, form: str) -> None:
         "DOING": lambda queue: count(queue.doing, queue),
         "WORKERS": lambda queue: str(queue.workers),
     }
+    if paused:
+        columns["PAUSED"] = describe
     Output(form).records(found, columns, "No queue has a live job or a worker of its own.")
+    named = {queue.queue for queue in found} | ({None} if found else set())
+    for name, pause in paused.items():
+        if name not in named:
+            command = complete(get_resume_command(pause))
+            remark(f"Nothing starts in {describe_pause(pause, now)}: {command}")
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  queue queues pause mail --for 2h --reason "supplier is down"
+  queue queues pause --all --reason "we move the database\"""",
+)
+@click.argument("name", required=False, shell_complete=complete_queue)
+@click.option("--all", "everything", is_flag=True, help="Pause all queues, also new ones.")
+@pause_options
+@by_option
+@output_options
+@with_database
+def pause(
+    database: Database,
+    name: str | None,
+    everything: bool,
+    by: str | None,
+    reason: str | None,
+    until: datetime | None,
+    length: timedelta | None,
+    form: str,
+) -> None:
+    """Let no job of a queue start.
+
+    The pause lasts until the time you give, or until you resume the queue. Jobs that workers have
+    claimed run. A lane whose next job is in the queue waits. If the queue is paused already, this
+    pause replaces the earlier one, and keeps its reason unless you give another.
+    """
+    from inturn.operations import queues
+
+    _check_name(name, everything)
+    check_end(until, length)
+    database.run(queues.pause_queue(name, reason, until, by, length))
+    (done,) = [each for each in database.run(queues.list_paused_queues()) if each.queue == name]
+    end = on_clock(done.until, database.now()) if done.until else "you resume it"
+    Output(form).record({"pause": done}, f"paused {_name(name)} until {end}")
+
+
+@command.command(epilog="Example: queue queues resume mail")
+@click.argument("name", required=False, shell_complete=complete_queue)
+@click.option("--all", "everything", is_flag=True, help="End the pause of all queues.")
+@by_option
+@output_options
+@with_database
+def resume(
+    database: Database, name: str | None, everything: bool, by: str | None, form: str
+) -> None:
+    """Let a paused queue go on.
+
+    With --all, the pause of all queues ends, and those of single queues stay.
+    """
+    from inturn.operations import queues
+
+    _check_name(name, everything)
+    if not database.run(queues.resume_queue(name, by)):
+        raise Conflict(f"There is no pause of {_name(name)}. To see pauses: queue queues list")
+    left = database.run(queues.list_paused_queues())
+    Output(form).record({"paused": left}, f"resumed {_name(name)}")
+
+
+def _check_name(name: str | None, everything: bool) -> None:
+    if everything == (name is not None):
+        raise click.UsageError("Give either the NAME of a queue or --all.")
+
+
+def _name(name: str | None) -> str:
+    return "all queues" if name is None else f"queue {visible(name)}"

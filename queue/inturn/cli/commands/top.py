@@ -61,8 +61,8 @@ def command(
     """Watch lanes, limits, queues and workers, what needs you first.
 
     A lane that does not move comes with the reason, and with the command that helps. q quits, and
-    p pauses. If the output is not a terminal, and with --json, it looks once, as with --once. Then
-    there are no rates, because those take two looks.
+    p pauses. If the output is not a terminal, and with --json, it looks once, as with --once. It
+    then shows no rates, because a rate is the difference between two looks.
     """
     from inturn.cli import live
     from inturn.cli.live_look import Looker
@@ -81,7 +81,7 @@ def command(
 
 
 class Top:
-    """Shows the last look, and why there is no later one."""
+    """Shows the newest look and, if the next one fails, the reason."""
 
     def __init__(self, looker: Looker, screen: Screen, interval: float) -> None:
         self._looker = looker

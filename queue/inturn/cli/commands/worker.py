@@ -116,7 +116,7 @@ Examples:
     "--keep-history",
     callback=duration,
     metavar="TIME",
-    help="Drop days of the history that are older than this, e.g. 30d.  [default: keep all]",
+    help="Drop days of the history that are older than this, e.g. 30d.  [default: 7d]",
 )
 @seconds(
     "--heartbeat",

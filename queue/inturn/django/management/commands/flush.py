@@ -19,7 +19,8 @@ EMPTY = """
 WITH jobs AS (DELETE FROM {schema}.jobs), lanes AS (DELETE FROM {schema}.lanes),
     finished AS (DELETE FROM {schema}.finished_jobs), audit AS (DELETE FROM {schema}.lane_audit),
     schedules AS (DELETE FROM {schema}.schedules), fences AS (DELETE FROM {schema}.fences_seen),
-    progress AS (DELETE FROM {schema}.progress)
+    progress AS (DELETE FROM {schema}.progress), rollups AS (DELETE FROM {schema}.rollups),
+    uncounted AS (DELETE FROM {schema}.uncounted_ends)
 SELECT
 """
 

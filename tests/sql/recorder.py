@@ -1,21 +1,14 @@
-"""What `queue doctor` reads does not grow with the queue. Rows and pages repeat, times do not."""
+"""Kinds of rows of which there can be many, and what an operation reads beside them."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from types import GeneratorType
 from typing import LiteralString, TypeVar
 
-import psycopg
-import pytest
-
 from inturn.cli.database import Database
-from inturn.cli.doctor_checks import examine
 from inturn.operations import Operation
 from tests.sql.test_growth import GROW, Bench
 
 T = TypeVar("T")
 SMALL, LARGE = 12_000, 60_000  # the largest bound of a check is 10,000
-FLAT = 1.25
 # A worker runs a thousand jobs, not a hundred thousand.
 KINDS: dict[str, list[LiteralString]] = {
     kind: statements for kind, statements in GROW.items() if kind != "running jobs"
@@ -48,7 +41,7 @@ KINDS: dict[str, list[LiteralString]] = {
 
 
 class Recorder(Database):
-    """Runs the operations of the doctor, and counts the rows and pages that each of them meets."""
+    """Runs operations, and counts the rows and pages that each of them meets."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench.connection, "inturn")
@@ -62,28 +55,3 @@ class Recorder(Database):
         name = operation.__name__
         self.costs |= {f"rows of {name}": work.rows, f"pages of {name}": work.pages}
         return result
-
-
-@pytest.fixture
-def bench(dsn: str) -> Iterator[Bench]:
-    with closing(
-        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")
-    ) as connection:
-        yield Bench(connection)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_the_doctor_reads_does_not_grow_with(bench: Bench, kind: str) -> None:
-    found = []
-    for first, last in ((1, SMALL), (SMALL + 1, LARGE)):
-        bench.grow(KINDS[kind], first, last)
-        list(examine(Recorder(bench)))  # the first calls after a VACUUM read the catalogue
-        recorder = Recorder(bench)
-        list(examine(recorder))
-        found.append(recorder.costs)
-    small, large = found
-    assert len(small) > 20
-    grown = {
-        what: (small[what], cost) for what, cost in large.items() if cost > FLAT * small[what] + 20
-    }
-    assert grown == {}, f"from {SMALL} to {LARGE}"

@@ -1,0 +1,47 @@
+"""How Sphinx builds these pages: `make docs`.
+
+They are plain Markdown, so that they read the same on GitHub. Two things are translated: the lists
+in index.md become the tables of contents, and links that leave this folder lead to the repository.
+"""
+
+import posixpath
+import re
+
+from pygments.lexers.sql import PostgresLexer
+from sphinx.application import Sphinx
+
+REPOSITORY = "https://github.com/inturn/inturn/blob/main/"
+
+project = "inturn"
+author = "the inturn authors"
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 4  # the same anchors as on GitHub
+html_theme = "furo"
+html_title = "inturn"
+html_theme_options = {
+    "source_repository": "https://github.com/inturn/inturn/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+html_copy_source = False
+
+
+def translate(app: Sphinx, page: str, source: list[str]) -> None:
+    source[0] = re.sub(
+        r"\]\((\.\./[^)\s]+)\)",
+        lambda link: f"]({REPOSITORY}{posixpath.normpath(posixpath.join('docs', link[1]))})",
+        source[0],
+    )
+    if page == "index":
+        source[0] = re.sub(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", add_toctree, source[0])
+
+
+def add_toctree(chapter: re.Match[str]) -> str:
+    pages = "\n".join(re.findall(r"^\* \[[^]]+\]\((\w[\w-]*)\.md\)", chapter[2], re.MULTILINE))
+    return f"{chapter[0]}\n```{{toctree}}\n:hidden:\n:caption: {chapter[1]}\n\n{pages}\n```\n\n"
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", translate)
+    app.add_lexer("sql", PostgresLexer)  # the usual one does not know $$

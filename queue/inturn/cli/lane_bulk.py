@@ -1,0 +1,100 @@
+"""A change of many lanes: the options that say which, and the bulk itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from inturn.cli.bulk import Plan, bulk_options, run_bulk, words
+from inturn.cli.database import Database
+from inturn.cli.formatting import amount, iso, visible
+from inturn.states import LANE_STATES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from inturn.operations.bulk import LaneAction
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def lane_filter_options(command: F) -> F:
+    """Add the options that say which lanes, if no LOCK does."""
+    for option in (
+        click.option(
+            "--lock-prefix", metavar="PREFIX", help="Only lanes with locks that begin so."
+        ),
+        click.option(
+            "--state",
+            "states",
+            multiple=True,
+            type=click.Choice(LANE_STATES),
+            help="Only lanes in this state. Can be repeated.",
+        ),
+    ):
+        command = option(command)
+    return bulk_options(command)
+
+
+def is_bulk(lock: str | None, asked: dict[str, Any]) -> bool:
+    """Return True if the command is about the lanes that its options describe."""
+    given = any(value for name, value in asked.items() if name != "dry_run")
+    if lock is not None and (given or asked["dry_run"]):
+        raise click.UsageError("Give either a LOCK or filters.")
+    if lock is None and not given:
+        raise click.UsageError("Give a LOCK, or say which lanes: --state, --lock-prefix or --all.")
+    return lock is None
+
+
+def change_matching(
+    database: Database,
+    action: LaneAction,
+    asked: dict[str, Any],
+    form: str,
+    *,
+    by: str | None,
+    yes: bool,
+    reason: str | None = None,
+    until: datetime | None = None,
+) -> None:
+    """Change the lanes that match."""
+    from inturn.operations import bulk
+    from inturn.operations.bulk_effect import describe_lanes
+
+    which = bulk.LaneFilter(asked["states"], asked["lock_prefix"])
+    seen = database.run(bulk.preview_lanes(action, which))
+    options = [
+        *(("--state", state) for state in which.states),
+        ("--lock-prefix", which.prefix),
+        ("--reason", reason),
+        ("--until", until and iso(until)),
+        ("--all", asked["everything"]),
+        ("--yes", True),
+    ]
+    more = " or more" if seen.more else ""
+    waiting = f" with {amount(seen.waiting, 'waiting job')}{more}" if seen.waiting else ""
+    rest = seen.count - len(seen.sample)
+    names = ", ".join(map(visible, seen.sample)) + (f" and {rest:,} more" if rest > 0 else "")
+    verb = {"retry-head": "Retry the head of", "skip-head": "Skip the head of"}
+    plan = Plan(
+        action,
+        "lane",
+        seen,
+        f"{verb.get(action, action.capitalize())} {amount(seen.count, 'lane')}{more}{waiting}?",
+        describe_lanes(action, seen),
+        [f"  {names}"] if names else [],
+        words(f"queue lanes {action}", options),
+    )
+    run_bulk(
+        plan,
+        lambda watch: database.run(
+            bulk.change_lanes(
+                action, which, bulk.Bulk(), by=by, reason=reason, until=until, watch=watch
+            )
+        ),
+        form,
+        dry_run=asked["dry_run"],
+        yes=yes,
+    )

@@ -1,0 +1,46 @@
+"""Why and until when something is paused: the options of all commands that pause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from inturn.cli.values import duration, moment
+
+F = TypeVar("F", bound=Callable[..., Any])
+LONGEST_PAUSE = timedelta(days=365 * 1000)
+
+
+def pause_options(command: F) -> F:
+    """Add --reason, --until and --for."""
+    for option in (
+        click.option(
+            "--for",
+            "length",
+            callback=duration,
+            metavar="TIME",
+            help="Resume it after this long, e.g. 10m.",
+        ),
+        click.option(
+            "--until",
+            callback=moment,
+            metavar="TIME",
+            help="Resume it at this time, e.g. 2030-01-31T12:00:00Z.",
+        ),
+        click.option("--reason", metavar="WHY", help="Why you pause it. Lists show this."),
+    ):
+        command = option(command)
+    return command
+
+
+def check_end(until: datetime | None, length: timedelta | None) -> None:
+    """Raise a UsageError unless the options name one end, in the future."""
+    if until is not None and length is not None:
+        raise click.UsageError("You cannot give both --until and --for.")
+    if length is not None and not timedelta(0) < length <= LONGEST_PAUSE:
+        raise click.UsageError("--for must be longer than zero, and at most a thousand years.")
+    if until is not None and (until <= datetime.now(UTC) or until.year > 9998):
+        raise click.UsageError("--until must be in the future, and before the year 9999.")

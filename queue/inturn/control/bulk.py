@@ -1,0 +1,208 @@
+"""The parts of `app.job_manager` and `app.lanes` that change many jobs or lanes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypedDict, Unpack
+
+from inturn.arguments import check_choice, check_lock, check_moment
+from inturn.database.connector import Connector
+from inturn.errors import BadArgument
+from inturn.model import Status
+from inturn.operations import Operation, bulk
+from inturn.operations.bulk import Bulk, JobAction, JobPreview, LaneAction, LanePreview
+from inturn.operations.jobs import JobFilter
+from inturn.states import LANE_STATES
+
+
+class WhichJobs(TypedDict, total=False):
+    """Which jobs a bulk is about. Jobs must fit all that you give.
+
+        app.job_manager.retry_jobs(task="mail.send", error="Timeout", lock_prefix="customer:")
+
+    `status` is one status or several. `error` is a part of how the last attempt failed. `before` is
+    a time before which a job ended, or was deferred if it has not ended. With `everything=True`,
+    you need nothing else.
+    """
+
+    ids: Sequence[int]
+    status: str | Sequence[str]
+    queue: str
+    task: str
+    lock: str
+    lock_prefix: str
+    group: str
+    batch: int
+    error: str
+    before: datetime
+    everything: bool
+
+
+class JobBulks:
+    """Changes many jobs: a hundred in each transaction, so that workers are not kept waiting.
+
+        seen = app.job_manager.preview_jobs("retry", task="mail.send")
+        print(seen.count, "jobs in", seen.lanes, "lanes")
+        done = app.job_manager.retry_jobs(task="mail.send")
+        assert done.changed == seen.count and not done.refused
+
+    A bulk is about jobs that ended, or were deferred, before it began. So it changes no job twice.
+    `refused` counts the jobs that it left as they were, by reason.
+    """
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    def preview_jobs(self, action: JobAction, **which: Unpack[WhichJobs]) -> JobPreview:
+        """Say what `retry`, `cancel` or `delete` would be about. Nothing is changed."""
+        return self._connector.run(_preview(action, which))
+
+    async def preview_jobs_async(self, action: JobAction, **which: Unpack[WhichJobs]) -> JobPreview:
+        """Like `preview_jobs`, in an event loop."""
+        return await self._connector.run_async(_preview(action, which))
+
+    def retry_jobs(self, **which: Unpack[WhichJobs]) -> Bulk:
+        """Run jobs again at their old places, those of a lane in their order.
+
+            app.job_manager.retry_jobs(task="mail.send", error="Timeout")
+
+        Unless you name a status, these are failed jobs. Scheduled jobs are due now. A lane that one
+        of the jobs has halted goes on.
+        """
+        return self._connector.run(_change("retry", which))
+
+    async def retry_jobs_async(self, **which: Unpack[WhichJobs]) -> Bulk:
+        """Like `retry_jobs`, in an event loop."""
+        return await self._connector.run_async(_change("retry", which))
+
+    def cancel_jobs(self, *, abort: bool = False, **which: Unpack[WhichJobs]) -> Bulk:
+        """Cancel jobs that have not started, those of a lane from its end.
+
+            app.job_manager.cancel_jobs(queue="mail", lock_prefix="customer:")
+
+        With `abort`, also ask workers to end jobs that run.
+        """
+        return self._connector.run(_change("cancel", which, abort))
+
+    async def cancel_jobs_async(self, *, abort: bool = False, **which: Unpack[WhichJobs]) -> Bulk:
+        """Like `cancel_jobs`, in an event loop."""
+        return await self._connector.run_async(_change("cancel", which, abort))
+
+    def delete_jobs(self, **which: Unpack[WhichJobs]) -> Bulk:
+        """Delete jobs for good: those that have ended, unless you name a status.
+
+        A lane that one of the jobs has halted stays halted.
+        """
+        return self._connector.run(_change("delete", which))
+
+    async def delete_jobs_async(self, **which: Unpack[WhichJobs]) -> Bulk:
+        """Like `delete_jobs`, in an event loop."""
+        return await self._connector.run_async(_change("delete", which))
+
+
+class WhichLanes(TypedDict, total=False):
+    """Which lanes a bulk is about: in one of these states, and with locks that begin so.
+
+    app.lanes.change_lanes("resume", states=["halted"], lock_prefix="customer:")
+    """
+
+    states: Sequence[str]
+    lock_prefix: str
+    everything: bool
+
+
+class LaneBulks:
+    """Changes many lanes, a hundred in each transaction."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    def preview_lanes(self, action: LaneAction, **which: Unpack[WhichLanes]) -> LanePreview:
+        """Say what `resume`, `retry-head`, `skip-head` or `pause` would be about.
+
+        Nothing is changed.
+        """
+        return self._connector.run(bulk.preview_lanes(action, _filter_lanes(which)))
+
+    async def preview_lanes_async(
+        self, action: LaneAction, **which: Unpack[WhichLanes]
+    ) -> LanePreview:
+        """Like `preview_lanes`, in an event loop."""
+        return await self._connector.run_async(bulk.preview_lanes(action, _filter_lanes(which)))
+
+    def change_lanes(
+        self,
+        action: LaneAction,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        until: datetime | None = None,
+        **which: Unpack[WhichLanes],
+    ) -> Bulk:
+        """Do to many lanes what `resume`, `retry-head`, `skip-head` or `pause` does to one.
+
+            app.lanes.change_lanes("retry-head", states=["halted"], lock_prefix="customer:")
+
+        Unless you name states, `resume` is about stopped lanes, and `retry-head` and `skip-head`
+        about halted ones. `reason` and `until` are for a pause.
+        """
+        return self._connector.run(_change_lanes(action, which, by, reason, until))
+
+    async def change_lanes_async(
+        self,
+        action: LaneAction,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        until: datetime | None = None,
+        **which: Unpack[WhichLanes],
+    ) -> Bulk:
+        """Like `change_lanes`, in an event loop."""
+        return await self._connector.run_async(_change_lanes(action, which, by, reason, until))
+
+
+def _preview(action: JobAction, which: WhichJobs) -> Operation[JobPreview]:
+    return bulk.preview_jobs(action, _filter_jobs(which))
+
+
+def _change(action: JobAction, which: WhichJobs, abort: bool = False) -> Operation[Bulk]:
+    return bulk.change_jobs(action, _filter_jobs(which), Bulk(), abort=abort)
+
+
+def _filter_jobs(which: WhichJobs) -> JobFilter:
+    given = dict(which)
+    everything = given.pop("everything", False)
+    status = given.pop("status", ())
+    statuses = (status,) if isinstance(status, str) else tuple(status)  # type: ignore[arg-type]
+    for each in statuses:
+        check_choice("status", Status, each)
+    check_moment("before", which.get("before"))
+    made = JobFilter(statuses=statuses, **given)  # type: ignore[arg-type]
+    if not everything and made == JobFilter():
+        raise BadArgument("everything", "is missing. Say which jobs, or everything=True")
+    return made
+
+
+def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
+    made = bulk.LaneFilter(tuple(which.get("states", ())), which.get("lock_prefix"))
+    if not (which.get("everything") or made.states or made.prefix):
+        raise BadArgument("everything", "is missing. Say which lanes, or everything=True")
+    for state in made.states:
+        if state not in LANE_STATES:
+            raise BadArgument("states", f"{state!r} is not one of {', '.join(LANE_STATES)}")
+    check_lock(made.prefix, "lock_prefix")
+    return made
+
+
+def _change_lanes(
+    action: LaneAction,
+    which: WhichLanes,
+    by: str | None,
+    reason: str | None,
+    until: datetime | None,
+) -> Operation[Bulk]:
+    check_moment("until", until)
+    return bulk.change_lanes(
+        action, _filter_lanes(which), Bulk(), by=by, reason=reason, until=until
+    )

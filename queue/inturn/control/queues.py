@@ -1,0 +1,79 @@
+"""`app.queues`: pause queues, and let them go on."""
+
+from datetime import datetime
+
+from inturn.arguments import check_moment, check_queue
+from inturn.database.connector import Connector
+from inturn.operations import Operation, queues
+from inturn.operations.queues import PausedQueue
+
+
+class Queues:
+    """Pauses queues. `None` means all of them.
+
+    app.queues.pause("mail", reason="supplier is down", by="eve")
+    for pause in app.queues.list_paused():
+        print(pause.queue, pause.reason, pause.until)
+    app.queues.resume("mail")
+
+    `by` is the name that `lane_audit` records for a change. It defaults to the database user.
+    """
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    def pause(
+        self,
+        queue: str | None,
+        *,
+        reason: str | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Start no more jobs of a queue until `until`, or until it is resumed.
+
+            app.queues.pause(None, reason="we move the database")
+
+        Jobs that workers have claimed by then run. A lane whose next job is in the queue waits. A
+        pause replaces an earlier one of this queue, and nothing starts in between.
+        """
+        self._connector.run(_pause(queue, reason, until, by))
+
+    async def pause_async(
+        self,
+        queue: str | None,
+        *,
+        reason: str | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Like `pause`, in an event loop."""
+        await self._connector.run_async(_pause(queue, reason, until, by))
+
+    def resume(self, queue: str | None, *, by: str | None = None) -> bool:
+        """Let a queue go on. Return False if it was not paused.
+
+        If all queues are paused too, it waits for the end of that pause.
+        """
+        return self._connector.run(queues.resume_queue(queue, by))
+
+    async def resume_async(self, queue: str | None, *, by: str | None = None) -> bool:
+        """Like `resume`, in an event loop."""
+        return await self._connector.run_async(queues.resume_queue(queue, by))
+
+    def list_paused(self) -> list[PausedQueue]:
+        """Return the pauses, the longest first."""
+        return self._connector.run(queues.list_paused_queues())
+
+    async def list_paused_async(self) -> list[PausedQueue]:
+        """Like `list_paused`, in an event loop."""
+        return await self._connector.run_async(queues.list_paused_queues())
+
+
+def _pause(
+    queue: str | None, reason: str | None, until: datetime | None, by: str | None
+) -> Operation[None]:
+    if queue is not None:
+        check_queue(queue)
+    check_moment("until", until)
+    return queues.pause_queue(queue, reason, until, by)

@@ -1,0 +1,119 @@
+"""How many jobs ended, and how long they waited and ran. It comes from the rollup."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from inturn.operations import Operation, Statement
+
+TASKS = """
+SELECT task, succeeded, failed, cancelled, aborted, per_minute::float8, failed_share::float8,
+       wait_p50, wait_p95, run_p50, run_p95
+FROM {schema}.task_status LIMIT %s
+"""
+BUCKETS = """
+SELECT at, name, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95
+FROM {schema}.measure_history(%s, p_minutes => %s, p_by => %s, p_task => %s, p_queue => %s)
+"""
+LANE = """
+SELECT ended, failed, since, per_minute, wait_p50, wait_p95, run_p50, run_p95, more
+FROM {schema}.measure_lane(%s)
+"""
+STORED = """
+SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,
+       pg_database_size(current_database()), count(*) FILTER (WHERE relname ~ '[0-9]$')
+FROM pg_inherits
+JOIN pg_class ON pg_class.oid = inhrelid
+JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %s AND relname LIKE 'finished\\_jobs\\_%%'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """A row of the view task_status: the jobs of a task that ended in the last hour."""
+
+    task: str
+    succeeded: int
+    failed: int
+    cancelled: int
+    aborted: int
+    per_minute: float
+    failed_share: float | None
+    wait_p50: timedelta | None
+    wait_p95: timedelta | None
+    run_p50: timedelta | None
+    run_p95: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The jobs that ended in some minutes. `name` is a task or a queue, or None for all jobs."""
+
+    at: datetime
+    name: str | None
+    succeeded: int
+    failed: int
+    cancelled: int
+    aborted: int
+    wait_p50: timedelta | None
+    wait_p95: timedelta | None
+    run_p50: timedelta | None
+    run_p95: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class LanePace:
+    """How fast a lane went in the last hour. `per_minute` is None if fewer than five jobs ended.
+
+    `more`: there are older jobs that were not looked at.
+    """
+
+    ended: int
+    failed: int
+    since: datetime | None
+    per_minute: float | None
+    wait_p50: timedelta | None
+    wait_p95: timedelta | None
+    run_p50: timedelta | None
+    run_p95: timedelta | None
+    more: bool
+
+
+class Stored(NamedTuple):
+    """How many bytes the history and the whole database take, and how many days there are."""
+
+    history: int
+    database: int
+    days: int
+
+
+def list_tasks(limit: int) -> Operation[list[TaskStatus]]:
+    """Return the tasks whose jobs ended in the last hour, the busiest first."""
+    rows = yield Statement(TASKS, [limit])
+    return [TaskStatus(*row) for row in rows]
+
+
+def list_buckets(
+    since: datetime,
+    minutes: int | None,
+    *,
+    by: str | None = None,
+    task: str | None = None,
+    queue: str | None = None,
+) -> Operation[list[Bucket]]:
+    """Return how many jobs ended in each so many minutes, for each task or queue, or for all."""
+    rows = yield Statement(BUCKETS, [since, minutes, by, task, queue])
+    return [Bucket(*row) for row in rows]
+
+
+def measure_lane(lock: str) -> Operation[LanePace]:
+    """Return how fast a lane went in the last hour."""
+    (row,) = yield Statement(LANE, [lock])
+    return LanePace(*row)
+
+
+def measure_size(schema: str) -> Operation[Stored]:
+    """Return how large the history is."""
+    (row,) = yield Statement(STORED, [schema])
+    return Stored(*row)

@@ -1,0 +1,47 @@
+"""Pausing queues."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from inturn.operations import Operation, Statement
+
+PAUSE = """
+SELECT {schema}.pause_queue(
+    %s, %s, coalesce(%s::timestamptz, {schema}.clock() + %s::interval), %s)
+"""
+RESUME = "SELECT {schema}.resume_queue(%s, %s)"
+PAUSED = "SELECT queue, paused_at, until, paused_by, reason FROM {schema}.paused_queues"
+
+
+@dataclass(frozen=True, slots=True)
+class PausedQueue:
+    """A queue that somebody has paused."""
+
+    queue: str | None  # None: all queues
+    since: datetime
+    until: datetime | None  # None: until it is resumed
+    by: str
+    reason: str | None
+
+
+def pause_queue(
+    queue: str | None,
+    reason: str | None,
+    until: datetime | None,
+    by: str | None,
+    length: timedelta | None = None,
+) -> Operation[None]:
+    """Pause a queue, or all (None), until that time, or for that long by the server's clock."""
+    yield Statement(PAUSE, [queue, reason, until, length, by])
+
+
+def resume_queue(queue: str | None, by: str | None) -> Operation[bool]:
+    """End a pause. Return False if there is none."""
+    ((done,),) = yield Statement(RESUME, [queue, by])
+    return bool(done)
+
+
+def list_paused_queues() -> Operation[list[PausedQueue]]:
+    """Return the queues that somebody has paused, the longest first."""
+    rows = yield Statement(PAUSED)
+    return [PausedQueue(*row) for row in rows]

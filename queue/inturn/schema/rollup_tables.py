@@ -1,0 +1,54 @@
+"""The tables of the rollup as SQLAlchemy sees them. The others are in `tables`."""
+
+from sqlalchemy import BigInteger, Column, Date, Index, Integer, SmallInteger, Table, Text
+from sqlalchemy.dialects.postgresql import ARRAY, OID
+
+from inturn.schema.tables import job_status, key, metadata, moment
+
+__all__ = ["metadata", "rollup_days", "rollups", "uncounted_ends"]
+
+rollups = Table(
+    "rollups",
+    metadata,
+    Column("minutes", SmallInteger, primary_key=True, autoincrement=False),
+    Column("at", moment, primary_key=True),
+    Column("queue", key, primary_key=True),
+    Column("task", key, primary_key=True),
+    Column("succeeded", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("cancelled", BigInteger, nullable=False),
+    Column("aborted", BigInteger, nullable=False),
+    Column("waits", ARRAY(Integer), nullable=False),
+    Column("runs", ARRAY(Integer), nullable=False),
+)
+
+rollup_days = Table(
+    "rollup_days",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("file", OID, nullable=False),
+    Column("due_at", moment),
+    Column("counted_below", BigInteger, nullable=False, server_default="0"),
+    Column("counted_at", moment),
+    Column("counting_below", BigInteger),
+    Column("closing_below", BigInteger),
+    Column("begun_at", moment),
+    Column("pages", BigInteger, nullable=False, server_default="0"),
+    Column("next_page", BigInteger, nullable=False, server_default="0"),
+)
+
+uncounted_ends = Table(
+    "uncounted_ends",
+    metadata,
+    Column("day", Date, nullable=False),
+    Column("page", BigInteger, nullable=False),
+    Column("xact", BigInteger, nullable=False),
+    Column("queue", key, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("status", job_status, nullable=False),
+    Column("created_at", moment, nullable=False),
+    Column("scheduled_at", moment),
+    Column("started_at", moment),
+    Column("finished_at", moment, nullable=False),
+)
+Index("uncounted_ends_place", *uncounted_ends.c["day", "page"])

@@ -1,0 +1,8 @@
+"""The statuses of jobs and the states of lanes that people can ask for."""
+
+WAITING = ("todo", "blocked", "limited", "scheduled", "pending")
+LIVE = (*WAITING, "claimed", "doing")
+ENDED = ("succeeded", "failed", "cancelled", "aborted")
+STATUSES = (*LIVE, *ENDED)
+
+LANE_STATES = ("halted", "paused", "held", "retrying", "delayed", "idle")

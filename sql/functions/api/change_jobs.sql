@@ -1,0 +1,102 @@
+-- Makes a step of a bulk: retries, cancels or deletes these jobs, at most 1,000, in one short
+-- transaction. find_jobs returns them, whole lanes together. Returns what became of each:
+--   done     it is changed
+--   asked    it runs, and its worker is asked to end it (p_abort)
+--   running  a worker has it
+--   waiting  it is to run already
+--   ended    it has ended, so it cannot be cancelled
+--   changed  it is no longer what the filter asks for: it has ended, or run again, meanwhile
+--   gone     somebody has deleted it
+--   busy     somebody is working on it or its lanes: try it again
+--
+-- It waits for nobody while it holds a lane: it takes all of its lanes first, then the jobs, and
+-- leaves those that it does not get. Each job is looked at again under its locks, so two bulks at
+-- once change it once.
+CREATE OR REPLACE FUNCTION change_jobs(
+    p_action text,          -- retry, cancel, delete
+    p_ids    bigint[],
+    p_filter job_filter,    -- with statuses
+    p_abort  boolean DEFAULT false
+) RETURNS TABLE (id bigint, outcome text)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_material = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_held   text[];
+    v_locked bigint[];
+    v_result record;   -- ids, and what becomes of each
+    v_done   bigint[];
+    v_asked  bigint[];
+    v_gone   bigint;
+BEGIN
+    PERFORM require_read_committed();
+    IF coalesce(p_action, '') <> ALL ('{retry,cancel,delete}') OR (p_filter).statuses IS NULL
+        OR cardinality(p_ids) > 1000 THEN
+        RAISE EXCEPTION 'action: must be retry, cancel or delete, of at most 1,000 jobs that are '
+            'chosen by their statuses' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- Before any lane: a new day of the history waits for those who use it, and they for it.
+    LOCK TABLE finished_jobs IN ROW EXCLUSIVE MODE;
+    -- A finished job stands in the way of a lane only if it has halted it.
+    v_held := try_take_lanes(ARRAY(
+        SELECT lane FROM jobs CROSS JOIN LATERAL unnest(lanes_of(lock, locks)) AS lane
+        WHERE jobs.id = ANY (p_ids)
+        UNION ALL
+        SELECT lane FROM finished_jobs AS job
+        CROSS JOIN LATERAL unnest(lanes_of(job.lock, job.locks)) AS lane
+        WHERE job.id = ANY (p_ids) AND EXISTS (
+            SELECT FROM lanes WHERE lanes.lock = ANY (lanes_of(job.lock, job.locks))
+                AND lanes.failed_job_id = job.id)));
+    -- From here on, they stay in their lanes.
+    v_locked := ARRAY(
+        SELECT jobs.id FROM jobs
+        WHERE jobs.id = ANY (p_ids)
+            AND coalesce(lanes_of(jobs.lock, jobs.locks), '{}') <@ v_held
+        ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+    v_locked := v_locked || ARRAY(
+        SELECT job.id FROM finished_jobs AS job
+        WHERE job.id = ANY (p_ids) AND NOT EXISTS (
+            SELECT FROM lanes WHERE lanes.lock = ANY (lanes_of(job.lock, job.locks))
+                AND lanes.failed_job_id = job.id AND lanes.lock NOT IN (SELECT unnest(v_held)))
+        ORDER BY job.id FOR UPDATE SKIP LOCKED);
+    SELECT array_agg(asked.id) AS ids, array_agg(asked.outcome) AS outcomes INTO v_result
+    FROM (
+        SELECT each.id, CASE
+            WHEN each.id IN (SELECT unnest(v_locked))
+                THEN judge_change(p_action, each.id, p_filter, p_abort)
+            WHEN EXISTS (SELECT FROM jobs WHERE jobs.id = each.id) OR EXISTS (
+                SELECT FROM finished_jobs AS job WHERE job.id = each.id) THEN 'busy'
+            ELSE 'gone' END AS outcome
+        FROM (SELECT DISTINCT unnest(p_ids) AS id ORDER BY 1) AS each
+    ) AS asked;
+    SELECT coalesce(array_agg(each.id ORDER BY each.id)
+            FILTER (WHERE each.outcome = 'done'), '{}'),
+        array_agg(each.id) FILTER (WHERE each.outcome = 'asked')
+    INTO v_done, v_asked FROM unnest(v_result.ids, v_result.outcomes) AS each(id, outcome);
+
+    IF p_action = 'retry' THEN
+        PERFORM retry_in_bulk(each) FROM unnest(v_done) AS each;
+    ELSIF v_done <> '{}' THEN
+        PERFORM remove_waiting(v_done);
+    END IF;
+    IF p_action = 'delete' THEN
+        WITH gone AS (
+            DELETE FROM finished_jobs AS job WHERE job.id = ANY (v_done)
+            RETURNING keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
+        )
+        SELECT count(*) INTO v_gone FROM gone;
+        DELETE FROM progress WHERE job_id IN (SELECT unnest(v_done));
+    END IF;
+    UPDATE jobs SET abort = true WHERE jobs.id = ANY (v_asked);
+    PERFORM pg_notify(current_schema(), '!') WHERE v_asked IS NOT NULL;
+    PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
+    RETURN QUERY SELECT * FROM unnest(v_result.ids, v_result.outcomes);
+END $$;

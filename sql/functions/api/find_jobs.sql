@@ -1,0 +1,57 @@
+-- Returns the jobs that a bulk is about, at most p_limit, lane by lane, and in the order in which
+-- they run there. First come those without a lock. With p_backwards, each lane's last one comes
+-- first. To go on after some jobs, name the last of them.
+--
+-- It reads all that may match, unlike list_jobs, so that nothing is forgotten. A status is what
+-- people see (see live_jobs).
+CREATE OR REPLACE FUNCTION find_jobs(
+    p_filter         job_filter,
+    p_limit          integer,
+    p_backwards      boolean DEFAULT false,
+    p_after_lock     text    DEFAULT NULL,
+    p_after_priority integer DEFAULT NULL,
+    p_after_id       bigint  DEFAULT NULL
+) RETURNS TABLE (id bigint, lock text, priority integer)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_live   job_status[] := ARRAY(
+        SELECT status FROM unnest((p_filter).statuses) AS status
+        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'claimed', 'doing'));
+    v_stored job_status[] := v_live
+        || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'claimed' = ANY (v_live) THEN '{doing}' ELSE '{}' END::job_status[];
+    v_exact  boolean := NOT (v_live @> '{todo,blocked}' OR NOT v_live && '{todo,blocked}')
+        OR NOT (v_live @> '{claimed,doing}' OR NOT v_live && '{claimed,doing}');
+    v_turn   bigint := CASE WHEN p_backwards THEN -1 ELSE 1 END;
+BEGIN
+    RETURN QUERY
+    WITH found AS (
+        SELECT job.id, job.lock::text, job.priority FROM jobs AS job
+        WHERE ((p_filter).statuses IS NULL
+                OR v_stored <> '{}' AND job.status = ANY (v_stored))
+            AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                job.created_at)
+            AND (NOT v_exact OR (SELECT live_jobs.status = ANY (v_live) FROM live_jobs
+                WHERE live_jobs.id = job.id))
+        UNION ALL
+        SELECT job.id, job.lock, job.priority FROM finished_jobs AS job
+        WHERE ((p_filter).statuses IS NULL
+                OR (p_filter).statuses && '{succeeded,failed,cancelled,aborted}'
+                    AND job.status = ANY ((p_filter).statuses))
+            AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                job.finished_at)
+    )
+    SELECT found.id, found.lock, found.priority FROM found
+    WHERE p_after_id IS NULL
+        OR (coalesce(found.lock, '') COLLATE "C", -v_turn * found.priority, v_turn * found.id)
+            > (coalesce(p_after_lock, '') COLLATE "C", -v_turn * p_after_priority,
+                v_turn * p_after_id)
+    ORDER BY coalesce(found.lock, '') COLLATE "C", -v_turn * found.priority, v_turn * found.id
+    LIMIT p_limit;
+END $$;

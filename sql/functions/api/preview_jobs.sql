@@ -1,0 +1,69 @@
+-- Returns what a bulk is about, before it changes anything: how many jobs, and what stands beside
+-- them in their lanes. Nothing counts beyond p_limit.
+--   jobs_count   how many jobs match
+--   more         there are more than p_limit, and the numbers are those of the first p_limit
+--   unlocked     how many of them have no lock
+--   lanes        in how many lanes the others are
+--   waiting      jobs that wait in these lanes, beside those that match; up to p_limit
+--   halted_by    how many of these lanes are halted by one of the jobs
+--   halted       how many are halted by another job
+--   paused       how many are paused
+--   sample       the first of the jobs
+--   until        the server's time: give it to the bulk as `before`, so that it is about these jobs
+CREATE OR REPLACE FUNCTION preview_jobs(
+    p_filter    job_filter,
+    p_limit     integer,
+    p_backwards boolean DEFAULT false,
+    OUT jobs_count bigint, OUT more boolean, OUT unlocked bigint, OUT lanes bigint,
+    OUT waiting bigint, OUT halted_by bigint, OUT halted bigint, OUT paused bigint,
+    OUT sample bigint[], OUT until timestamptz
+)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_ids   bigint[];
+    v_locks text[];
+    v_mine  text[];
+BEGIN
+    until := clock();
+    SELECT coalesce(array_agg(id ORDER BY place), '{}'),
+        array_agg(lock ORDER BY place)
+    INTO v_ids, v_locks
+    FROM find_jobs(p_filter, p_limit + 1, p_backwards) WITH ORDINALITY
+        AS found(id, lock, priority, place);
+    more := cardinality(v_ids) > p_limit;
+    v_ids := v_ids[:p_limit];
+    v_locks := v_locks[:p_limit];
+    jobs_count := cardinality(v_ids);
+    sample := v_ids[:5];
+    unlocked := (SELECT count(*) FROM unnest(v_locks) AS lock WHERE lock IS NULL);
+    v_mine := ARRAY(SELECT DISTINCT lock FROM unnest(v_locks) AS lock WHERE lock IS NOT NULL);
+    lanes := cardinality(v_mine);
+    SELECT count(*) INTO waiting FROM (
+        SELECT FROM unnest(v_mine) AS mine(lock)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT waits.id FROM waits WHERE waits.lock = mine.lock
+        ) AS behind
+        WHERE behind.id NOT IN (SELECT unnest(v_ids))
+        LIMIT p_limit
+    ) AS counted;
+    SELECT count(*) FILTER (WHERE stopped = 'halted' AND failed_job_id IN (SELECT unnest(v_ids))),
+        count(*) FILTER (
+            WHERE stopped = 'halted' AND failed_job_id NOT IN (SELECT unnest(v_ids))),
+        count(*) FILTER (WHERE stopped = 'paused')
+    INTO halted_by, halted, paused
+    FROM unnest(v_mine) AS mine(lock)
+    CROSS JOIN LATERAL (
+        SELECT stopped, failed_job_id FROM lanes AS lane WHERE lane.lock = mine.lock LIMIT 1
+    ) AS stop;
+END $$;

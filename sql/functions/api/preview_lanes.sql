@@ -1,0 +1,49 @@
+-- Returns what a bulk of lanes is about, before it changes anything. Nothing counts beyond p_limit.
+--   lanes_count  how many lanes match
+--   more         there are more than p_limit, and the numbers are those of the first p_limit
+--   halted, paused, retrying, held  how many are so; held: a job of it runs, whatever else it is
+--   waiting      jobs that wait in these lanes, up to p_limit
+--   sample       the first of the lanes
+CREATE OR REPLACE FUNCTION preview_lanes(
+    p_states text[],
+    p_prefix text,
+    p_limit  integer,
+    OUT lanes_count bigint, OUT more boolean, OUT halted bigint, OUT paused bigint,
+    OUT retrying bigint, OUT held bigint, OUT waiting bigint, OUT sample text[]
+)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_locks text[] := ARRAY(SELECT find_lanes(p_states, p_prefix, p_limit + 1));
+BEGIN
+    more := cardinality(v_locks) > p_limit;
+    v_locks := v_locks[:p_limit];
+    lanes_count := cardinality(v_locks);
+    sample := v_locks[:5];
+    SELECT count(*) FILTER (WHERE stop.stopped = 'halted'),
+        count(*) FILTER (WHERE stop.stopped = 'paused'),
+        count(*) FILTER (WHERE stop.state = 'retrying'),
+        count(*) FILTER (WHERE stop.state = 'held')
+    INTO halted, paused, retrying, held
+    FROM unnest(v_locks) AS mine(lock)
+    CROSS JOIN LATERAL (
+        SELECT stopped, state FROM lanes AS lane WHERE lane.lock = mine.lock LIMIT 1
+    ) AS stop;
+    SELECT count(*) INTO waiting FROM (
+        SELECT FROM unnest(v_locks) AS mine(lock)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id FROM jobs
+            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT waits.id FROM waits WHERE waits.lock = mine.lock
+        ) AS behind
+        LIMIT p_limit
+    ) AS counted;
+END $$;

@@ -1,0 +1,73 @@
+-- Counts ended jobs for the rollup (see count_ends), in one step of at most p_pages pages of the
+-- history. Returns true if there is more to do at once.
+--
+-- An end costs nothing more than before: no index, no row. So a pass reads all pages of a day, in
+-- steps, and counts the rows of those transactions that were open or yet to come when the pass
+-- before it began. A pass ends below the oldest transaction that was open when it began
+-- (`counting_below`), so each end is counted once, however late it commits, and in whichever page
+-- it lies. Passes over a day begin once a minute, or less often if the day is large. When the day
+-- is over, they become rare. A day later, the last one waits for all transactions that are open by
+-- then (`closing_below`).
+--
+-- One call at a time makes a step, and waits for nobody. Only days with a partition of their own
+-- are counted. If the partition was rewritten or restored, its rows have other transactions, so
+-- those that are there by then count as counted.
+CREATE OR REPLACE FUNCTION roll_up(p_pages integer) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+SET timezone = 'UTC'
+SET lock_timeout = '50ms'
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+    v_open bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    v_pass rollup_days;
+    v_file oid;
+    v_to   bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(
+        concat_ws(' ', 'inturn rollup', current_schema()), 0)) THEN
+        RETURN false;
+    END IF;
+    PERFORM begin_rollups();
+    SELECT * INTO v_pass FROM rollup_days WHERE due_at <= clock() ORDER BY due_at, day LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN prune_rollups();
+    END IF;
+    v_file := pg_relation_filenode(to_regclass(history_table(v_pass.day)));
+    IF v_file IS NULL THEN
+        DELETE FROM uncounted_ends WHERE day = v_pass.day;
+        DELETE FROM rollup_days WHERE day = v_pass.day;
+        RETURN true;
+    ELSIF v_file <> v_pass.file OR v_open < v_pass.counted_below THEN
+        DELETE FROM uncounted_ends WHERE day = v_pass.day;
+        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL
+        WHERE day = v_pass.day;
+        RETURN true;
+    END IF;
+    IF v_pass.counting_below IS NULL THEN
+        v_pass.counting_below := v_open;
+        v_pass.begun_at := clock();
+        v_pass.next_page := 0;
+        IF v_pass.begun_at >= (v_pass.day + 2)::timestamptz THEN
+            v_pass.closing_below := coalesce(v_pass.closing_below,
+                pg_snapshot_xmax(pg_current_snapshot())::text::bigint);
+        END IF;
+        v_pass.pages := pg_relation_size(to_regclass(history_table(v_pass.day)))
+            / current_setting('block_size')::integer;
+    END IF;
+    -- Before PostgreSQL 14, a range of pages is not read alone, so a step is the whole day.
+    v_to := CASE WHEN current_setting('server_version_num')::integer < 140000 THEN v_pass.pages
+                 ELSE least(v_pass.next_page + p_pages, v_pass.pages) END;
+    IF v_pass.counting_below > v_pass.counted_below THEN
+        PERFORM count_ends(v_pass, v_to);
+    ELSE
+        v_to := v_pass.pages;
+    END IF;
+    v_pass.next_page := v_to;
+    PERFORM note_pass(v_pass);
+    RETURN true;
+EXCEPTION WHEN lock_not_available OR undefined_table THEN
+    RETURN false;   -- somebody drops the day or has locked it
+END $$;

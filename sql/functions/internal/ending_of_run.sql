@@ -1,0 +1,13 @@
+-- Returns how to end a job that has been running for more than an hour, in case it hangs: nothing
+-- else would end it, because its worker is well. First its worker is asked to abort it. A task that
+-- does not heed this, such as one that hangs in a thread, ends only with its process.
+CREATE OR REPLACE FUNCTION ending_of_run(p_id bigint) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN job.abort
+        THEN 'it was asked to abort; if it does not, kill process ' || worker.pid || ' on '
+            || worker.hostname
+        ELSE 'if it hangs: queue jobs cancel --abort ' || job.id END
+    FROM jobs AS job JOIN workers AS worker ON worker.id = job.worker_id
+    WHERE job.id = p_id AND job.status = 'doing' AND job.started_at < clock() - interval '1 hour'
+        AND is_live(worker) AND NOT is_blocked(worker)
+$$;

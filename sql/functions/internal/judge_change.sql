@@ -1,0 +1,26 @@
+-- Says whether a job of a bulk may be changed: `done`, `asked` or why not (see change_jobs). The
+-- caller has locked the job, and its lanes. It may have ended, or run again, since it was found.
+CREATE OR REPLACE FUNCTION judge_change(
+    p_action text, p_id bigint, p_filter job_filter, p_abort boolean
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_status job_status := (SELECT status FROM jobs WHERE id = p_id);
+    v_at     timestamptz;
+BEGIN
+    IF v_status IS NOT NULL THEN
+        RETURN CASE
+            WHEN v_status = 'doing' AND p_action = 'cancel' AND p_abort THEN 'asked'
+            WHEN v_status = 'doing' THEN 'running'
+            WHEN p_action = 'retry' AND v_status NOT IN ('scheduled', 'pending') THEN 'waiting'
+            WHEN (p_filter).statuses
+                && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN 'done'
+            ELSE 'changed' END;
+    END IF;
+    SELECT status, finished_at INTO v_status, v_at FROM finished_jobs
+    WHERE id = p_id ORDER BY finished_at DESC LIMIT 1;
+    RETURN CASE
+        WHEN p_action = 'cancel' THEN 'ended'
+        WHEN v_status <> ALL ((p_filter).statuses) OR v_at >= (p_filter).before THEN 'changed'
+        ELSE 'done' END;
+END $$;

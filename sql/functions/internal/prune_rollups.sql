@@ -1,0 +1,24 @@
+-- Deletes a little of what the rollup no longer needs: five minutes after two days, hours after a
+-- year, and what is known of days that are not in the history any more. Returns true if there may
+-- be more.
+CREATE OR REPLACE FUNCTION prune_rollups() RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    DELETE FROM rollups WHERE (minutes, at, queue, task) IN (
+        SELECT old.minutes, old.at, old.queue, old.task
+        FROM (VALUES (5, interval '2 days'), (60, interval '366 days')) AS span(minutes, keep)
+        CROSS JOIN LATERAL (
+            SELECT * FROM rollups
+            WHERE rollups.minutes = span.minutes AND rollups.at < clock() - span.keep
+            ORDER BY rollups.at LIMIT 1000
+        ) AS old
+    );
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    DELETE FROM rollup_days
+    WHERE day < clock()::date - 2 AND to_regclass(history_table(day)) IS NULL;
+    DELETE FROM uncounted_ends WHERE day < clock()::date - 2
+        AND NOT EXISTS (SELECT FROM rollup_days WHERE rollup_days.day = uncounted_ends.day);
+    RETURN v_count >= 1000;
+END $$;

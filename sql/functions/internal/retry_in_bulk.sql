@@ -1,0 +1,26 @@
+-- Retries a job of a bulk. The caller has locked it, and the lanes that it halts.
+--
+-- A job that halted its lane goes first there. But if an older job of the lane has been brought
+-- back by now, they run in their order.
+CREATE OR REPLACE FUNCTION retry_in_bulk(p_id bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_lock text := (
+        SELECT min(lanes.lock) FROM finished_jobs AS job
+        JOIN lanes ON lanes.lock = ANY (lanes_of(job.lock, job.locks))
+        WHERE job.id = p_id AND lanes.failed_job_id = p_id);
+BEGIN
+    IF v_lock IS NULL THEN
+        PERFORM retry_at_its_place(p_id);
+        RETURN;
+    END IF;
+    PERFORM retry_head(v_lock);
+    UPDATE lanes SET job_id = NULL
+    WHERE lock = v_lock AND job_id = p_id AND worker_id IS NULL
+        AND (
+            SELECT true FROM jobs AS mine
+            JOIN jobs AS older ON older.lock = mine.lock AND older.priority = mine.priority
+                AND older.status IN ('todo', 'blocked', 'limited') AND older.lock IS NOT NULL
+                AND older.keeps_lanes IS NULL AND older.id < mine.id AND older.was_attempted
+            WHERE mine.id = p_id AND mine.locks IS NULL LIMIT 1);
+END $$;

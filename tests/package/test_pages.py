@@ -1,0 +1,194 @@
+"""The pages of docs/ hang together: the map has all of them, links lead somewhere, blocks are run."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import psycopg
+import pytest
+import yaml
+from click import exceptions
+
+from tests import commands_page
+from tests.deploy.command_line import parse
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+README = ROOT / "README.md"
+WITH_LINKS = [
+    README,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "sql/functions/README.md",
+    *PAGES,
+]
+SITE = "https://github.com/inturn/inturn/blob/main/"
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+# Where the blocks of a page are run, except for commands, JSON, YAML and drawings: see below.
+RUN_BY = {
+    "api": "package/test_api_reference.py",
+    "bulk": "cli/test_bulk.py",
+    "deploy": "deploy/test_pages.py",
+    "exactly-once": "package/test_api_reference.py",
+    "fair-shares": "package/test_flow_page.py",
+    "flow": "package/test_flow_page.py",
+    "high-availability": "race/test_fences_after_failover.py",
+    "integrations": "django/test_guide.py",
+    "limits": "package/test_flow_page.py",
+    "locks": "package/test_api_reference.py",
+    "logging": "package/test_api_reference.py",
+    "metrics": "package/test_metrics_page.py",
+    "moving": "package/test_moving.py",
+    "outages": "package/test_api_reference.py",
+    "periodic": "package/test_api_reference.py",
+    "production": "package/test_api_reference.py",
+    "progress": "package/test_flow_page.py",
+    "sentry": "contrib/test_sentry.py",
+    "several-locks": "package/test_flow_page.py",
+    "sql": "sql/test_defer.py",
+    "testing": "testing/test_plugin.py",
+    "tracing": "tracing/test_page.py",
+    "tuning": "package/test_api_reference.py",
+    "tutorial": "package/test_tutorial.py",
+    "values": "package/test_api_reference.py",
+}
+LEFT_OUT = (click.BadParameter, exceptions.BadOptionUsage, exceptions.NoArgsIsHelpError)
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def without_blocks(text: str) -> str:
+    return FENCE.sub("", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page, as GitHub and Sphinx make them of its headings."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#{1,4} (.+)$", without_blocks(read(page)), re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        number = next(n for n in range(99) if (f"{anchor}-{n}" if n else anchor) not in found)
+        found.add(f"{anchor}-{number}" if number else anchor)
+    return found
+
+
+def links(page: Path) -> list[str]:
+    text = without_blocks(read(page))
+    return re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^]]+\]: (\S+)$", text, re.M)
+
+
+@pytest.mark.parametrize("page", WITH_LINKS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        if path.startswith(SITE):
+            target = ROOT / path.removeprefix(SITE)
+        elif ":" in path:
+            continue  # somebody else's
+        else:
+            target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name} points to {link}"
+        if anchor:
+            assert anchor in anchors(target), f"{page.name} points to {link}"
+
+
+def test_the_map_has_every_page_once() -> None:
+    listed = re.findall(r"^\* \[[^]]+\]\((\w[\w-]*\.md)\)", read(DOCS / "index.md"), re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in PAGES if page.name != "index.md")
+    headings = re.findall(r"^## (.+)$", read(DOCS / "index.md"), re.MULTILINE)
+    assert headings == ["Tutorial", "How-to guides", "Reference", "Explanation"]
+
+
+def test_the_readme_leads_to_the_map() -> None:
+    assert "docs/index.md" in read(README)
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    assert read(commands_page.PAGE) == commands_page.page(), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_blocks_of_a_page_are_run_by_a_test(page: Path) -> None:
+    """Commands and data are read below. Everything in Python and SQL must be run."""
+    languages = {language for language, _ in FENCE.findall(read(page))}
+    if languages & {"python", "sql"}:
+        assert (ROOT / "tests" / RUN_BY[page.stem]).exists()
+        assert page.stem in read(ROOT / "tests" / RUN_BY[page.stem])
+    known = {
+        "",
+        "console",
+        "dockerfile",
+        "ini",
+        "json",
+        "python",
+        "sh",
+        "sql",
+        "text",
+        "toml",
+        "yaml",
+    }
+    assert languages <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_data_on_a_page_can_be_read(page: Path) -> None:
+    for language, text in FENCE.findall(read(page)):
+        if language == "json":
+            json.loads(text)
+        elif language == "yaml":
+            assert yaml.safe_load(text)
+
+
+def find_commands(page: Path) -> Iterator[tuple[str, bool]]:
+    """Yield every command of ours on a page, and whether it is in a block, so that it is whole."""
+    text = read(page)
+    for language, block in FENCE.findall(text):
+        if language in ("", "sh", "console"):
+            lines = re.findall(
+                r"^(?:\$ )?(queue .*?)(?:  +.*| [#>].*)?$", block.replace("\\\n", " "), re.M
+            )
+            yield from ((command, True) for line in lines for command in re.split("; | && ", line))
+    for span in re.findall(r"`(queue [^`]+)`", without_blocks(text)):
+        yield " ".join(span.split()), False
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_a_command_on_a_page_is_one_of_ours(page: Path) -> None:
+    for command, is_whole in find_commands(page):
+        if not re.search(r"…|\||\[", command):
+            # The text may leave arguments out, but invents no command and no option.
+            left_out = () if is_whole else LEFT_OUT
+            with suppress(exceptions.Exit, *left_out):  # --help and --version exit
+                words = shlex.split(command)[1:]
+                name, _ = parse(words, {})
+                assert set(name.split()) <= set(words), command
+
+
+def test_the_guide_to_a_stuck_lane_quotes_what_explain_says() -> None:
+    rows = re.findall(r"^\| (.+?) \| .+ \| .+ \|$", read(DOCS / "stuck-lane.md"), re.MULTILINE)
+    said = "\n".join(read(file) for file in (ROOT / "sql/functions/internal").glob("explain*.sql"))
+    quoted = [phrase for row in rows for phrase in re.findall('"(.+?)"', row)]
+    assert len(quoted) > 5
+    for phrase in quoted:
+        assert phrase in said, phrase
+    named = {state for row in rows for state in re.findall("`([a-z]+)`", row)}
+    states = read(DOCS / "cli.md").partition("| state | the lane |\n")[2].partition("\n\n")[0]
+    assert named - {"explain", "top"} == {*re.findall(r"^\| `(\w+)` \|", states, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    "page", [README, DOCS / "outages.md", DOCS / "tuning.md"], ids=lambda page: page.stem
+)
+def test_the_sql_of_a_page_runs(dsn: str, page: Path) -> None:
+    statements = [text for language, text in FENCE.findall(read(page)) if language == "sql"]
+    assert statements
+    with psycopg.connect(dsn) as connection:
+        connection.execute("CREATE ROLE app")
+        for statement in statements:
+            connection.execute(statement.encode())
+        connection.rollback()  # the role would belong to the whole server
