@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from inturn.cli import doctor_checks
 from inturn.cli.database import Database
-from inturn.cli.doctor_checks import judge_history
-from inturn.cli.doctor_finding import Finding
+from inturn.doctor import checks
+from inturn.doctor.checks import judge_history
+from inturn.doctor.finding import Finding
 from inturn.operations import history
 from inturn.schema.migrate import migrate
 from tests.cli.conftest import SCRIPT, Run, StartScript, Until
@@ -256,20 +256,18 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
 
         def state_of(check: str) -> tuple[str, str]:
             (found,) = [
-                found
-                for found in doctor_checks.examine(Database(own, "inturn"))
-                if found.check == check
+                found for found in checks.examine(Database(own, "inturn")) if found.check == check
             ]
             return found.state, found.advice or ""
 
-        monkeypatch.setattr(doctor_checks, "LONG", timedelta(0))
+        monkeypatch.setattr(checks, "LONG", timedelta(0))
         assert state_of("transactions") == (
             "warn",
             f"if it is not needed: SELECT pg_terminate_backend({pid})",
         )
-        monkeypatch.setattr(doctor_checks, "LONGER", timedelta(0))
+        monkeypatch.setattr(checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"
-        monkeypatch.setattr(doctor_checks, "SKEW", timedelta(hours=-1))
+        monkeypatch.setattr(checks, "SKEW", timedelta(hours=-1))
         assert state_of("clock")[0] == "warn"
         own.execute(state_of("transactions")[1].partition(": ")[2].encode())
         with pytest.raises(psycopg.OperationalError):
@@ -524,7 +522,7 @@ def test_the_advice_about_sequences_names_all_of_them_in_any_schema(empty_dsn: s
         connection.execute("ALTER SEQUENCE lane_audit_id_seq RESTART")
 
         def look() -> Finding:
-            found = doctor_checks.examine(Database(connection, schema))
+            found = checks.examine(Database(connection, schema))
             return next(each for each in found if each.check == "sequences")
 
         first = look()

@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn.cli.formatting import argument
 from inturn.cli.output import STYLES
+from inturn.formatting import argument
 from inturn.schema.tables import lane_state
 from tests.cli.conftest import SCRIPT, Answer, Run, clean
 from tests.cli.engine import Engine

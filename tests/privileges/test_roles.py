@@ -10,7 +10,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from inturn import App, JobContext
 from inturn.cli.database import Database
-from inturn.cli.doctor_checks import examine
+from inturn.doctor.checks import examine
 from inturn.errors import ConnectorException
 from inturn.model import Status
 from inturn.operations import jobs, lanes, schedules, workers

@@ -19,10 +19,10 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inturn.cli.database import Database
-from inturn.cli.doctor_checks import examine
 from inturn.cli.live_look import Meter, read
 from inturn.database import drive
 from inturn.database.session import Session
+from inturn.doctor.checks import examine
 from inturn.metrics.database import Reader
 from inturn.operations import Operation
 from inturn.sql import find_folder

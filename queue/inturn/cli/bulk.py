@@ -11,9 +11,9 @@ import click
 
 from inturn.cli import exit_status
 from inturn.cli.confirm import confirm
-from inturn.cli.formatting import amount, option_value
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, is_coloured, remark
+from inturn.formatting import amount, option_value
 
 if TYPE_CHECKING:
     from inturn.operations.bulk import Bulk, Watch

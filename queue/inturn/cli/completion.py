@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from click.shell_completion import CompletionItem
 
-from inturn.cli.formatting import visible
 from inturn.cli.settings import Settings
+from inturn.formatting import visible
 
 if TYPE_CHECKING:
     import click

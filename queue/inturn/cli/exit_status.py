@@ -13,10 +13,10 @@ import traceback
 import click
 
 from inturn import errors
-from inturn.cli.formatting import visible
 from inturn.cli.next_command import complete
 from inturn.cli.output import is_coloured, prepare
 from inturn.cli.settings import Settings
+from inturn.formatting import visible
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130

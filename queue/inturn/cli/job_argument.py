@@ -14,11 +14,11 @@ from inturn.cli.completion import complete_job
 from inturn.cli.confirm import confirm
 from inturn.cli.database import Database
 from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.formatting import amount, argument, on_clock, span, visible
 from inturn.cli.next_command import complete
 from inturn.cli.output import Columns, Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
+from inturn.formatting import amount, argument, on_clock, span, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -12,8 +12,8 @@ import click
 from inturn.cli.bulk import Plan, run_bulk, words
 from inturn.cli.completion import complete_lock, complete_queue, complete_task
 from inturn.cli.database import Database
-from inturn.cli.formatting import amount, iso, last_line, visible
 from inturn.cli.values import Number, duration, moment
+from inturn.formatting import amount, iso, last_line, visible
 from inturn.states import STATUSES
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from inturn.cli.completion import complete_lock
 from inturn.cli.database import Database
 from inturn.cli.exit_status import NotFound
-from inturn.cli.formatting import option_value, visible
+from inturn.formatting import option_value, visible
 
 if TYPE_CHECKING:
     from inturn.operations.lanes import LaneReport

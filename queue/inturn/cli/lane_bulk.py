@@ -9,7 +9,7 @@ import click
 
 from inturn.cli.bulk import Plan, bulk_options, run_bulk, words
 from inturn.cli.database import Database
-from inturn.cli.formatting import amount, iso, visible
+from inturn.formatting import amount, iso, visible
 from inturn.states import LANE_STATES
 
 if TYPE_CHECKING:

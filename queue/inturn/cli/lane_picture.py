@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from inturn.cli.formatting import (
+from inturn.cli.next_command import complete
+from inturn.formatting import (
     amount,
     argument,
     last_line,
@@ -13,7 +14,6 @@ from inturn.cli.formatting import (
     visible,
     with_times,
 )
-from inturn.cli.next_command import complete
 from inturn.model import Reason
 from inturn.operations.lanes import AuditEntry, Head, LaneReport
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from inturn.cli.formatting import argument, last_line, on_clock, with_times
 from inturn.cli.job_argument import make_runnable
 from inturn.cli.next_command import complete
+from inturn.formatting import argument, last_line, on_clock, with_times
 from inturn.model import Lane, Reason
 from inturn.operations.overview import TroubledLane
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from inturn.cli.formatting import amount, option_value, relative, span, visible
 from inturn.cli.live_lane import LiveLane
 from inturn.cli.live_look import Look, Rates
 from inturn.cli.next_command import complete
 from inturn.cli.output import STYLES, Output, find_width, prepare
-from inturn.cli.queue_pause import describe_pause, get_resume_command
+from inturn.doctor.queue_pause import describe_pause, get_resume_command
+from inturn.formatting import amount, option_value, relative, span, visible
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from inturn.cli.exit_status import Conflict, NotFound, Unavailable
-from inturn.cli.formatting import visible
 from inturn.errors import ConfigurationError
+from inturn.formatting import visible
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
-from inturn.cli.formatting import iso, visible
+from inturn.formatting import iso, visible
 from inturn.logs import JobFilter
 
 F = TypeVar("F", bound=Callable[..., Any])

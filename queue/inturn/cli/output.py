@@ -15,8 +15,8 @@ from uuid import UUID
 
 import click
 
-from inturn.cli.formatting import iso, visible
 from inturn.cli.watch import watch_option
+from inturn.formatting import iso, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 Columns = Mapping[str, Callable[[Any], str]]

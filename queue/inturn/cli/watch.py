@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.cli.formatting import span, visible
 from inturn.cli.values import Seconds
+from inturn.formatting import span, visible
 
 if TYPE_CHECKING:
     from inturn.errors import InturnError

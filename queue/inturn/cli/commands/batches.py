@@ -7,10 +7,10 @@ import click
 from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.formatting import amount, on_clock, relative, visible
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, details, output_options, remark
 from inturn.cli.values import Number
+from inturn.formatting import amount, on_clock, relative, visible
 from inturn.model import BatchProgress
 
 LISTED = 1000

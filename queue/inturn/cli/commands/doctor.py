@@ -25,7 +25,7 @@ def command(database: Database, form: str) -> None:
     Exits with status 10 if a check fails: something is stuck and will not recover on its own, or
     was stuck when it should not have been. A warning is not a failure.
     """
-    from inturn.cli.doctor_checks import examine
+    from inturn.doctor.checks import examine
 
     findings = [
         replace(found, advice=None if found.advice is None else complete(found.advice))

@@ -4,8 +4,8 @@ from contextlib import closing
 
 import click
 
-from inturn.cli.formatting import amount
 from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.formatting import amount
 
 
 @click.command(

@@ -11,7 +11,6 @@ from inturn.cli.bulk import bulk_options
 from inturn.cli.confirm import yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
-from inturn.cli.formatting import last_line, on_clock, relative, visible, with_times
 from inturn.cli.job_argument import (
     change_jobs,
     confirm_jobs,
@@ -29,6 +28,7 @@ from inturn.cli.job_bulk import (
 )
 from inturn.cli.output import Output, advice, details, more, output_options, remark
 from inturn.cli.values import Number
+from inturn.formatting import last_line, on_clock, relative, visible, with_times
 from inturn.states import LIVE
 
 if TYPE_CHECKING:

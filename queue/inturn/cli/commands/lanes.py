@@ -14,7 +14,6 @@ import click
 from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
-from inturn.cli.formatting import amount, argument, last_line, on_clock, relative, visible
 from inturn.cli.job_argument import make_runnable
 from inturn.cli.lane_argument import (
     by_option,
@@ -28,6 +27,8 @@ from inturn.cli.next_command import complete
 from inturn.cli.output import Output, details, more, output_options, remark
 from inturn.cli.pause_options import check_end, pause_options
 from inturn.cli.values import Number
+from inturn.doctor.lane_reason import get_reason
+from inturn.formatting import amount, argument, on_clock, relative, visible
 from inturn.states import LANE_STATES
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
         "WAITING": lambda lane: f"{lane.waiting:,}{'+' if lane.more else ''}",
         "JOB": _job,
         "WORKER": lambda lane: lane.worker or "",
-        "WHY": _why,
+        "WHY": get_reason,
     }
     nothing = (
         f"No lane is {' or '.join(states)}."
@@ -106,18 +107,6 @@ def _job(lane: Lane) -> str:
     if lane.failed_job_id is not None:
         return f"{lane.failed_job_id} {lane.failed_task or '(deleted)'}"
     return "" if lane.job_id is None else f"{lane.job_id} {lane.task}"
-
-
-def _why(lane: Lane) -> str:
-    if lane.failed_job_id is not None and lane.last_error:
-        return last_line(lane.last_error)
-    if lane.waits_for is not None:
-        return f"waits for lane {lane.waits_for}"
-    if lane.readers is not None:
-        return f"shared by {lane.readers:,}"
-    if lane.job_status == "claimed":
-        return "claimed: its worker runs other jobs first"
-    return lane.stop_reason or last_line(lane.last_error)
 
 
 @command.command(epilog="Example: queue lanes show order:4711")

@@ -6,10 +6,10 @@ import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
-from inturn.cli.formatting import visible
 from inturn.cli.lane_argument import by_option
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options, remark
+from inturn.formatting import visible
 
 LISTED = 1000
 

@@ -13,7 +13,6 @@ import click
 
 from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.exit_status import Conflict, print_error
-from inturn.cli.formatting import argument, span, visible
 from inturn.cli.lock_argument import (
     VARIABLE,
     check_breakable,
@@ -25,6 +24,7 @@ from inturn.cli.lock_argument import (
 from inturn.cli.output import Output, output_options
 from inturn.cli.settings import verbose_option
 from inturn.cli.values import Seconds
+from inturn.formatting import argument, span, visible
 
 if TYPE_CHECKING:
     from inturn.locks import Holder

@@ -9,11 +9,11 @@ import click
 from inturn.cli.completion import complete_queue
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict
-from inturn.cli.formatting import on_clock, relative, visible
 from inturn.cli.lane_argument import by_option
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options, remark
 from inturn.cli.pause_options import check_end, pause_options
+from inturn.formatting import on_clock, relative, visible
 
 
 @click.group(
@@ -40,7 +40,7 @@ def list_queues(database: Database, form: str) -> None:
     Only RUNNABLE jobs would start sooner if you had more workers. If a job is CLAIMED, a worker has
     claimed it, but runs other jobs first. A + means "or more".
     """
-    from inturn.cli.queue_pause import describe_pause, get_resume_command
+    from inturn.doctor.queue_pause import describe_pause, get_resume_command
     from inturn.operations import queues, workers
 
     found = database.run(workers.list_queues())

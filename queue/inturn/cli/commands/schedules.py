@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.formatting import on_clock, relative
 from inturn.cli.output import Output, output_options
 from inturn.cli.settings import Settings, load_app
 from inturn.cli.values import Number
+from inturn.formatting import on_clock, relative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

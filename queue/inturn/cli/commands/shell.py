@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.formatting import amount
 from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.formatting import amount
 
 if TYPE_CHECKING:
     from inturn.app import App

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.formatting import brief
 from inturn.cli.output import Output, output_options
+from inturn.formatting import brief
 
 if TYPE_CHECKING:
     from inturn.operations.history import TaskStatus

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inturn.cli.formatting import iso, span, visible
 from inturn.cli.output import Output, output_options
 from inturn.cli.settings import Settings, database_options, find_connector
 from inturn.cli.values import Number, Seconds
 from inturn.errors import DatabaseUnavailable
+from inturn.formatting import iso, span, visible
 
 if TYPE_CHECKING:
     from inturn.cli.live import Screen

@@ -6,10 +6,10 @@ import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import NotFound
-from inturn.cli.formatting import relative, span, visible
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options
 from inturn.cli.values import duration
+from inturn.formatting import relative, span, visible
 
 ALL = 10_000
 

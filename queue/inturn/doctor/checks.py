@@ -1,16 +1,16 @@
 """The checks of `queue doctor`. Each says what it found, and what to do about it.
 
-Those about work are in `doctor_work`. Here are those about the database and the engine.
+Those about work are in `work`. Here are those about the database and the engine.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from inturn.cli.database import Database
-from inturn.cli.doctor_finding import LONG, MOST, Finding, name_some
-from inturn.cli.doctor_work import examine_work
-from inturn.cli.formatting import amount, span, visible
+from inturn.doctor.finding import LONG, MOST, Finding, name_some
+from inturn.doctor.reader import Reader
+from inturn.doctor.work import examine_work
+from inturn.formatting import amount, span, visible
 from inturn.operations import history, lanes, limits, maintenance, measures, schedules, workers
 from inturn.operations.schedules import name_schedule
 
@@ -22,20 +22,20 @@ LARGE_HISTORY = 5 * GIGABYTE
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
 
-def examine(database: Database) -> Iterator[Finding]:
+def examine(reader: Reader) -> Iterator[Finding]:
     """Yield a finding for each check. If the schema does not fit, the other checks cannot run."""
-    mismatch = database.run(maintenance.find_mismatch(database.schema))
+    mismatch = reader.run(maintenance.find_mismatch(reader.schema))
     if mismatch is not None:
         yield Finding("schema", "fail", *mismatch)
         return
-    yield Finding("schema", "ok", f"{database.schema} fits this version")
-    yield from examine_work(database)
+    yield Finding("schema", "ok", f"{reader.schema} fits this version")
+    yield from examine_work(reader)
     for check in CHECKS:
-        yield check(database)
+        yield check(reader)
 
 
-def _crashes(database: Database) -> Finding:
-    found = database.run(workers.list_suspect_jobs(MOST))
+def _crashes(reader: Reader) -> Finding:
+    found = reader.run(workers.list_suspect_jobs(MOST))
     if not found:
         return Finding("crashes", "ok", "no live job was running when its worker died")
     worst = found[0]
@@ -51,8 +51,8 @@ def _suspect(job: workers.SuspectJob) -> str:
     return f"job {job.id} ({visible(job.task)}{lock}), {amount(job.deaths, 'time')}"
 
 
-def _reconciler(database: Database) -> Finding:
-    found = [visible(lock) for lock, _ in database.run(lanes.list_repaired_lanes())]
+def _reconciler(reader: Reader) -> Finding:
+    found = [visible(lock) for lock, _ in reader.run(lanes.list_repaired_lanes())]
     if found:
         stuck = amount(len(found), "lane")
         detail = f"{stuck} got stuck in the last day and had to be woken: {name_some(found)}"
@@ -63,13 +63,13 @@ def _reconciler(database: Database) -> Finding:
     return Finding("reconciler", "ok", "no lane got stuck in the last day")
 
 
-def _limits(database: Database) -> Finding:
-    wrong = database.run(limits.list_miscounted_limits())
+def _limits(reader: Reader) -> Finding:
+    wrong = reader.run(limits.list_miscounted_limits())
     if wrong:
         names = [_miscount(*each) for each in wrong]
-        call = f"SELECT {_qualify(database.schema, 'reconcile')}('', 1);"
+        call = f"SELECT {_qualify(reader.schema, 'reconcile')}('', 1);"
         return Finding("limits", "fail", f"jobs are counted wrong: {name_some(names)}", call)
-    repaired = [visible(key) for key in database.run(limits.list_repaired_limits())]
+    repaired = [visible(key) for key in reader.run(limits.list_repaired_limits())]
     if repaired:
         detail = f"counts of jobs were wrong in the last day, and repaired: {name_some(repaired)}"
         advice = (
@@ -84,14 +84,14 @@ def _miscount(key: str, counted: int, running: int) -> str:
     return f"{visible(key)} counts {counted:,}, but {running:,} {verb}"
 
 
-def _sequences(database: Database) -> Finding:
-    behind = database.run(maintenance.list_sequences_behind())
+def _sequences(reader: Reader) -> Finding:
+    behind = reader.run(maintenance.list_sequences_behind())
     if behind:
         detail = "they would hand out used numbers again: " + name_some(
             [f"{name} is at {at}, but must be at {to}" for name, at, to in behind]
         )
         calls = [
-            f"setval({_quote_name(database.schema, name)}, {needed})" for name, _, needed in behind
+            f"setval({_quote_name(reader.schema, name)}, {needed})" for name, _, needed in behind
         ]
         return Finding("sequences", "fail", detail, f"SELECT {', '.join(calls)};")
     return Finding("sequences", "ok", "no sequence would hand out a used number")
@@ -112,12 +112,12 @@ def _qualify(schema: str, name: str) -> str:
     return plain if PLAIN.fullmatch(schema) else Identifier(schema, name).as_string(None)
 
 
-def _schedules(database: Database) -> Finding:
-    now = database.now()
-    live = database.run(measures.measure_workers()).live_schedules
+def _schedules(reader: Reader) -> Finding:
+    now = reader.now()
+    live = reader.run(measures.measure_workers()).live_schedules
     ahead = [
         visible(name)
-        for each in database.run(schedules.list_schedules(MOST))
+        for each in reader.run(schedules.list_schedules(MOST))
         if (name := name_schedule(each.task, each.periodic_id)) in live
         and each.last_instant is not None
         and each.last_instant > now + AHEAD
@@ -128,7 +128,7 @@ def _schedules(database: Database) -> Finding:
         f"these have fired for a time that is still to come, and stand still until then: "
         f"{name_some(ahead)}. The clock of the server was wrong"
     )
-    return Finding("schedules", "fail", detail, _catch_up(database.schema))
+    return Finding("schedules", "fail", detail, _catch_up(reader.schema))
 
 
 def _catch_up(schema: str) -> str:
@@ -139,8 +139,8 @@ def _catch_up(schema: str) -> str:
     return call.format(Identifier(schema, "schedules")).as_string(None)
 
 
-def _transactions(database: Database) -> Finding:
-    oldest = database.run(maintenance.get_oldest_transaction())
+def _transactions(reader: Reader) -> Finding:
+    oldest = reader.run(maintenance.get_oldest_transaction())
     if oldest is None or oldest.age <= LONG:
         return Finding("transactions", "ok", "no transaction is older than ten minutes")
     application = visible(oldest.application) or "unnamed"
@@ -155,9 +155,9 @@ def _transactions(database: Database) -> Finding:
     )
 
 
-def _clock(database: Database) -> Finding:
+def _clock(reader: Reader) -> Finding:
     before = datetime.now(UTC)
-    server = database.run(maintenance.get_server_time())
+    server = reader.run(maintenance.get_server_time())
     after = datetime.now(UTC)
     # The server read its clock at some time between these two.
     skew = max(server - after, before - server)
@@ -172,8 +172,8 @@ def _clock(database: Database) -> Finding:
     return Finding("clock", "ok", "this machine and the server agree")
 
 
-def _history(database: Database) -> Finding:
-    return judge_history(database.run(history.measure_size(database.schema)))
+def _history(reader: Reader) -> Finding:
+    return judge_history(reader.run(history.measure_size(reader.schema)))
 
 
 def judge_history(stored: history.Stored) -> Finding:
@@ -189,7 +189,7 @@ def judge_history(stored: history.Stored) -> Finding:
     return Finding("history", "ok", f"ended jobs take {size}, {share:.0%} of the database")
 
 
-CHECKS: tuple[Callable[[Database], Finding], ...] = (
+CHECKS: tuple[Callable[[Reader], Finding], ...] = (
     _crashes,
     _reconciler,
     _limits,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from inturn.cli.formatting import argument, span, visible
+from inturn.formatting import argument, span, visible
 from inturn.operations.queues import PausedQueue
 
 

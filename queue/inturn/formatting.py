@@ -1,4 +1,4 @@
-"""How the command line writes times, counts, untrusted text, and commands to copy."""
+"""How people see times, counts, untrusted text, and commands to copy."""
 
 import re
 import shlex

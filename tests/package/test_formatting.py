@@ -1,10 +1,10 @@
-"""How the command line writes times."""
+"""How people see times."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inturn.cli.formatting import relative
+from inturn.formatting import relative
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from inturn.cli.database import Database
-from inturn.cli.doctor_finding import LONG, MOST, NAMED, Finding, name_some
-from inturn.cli.formatting import amount, argument, option_value, span, visible
-from inturn.cli.queue_pause import describe_pause, get_resume_command
+from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
+from inturn.doctor.queue_pause import describe_pause, get_resume_command
+from inturn.doctor.reader import Reader
+from inturn.formatting import amount, argument, option_value, span, visible
 from inturn.operations import batches, failures, lanes, measures, queues, workers
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
@@ -37,26 +37,26 @@ class Scene:
         )
 
 
-def examine_work(database: Database) -> Iterator[Finding]:
+def examine_work(reader: Reader) -> Iterator[Finding]:
     """Yield a finding for each check."""
     scene = Scene(
-        database.now(),
-        database.run(workers.list_workers(MOST)),
-        database.run(workers.list_queues()),
+        reader.now(),
+        reader.run(workers.list_workers(MOST)),
+        reader.run(workers.list_queues()),
     )
     yield _workers(scene)
     yield _queues(scene)
-    yield _tasks(database, scene)
+    yield _tasks(reader, scene)
     yield _backlog(scene)
-    yield _waiting(database, scene)
-    may_read = database.run(failures.may_read_errors(database.schema))
-    shared = database.run(failures.list_shared_errors(with_errors=may_read))
-    yield _halted(database, scene, shared)
-    yield _paused(database, scene)
-    yield _batches(database, scene)
-    yield _parents(database)
+    yield _waiting(reader, scene)
+    may_read = reader.run(failures.may_read_errors(reader.schema))
+    shared = reader.run(failures.list_shared_errors(with_errors=may_read))
+    yield _halted(reader, scene, shared)
+    yield _paused(reader, scene)
+    yield _batches(reader, scene)
+    yield _parents(reader)
     yield _errors(shared)
-    yield _failures(database.run(failures.list_recent_failures(with_errors=may_read)))
+    yield _failures(reader.run(failures.list_recent_failures(with_errors=may_read)))
 
 
 def _workers(scene: Scene) -> Finding:
@@ -93,11 +93,11 @@ def _queues(scene: Scene) -> Finding:
     return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
 
 
-def _tasks(database: Database, scene: Scene) -> Finding:
+def _tasks(reader: Reader, scene: Scene) -> Finding:
     if not scene.has_live_worker:
         detail = "not checked: there is no live worker whose tasks could be compared"
         return Finding("tasks", "warn" if scene.has_work else "ok", detail)
-    unknown = database.run(workers.list_unknown_tasks())
+    unknown = reader.run(workers.list_unknown_tasks())
     if unknown:
         names = name_some([f"{visible(task)} (queue {visible(queue)})" for queue, task in unknown])
         detail = f"no live worker of the queue knows the task: {names}"
@@ -119,9 +119,9 @@ def _backlog(scene: Scene) -> Finding:
     return Finding("backlog", "ok", detail)
 
 
-def _waiting(database: Database, scene: Scene) -> Finding:
+def _waiting(reader: Reader, scene: Scene) -> Finding:
     """Name the job that has waited the longest in a lane that is not stopped, or for its limit."""
-    found = [each for each in database.run(measures.measure_waiting()) if each.job_since]
+    found = [each for each in reader.run(measures.measure_waiting()) if each.job_since]
     if not found:
         return Finding("waiting", "ok", "no job waits in a lane or for a limit")
     worst = min(found, key=lambda each: each.job_since or scene.now)
@@ -134,8 +134,8 @@ def _waiting(database: Database, scene: Scene) -> Finding:
     return Finding("waiting", "ok", detail)
 
 
-def _halted(database: Database, scene: Scene, shared: Sequence[failures.SharedError]) -> Finding:
-    halted = database.run(lanes.list_halted_lanes())
+def _halted(reader: Reader, scene: Scene, shared: Sequence[failures.SharedError]) -> Finding:
+    halted = reader.run(lanes.list_halted_lanes())
     if not halted:
         return Finding("lanes", "ok", "no lane is halted")
     names = name_some([visible(lock) for lock, _ in halted])
@@ -148,9 +148,9 @@ def _halted(database: Database, scene: Scene, shared: Sequence[failures.SharedEr
     return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
 
 
-def _paused(database: Database, scene: Scene) -> Finding:
-    paused = database.run(lanes.list_paused_lanes())
-    stopped = database.run(queues.list_paused_queues())
+def _paused(reader: Reader, scene: Scene) -> Finding:
+    paused = reader.run(lanes.list_paused_lanes())
+    stopped = reader.run(queues.list_paused_queues())
     if stopped:
         names = name_some([describe_pause(pause, scene.now) for pause in stopped])
         others = f". {_lanes(len(paused))} paused too" if paused else ""
@@ -168,8 +168,8 @@ def _pause(lane: lanes.PausedLane, now: datetime) -> str:
     return f"{visible(lane.lock)} (for {span(now - lane.since)}, {end})"
 
 
-def _batches(database: Database, scene: Scene) -> Finding:
-    found = database.run(batches.list_forgotten_batches())
+def _batches(reader: Reader, scene: Scene) -> Finding:
+    found = reader.run(batches.list_forgotten_batches())
     if not found:
         return Finding("batches", "ok", "no batch seems to be forgotten")
     least = " or more" if len(found) >= MOST else ""
@@ -184,8 +184,8 @@ def _batches(database: Database, scene: Scene) -> Finding:
     return Finding("batches", "warn", detail, f"queue batches show {found[0].id}")
 
 
-def _parents(database: Database) -> Finding:
-    found = database.run(failures.list_failed_parents())
+def _parents(reader: Reader) -> Finding:
+    found = reader.run(failures.list_failed_parents())
     if not found:
         return Finding("parents", "ok", "no job waits for one that has failed")
     least = " or more" if len(found) >= MOST else ""

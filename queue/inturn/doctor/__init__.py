@@ -1,0 +1,4 @@
+"""What is wrong with a queue, in words, and what to do about it.
+
+`queue doctor` and `queue web` show the same findings.
+"""

@@ -1,0 +1,19 @@
+"""Where the checks read."""
+
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from inturn.operations import Operation
+
+T = TypeVar("T")
+
+
+class Reader(Protocol):
+    """Runs operations in the schema of a queue."""
+
+    schema: str
+
+    def run(self, operation: Operation[T]) -> T: ...
+
+    def now(self) -> datetime:
+        """Return the server's time."""
