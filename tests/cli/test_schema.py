@@ -53,7 +53,7 @@ def test_two_migrations_at_once_wait_for_each_other(empty_dsn: str, until: Until
         ]
         until(waiting(watcher, 2))
         gate.rollback()
-        outputs = sorted(process.communicate(timeout=60)[0] for process in both)
+        outputs = sorted(process.communicate(timeout=120)[0] for process in both)
     assert [process.returncode for process in both] == [0, 0]
     assert "up to date" in outputs[0]
     assert "none -> " in outputs[1]

@@ -42,7 +42,7 @@ async def test_a_worker_runs_in_the_web_application_and_finishes_its_jobs(app: A
         ended.set()
 
     web = FastAPI(lifespan=lifespan(app, worker=True))
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async with web.router.lifespan_context(web):
             await work.defer_async()
             await begun.wait()

@@ -440,7 +440,7 @@ def test_manage_py_queue_worker_starts_the_given_number_of_processes(
             supervisor,
         )
         supervisor.terminate()
-        _, log = supervisor.communicate(timeout=60)
+        _, log = supervisor.communicate(timeout=120)
         assert supervisor.returncode == 0, log
     finally:
         supervisor.kill()  # its workers notice this, and end

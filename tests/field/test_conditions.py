@@ -119,7 +119,7 @@ async def test_another_default_isolation_level_is_no_reason_to_end(
             SQL("ALTER DATABASE {} SET default_transaction_isolation = {}").format(database, level)
         )
     step.batch_defer({"number": 0}, {"number": 1})
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await App.run_worker_async(app)
     assert seen == [0, 0, 1]
     app.lanes.pause("lane")
@@ -134,7 +134,7 @@ def test_a_worker_that_loses_its_database_for_longer_than_its_grace_ends_with_69
     while not query("SELECT FROM jobs WHERE id = %s AND status = 'doing'", deferred):
         pass
     with outage(dsn):
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode == 69, stderr
     assert "db_grace" in stderr.splitlines()[-1]
 
@@ -150,7 +150,7 @@ def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(
             line = process.stderr.readline()
             assert line, log
             log += line
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 0, stderr
     assert "worker.stopped" in stderr
 
@@ -163,7 +163,7 @@ def test_a_worker_that_starts_in_an_outage_ends_with_69_at_once_or_after_its_gra
 ) -> None:
     with outage(dsn):
         process = worker(*words)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode == 69, stderr
     assert text in stderr.splitlines()[-1]
     assert ("database.away" in stderr) == bool(words)
@@ -177,7 +177,7 @@ def test_a_worker_that_waits_for_its_database_at_the_start_can_be_ended(
         assert process.stderr is not None
         assert "database.away" in process.stderr.readline()
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
     assert process.returncode == 143
 
 

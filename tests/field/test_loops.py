@@ -34,7 +34,7 @@ def test_a_dead_loop_ends_its_process_though_a_thread_runs_on_and_its_job_is_cha
     app.configure_task(task("stay")).defer(seconds=60)
     wait_until(lambda: "stay" in task_log())
     app.configure_task(task("close_files"), lock="lane").defer()
-    _, stderr = process.communicate(timeout=40)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "loop.dead" in stderr
     errors = query("SELECT errors -> 0 FROM jobs")
@@ -50,7 +50,7 @@ def test_a_dead_loop_ends_its_process_though_its_last_words_fail(
     app.configure_task(task("break_the_log")).defer(name="inturn.worker.worker")
     wait_until(lambda: query("SELECT FROM finished_jobs"))
     app.configure_task(task("close_files"), lock="lane").defer()
-    process.communicate(timeout=40)
+    process.communicate(timeout=120)
     assert process.returncode == 1
     assert query("SELECT count(*) FROM jobs WHERE (errors -> 0 -> 'crashed')::boolean") == [(2,)]
 
@@ -63,7 +63,7 @@ def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(
     statuses = []
     for _ in range(4):  # the last one finds that it was lost once too often
         process = worker("--one-shot", "--max-lost-attempts", "2", *FAST)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         statuses.append(process.returncode)
     assert statuses == [1, 1, 1, 0]
     assert query("SELECT task, status::text, attempts FROM finished_jobs ORDER BY id") == [
@@ -86,7 +86,7 @@ def test_a_blocked_loop_is_reported_in_the_worker_s_row_and_once_in_the_log_with
         lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at < interval '1 s'")
     )
     process.terminate()
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=120)
     assert stderr.count("loop.blocked") == 1
     assert "time.sleep(seconds)" in stderr
 
@@ -128,7 +128,7 @@ def test_a_timeout_reaches_a_thread_while_the_loop_is_blocked(
 
 def test_a_task_that_cannot_be_stopped_is_reported(worker: Start, app: App) -> None:
     app.configure_task(task("defy"), timeout=0.5).defer(seconds=3)
-    _, stderr = worker("--one-shot", *FAST).communicate(timeout=60)
+    _, stderr = worker("--one-shot", *FAST).communicate(timeout=120)
     assert stderr.count("job.overdue") == 1
     assert "a thread cannot be stopped" in stderr
 

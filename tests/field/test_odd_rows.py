@@ -38,7 +38,7 @@ async def test_arguments_that_cannot_be_read_fail_their_job_alone(
     odd = [add(query, arguments, lock) for lock in (None, "lane")]
     step.batch_defer(*({"number": n} for n in range(5)))
     odd.append(add(query, arguments, "lane"))  # is handed over
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async(concurrency=2)
     assert seen == list(range(5))
     ends = query(
@@ -57,7 +57,7 @@ async def test_its_lane_halts_if_that_is_its_policy(app: App, query: Query) -> N
 
     odd = add(query, DIGITS, "lane", "halt")
     waiting = step.configure(lock="lane").defer()
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async()
     assert query("SELECT lock, state, failed_job_id FROM lanes") == [("lane", "halted", odd)]
     assert query("SELECT id FROM jobs") == [(waiting,)]
@@ -67,7 +67,7 @@ async def test_the_log_names_the_job_and_the_reason(
     app: App, query: Query, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = add(query, DIGITS)
-    with caplog.at_level(logging.ERROR, "inturn"), anyio.fail_after(60):
+    with caplog.at_level(logging.ERROR, "inturn"), anyio.fail_after(120):
         await app.run_worker_async()
     [record] = caplog.records
     assert f"job.failed: {odd} step" in record.message

@@ -39,7 +39,7 @@ async def test_an_outage_inside_its_transaction_is_no_failure_of_a_task(
 
     write.defer()
     write_in_a_thread.defer()
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         while query("SELECT FROM jobs"):
             await app.run_worker_async()
     assert query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 2)] * 2
@@ -58,6 +58,6 @@ async def test_a_task_that_always_ends_its_connection_fails_in_the_end(
             await connection.execute(END_YOURSELF)
 
     write.defer()
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async()
     assert query("SELECT status::text, attempts FROM finished_jobs") == [("failed", 6)]

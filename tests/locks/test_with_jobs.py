@@ -44,7 +44,7 @@ async def serving(
         while not condition():  # noqa: ASYNC110 (it is in another process, or in the database)
             await anyio.sleep(0.005)
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
             for one in apps:
                 group.start_soon(partial(one.run_worker_async, wait=True, **options))

@@ -26,7 +26,7 @@ class Scraper:
 
     async def until(self, condition: Callable[[Samples], object]) -> Samples:
         """Return the first samples for which the condition is true."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while not condition(samples := await self.look()):  # noqa: ASYNC110 (it is over HTTP)
                 await anyio.sleep(0.02)
         return samples
@@ -50,7 +50,7 @@ def serve(until: Until) -> Serve:
 
         async with anyio.create_task_group() as group:
             group.start_soon(work)
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 while not await anyio.to_thread.run_sync(_is_attached, port):  # noqa: ASYNC110
                     await anyio.sleep(0.01)
             try:

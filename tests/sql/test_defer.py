@@ -261,5 +261,5 @@ def test_a_column_left_out_of_a_batch_means_the_default_of_each_job(
         ("default", 0),
         ("default", 0),
     ]
-    (heard,) = connection.notifies(timeout=10, stop_after=1)
+    (heard,) = connection.notifies(timeout=60, stop_after=1)
     assert heard.payload == "default"

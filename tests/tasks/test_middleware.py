@@ -160,7 +160,7 @@ async def test_middleware_may_stop_its_worker_from_a_thread_too(app: App, query:
     def task() -> None: ...
 
     task.batch_defer({}, {}, {})
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await app.run_worker_async(wait=True, shutdown_graceful_timeout=60)  # would go on for ever
     ((status, count),) = query("SELECT status::text, count(*) FROM finished_jobs GROUP BY status")
     assert status == "succeeded"

@@ -38,7 +38,7 @@ ORPHAN = "SELECT id FROM claim(register_worker('gone', 'there', 1, NULL, 1), NUL
 async def working(app: App) -> AsyncIterator[None]:
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(**SLOW))
-        with anyio.fail_after(60):
+        with anyio.fail_after(120):
             yield
         group.cancel_scope.cancel()
 

@@ -75,7 +75,7 @@ async def test_a_log_filter_that_fails_ends_the_job_and_not_the_worker(
     jobs = logging.getLogger("inturn.jobs")
     jobs.addFilter(refuse)
     try:
-        with caplog.at_level(logging.DEBUG, "inturn.jobs"), anyio.fail_after(30):
+        with caplog.at_level(logging.DEBUG, "inturn.jobs"), anyio.fail_after(120):
             await app.run_worker_async()
     finally:
         jobs.removeFilter(refuse)

@@ -51,7 +51,7 @@ async def test_the_loop_claims_then_reports_and_takes_over_the_next_of_the_lane(
         await parts.loop.run_once()
         assert query(ended) == [(2,)]
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await parts.running.serve(work)
         await parts.close()
 
@@ -109,7 +109,7 @@ async def test_maintenance_takes_a_silent_workers_job_over_after_some_rounds(
     assert maintenance.suspects  # it has not seen for itself how long the worker has been silent
     assert not settled
     assert query("SELECT status::text FROM jobs") == [("doing",)]
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         while not settled:  # no worker is suspected any more
             query("SELECT heartbeat(%s)", mine)
             await anyio.sleep(maintenance.run_once(connection))

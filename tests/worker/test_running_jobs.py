@@ -67,5 +67,5 @@ async def test_jobs_that_wait_for_a_slot_are_known_and_can_be_aborted() -> None:
         assert isinstance(aborted, Ended)
         assert (aborted.job.id, aborted.status) == (2, Status.ABORTED)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await running.serve(work)

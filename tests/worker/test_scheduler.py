@@ -59,7 +59,7 @@ def minutely(app: App, seen: list[str], **options: Any) -> None:
 
 
 async def run_once(app: App) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async()
 
 
@@ -362,7 +362,7 @@ async def test_a_task_that_blocks_the_event_loop_delays_no_instant(
             pass  # nothing else runs in this loop meanwhile
 
     block.defer()
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async(queues=["default"])
     assert query("SELECT count(*) >= 2 FROM jobs WHERE task = 'note'") == [(True,)]
 

@@ -225,7 +225,7 @@ async def test_after_the_commit_the_lane_goes_on_although_the_code_still_runs(
 
     first.defer()
     second.defer()
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await app.run_worker_async(concurrency=2)
     assert [status for _, status, _ in query(ENDED)] == ["succeeded"] * 2
 
@@ -240,7 +240,7 @@ async def test_a_worker_with_one_slot_takes_the_lane_on_when_the_code_has_ended(
 
     for _ in range(5):
         write.defer()
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await app.run_worker_async(listen_notify=False)
     assert [status for _, status, _ in query(ENDED)] == ["succeeded"] * 5
 
@@ -323,7 +323,7 @@ async def test_a_commit_that_gets_lost_on_the_way_is_not_done_twice(
 
         with app.open():
             id = app.configure_task(kind).defer()
-        with anyio.fail_after(60):
+        with anyio.fail_after(120):
             await app.run_worker_async(
                 wait=False,
                 fetch_job_polling_interval=NO_POLL,

@@ -57,7 +57,7 @@ async def test_different_lanes_and_free_jobs_run_side_by_side(app: App) -> None:
     meet.configure(lock="a").defer("a")
     meet.configure(lock="b").defer("b")
     meet.defer("free")
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await app.run_worker_async(concurrency=3)
     assert inside == {"a", "b", "free"}
 
@@ -70,7 +70,7 @@ async def test_sync_tasks_run_in_threads_side_by_side(app: App) -> None:
         barrier.wait()
 
     meet.batch_defer({}, {}, {})
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async(concurrency=3)
     assert not barrier.broken
 
@@ -120,7 +120,7 @@ async def test_a_lane_over_two_queues_passes_from_worker_to_worker(app: App) -> 
 
     for number in range(20):
         step.configure(queue="even" if number % 2 == 0 else "odd").defer(number)
-    with anyio.fail_after(60), anyio.CancelScope() as scope:
+    with anyio.fail_after(120), anyio.CancelScope() as scope:
         async with app.open_async(), anyio.create_task_group() as workers:
             for queue in ("even", "odd"):
                 workers.start_soon(partial(app.run_worker_async, queues=[queue], wait=True))
@@ -236,7 +236,7 @@ async def test_the_worker_goes_on_after_any_exception_of_a_task(
     task: Any = app.task(name="fail", lock="lane")(fail if sync else fail_async)
     task.defer()
     app.task(name="after", lock="lane")(lambda: None).defer()
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await app.run_worker_async()
     rows = query("SELECT task, status::text, errors FROM finished_jobs ORDER BY id")
     assert [(task, status) for task, status, _ in rows] == [
@@ -483,7 +483,7 @@ async def test_a_worker_survives_the_loss_of_all_its_connections(app: App, query
         seen.append(number)
 
     step.batch_defer(*({"number": n} for n in range(40)))
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async(concurrency=4)
     assert list(dict.fromkeys(seen)) == list(range(40))
     assert query("SELECT count(*) FROM finished_jobs WHERE status = 'succeeded'") == [(40,)]
@@ -531,7 +531,7 @@ async def test_an_end_whose_reply_was_lost_is_not_reported_as_lost(
         query(CUT)
 
     end.defer()
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         await app.run_worker_async(concurrency=1)  # it claims nothing meanwhile
     assert query("SELECT status FROM finished_jobs") == [("succeeded",)]
     assert "job.end_unclear" in caplog.text
@@ -567,7 +567,7 @@ async def test_an_idle_worker_without_jobs_ends_at_once_when_it_need_not_wait(
     app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await app.run_worker_async()
     assert "worker.started" in caplog.text
     assert "worker.stopped" in caplog.text
@@ -610,7 +610,7 @@ async def test_a_lost_abort_request_is_found_by_polling(app: App, query: Query) 
         await anyio.sleep(3600)
 
     job_id = endless.defer()
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
             options = {
                 "listen_notify": False,

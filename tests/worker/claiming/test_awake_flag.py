@@ -112,7 +112,7 @@ async def test_jobs_that_end_meanwhile_do_not_put_off_the_next_look(app: App, un
         group.start_soon(partial(app.run_worker_async, **options))
         await until(lambda: len(steps) > 3)
         other.defer()
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             await found.wait()
         group.cancel_scope.cancel()
     assert len(steps) < 150
