@@ -31,6 +31,7 @@ CREATE TYPE inturn.job_status AS ENUM (
     'todo',
     'blocked',
     'limited',
+    'paused',
     'scheduled',
     'pending',
     'claimed',
@@ -105,7 +106,7 @@ CREATE DOMAIN inturn.queue_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_queue_name CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 63)) AND (strpos(VALUE, ','::text) = 0) AND (VALUE <> '!'::text)));
 CREATE DOMAIN inturn.queueing_lock_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
-CREATE DOMAIN inturn.task_name AS text
+CREATE DOMAIN inturn.task_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_task_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 512)));
 CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -509,7 +510,8 @@ BEGIN
     v_ids := ARRAY(
         SELECT id FROM waits WHERE lock = p_lock
         UNION ALL
-        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+        SELECT id FROM jobs WHERE lock = p_lock
+            AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NOT NULL
         UNION ALL
         SELECT jobs.id FROM lanes JOIN jobs ON jobs.id = lanes.job_id
@@ -594,7 +596,8 @@ BEGIN
     v_ids := ARRAY(
         SELECT id FROM jobs WHERE id = v_lane.job_id AND locks IS NULL
         UNION ALL
-        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+        SELECT id FROM jobs WHERE lock = p_lock
+            AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NULL
             AND id IS DISTINCT FROM v_lane.job_id
     );
@@ -617,7 +620,7 @@ DECLARE
         SELECT status FROM unnest(p_statuses) AS status
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
-        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
+        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[];
     v_line    bigint[];
 BEGIN
     IF p_batch IS NOT NULL THEN
@@ -662,7 +665,7 @@ BEGIN
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
     ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
-        IF v_stored <@ '{todo,blocked,limited}' AND p_statuses IS NOT NULL THEN
+        IF v_stored <@ '{todo,blocked,limited,paused}' AND p_statuses IS NOT NULL THEN
             v_line := CASE WHEN p_lock IS NOT NULL THEN lane_line(p_lock, p_looked) END;
         END IF;
         v_result := v_result || ARRAY(
@@ -904,7 +907,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
     CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
     CONSTRAINT jobs_limited_by CHECK (((status <> 'limited'::inturn.job_status) OR (limit_key IS NOT NULL))),
-    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'scheduled'::inturn.job_status, 'pending'::inturn.job_status, 'doing'::inturn.job_status]))),
+    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status, 'scheduled'::inturn.job_status, 'pending'::inturn.job_status, 'doing'::inturn.job_status]))),
     CONSTRAINT jobs_owned CHECK (((worker_id IS NULL) = (claim_id IS NULL))),
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
 )
@@ -939,9 +942,11 @@ DECLARE
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
     v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
     v_used    text[];     -- the lanes in which we start a job
+    v_paused  text[] := '{}';  -- tasks that are paused
+    v_aside   bigint[];   -- those of the jobs that are of such a task
     v_limited boolean;    -- some of the jobs have a limit
     v_slots   record;     -- what take_slots says of them
-    v_marked  boolean;    -- some of them wait for their limit now
+    v_marked  boolean;    -- some of them wait for their limit now, or for the end of a pause
     v_fair    boolean;    -- jobs with a group wait, so the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
@@ -967,7 +972,8 @@ BEGIN
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
             (SELECT true FROM limit_looks LIMIT 1)) AS looks,
-        (SELECT true FROM queue_pauses LIMIT 1) AS pauses
+        (SELECT true FROM queue_pauses LIMIT 1) AS pauses,
+        (SELECT true FROM task_pauses LIMIT 1) AS task_pauses
     INTO v_due;
     IF v_due.jobs THEN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
@@ -984,9 +990,13 @@ BEGIN
     IF coalesce(v_due.looks, v_due.ends, v_due.expiries) THEN   -- these may leave some, too
         PERFORM resume_due(100);
     END IF;
+    IF v_due.task_pauses THEN
+        PERFORM resume_tasks(1000);
+        v_paused := paused_task_names();
+    END IF;
     -- All that was due may have made jobs with a group ready.
     v_fair := coalesce(v_due.groups, v_due.jobs, v_due.ends, v_due.expiries, v_due.batches,
-        v_due.looks, false);
+        v_due.looks, v_due.task_pauses, false);
     v_queues := coalesce(p_queues, ready_queues(v_fair));
     IF v_due.pauses THEN   -- nobody serves a paused queue
         DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
@@ -1056,39 +1066,52 @@ BEGIN
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
-                    limit_key IS NOT NULL AS limited, false AS several
+                    limit_key IS NOT NULL AS limited, false AS several, false AS aside
                 FROM jobs WHERE id = won.job_id
                 UNION ALL
                 SELECT head.id, head.queue, head.touched, head.start_before, head.limited,
-                    head.several
+                    head.several, head.aside
                 FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
-              AND NOT next.several
+              AND NOT next.several AND NOT next.aside
               AND (next.start_before IS NULL OR next.start_before > clock())
               AND (NOT next.touched OR try_lock_job(next.id));
             v_ids := v_ids || v_heads;
         END IF;
         v_lanes := v_lanes - cardinality(v_won);
+        v_aside := '{}';
+        IF v_paused <> '{}' THEN
+            -- Before their limits: such a job takes no slot.
+            v_aside := set_aside(v_ids, v_paused);
+            v_ids := ARRAY(SELECT unnest(v_ids) EXCEPT SELECT unnest(v_aside));
+            IF v_aside <> '{}' AND v_ids = '{}' THEN
+                v_lanes := v_lanes - pause_front(
+                    p_worker, p_queues, v_queues, v_paused, v_aside, v_lost);
+            END IF;
+            v_marked := v_aside <> '{}';
+        END IF;
         IF v_limited THEN
             SELECT * INTO v_slots
             FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
-            v_marked := v_slots.full_keys <> '{}';
-            IF v_marked AND v_slots.ids = '{}' THEN
+            v_marked := v_marked OR v_slots.full_keys <> '{}';
+            IF v_slots.full_keys <> '{}' AND v_slots.ids = '{}' THEN
                 PERFORM limit_front(v_queues, v_slots.full_keys, v_ids);
             END IF;
-            -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
+            v_ids := v_slots.ids;
+        END IF;
+        IF v_limited OR v_aside <> '{}' THEN
+            -- Lanes of jobs that cannot start go back. Those that waited for a retry wait again.
             SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
                 coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
             INTO v_used, v_kept
-            FROM (SELECT lock, id, id IN (SELECT unnest(v_slots.ids)) AS fits
+            FROM (SELECT lock, id, id IN (SELECT unnest(v_ids)) AS fits
                 FROM unnest(v_used, v_heads) AS head(lock, id)) AS judged;
             IF v_kept && v_retries THEN
                 v_won := ARRAY(SELECT unnest(v_won)
                     EXCEPT SELECT reserve_lanes(v_won, v_retries, v_kept));
             END IF;
-            v_ids := v_slots.ids;
         END IF;
         IF v_ids <> '{}' THEN
             RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
@@ -1102,7 +1125,7 @@ BEGIN
             -- Block what stays behind: tokens of held lanes, and those that were not the next job.
             IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
                 v_look.behind := v_look.behind
-                    || CASE WHEN v_limited THEN mask_ids(v_look.seen, v_kept)
+                    || CASE WHEN v_kept <> '{}' THEN mask_ids(v_look.seen, v_kept)
                             ELSE v_look.seen END;
                 v_look.behind_locks := v_look.behind_locks || v_look.lanes;
             END IF;
@@ -1124,7 +1147,7 @@ BEGIN
                 CONTINUE WHEN v_missed <> '{}'
                     AND (SELECT locks && v_missed FROM jobs WHERE id = v_several);
                 SELECT * INTO v_try FROM start_in_lanes(p_worker, p_queues, v_several,
-                    coalesce(p_slots, p_limit) - (p_limit - v_wanted));
+                    coalesce(p_slots, p_limit) - (p_limit - v_wanted), v_paused);
                 IF (v_try.started).id IS NOT NULL THEN
                     RETURN NEXT v_try.started;
                     v_wanted := v_wanted - 1;
@@ -1222,6 +1245,7 @@ DECLARE
     v_shares integer[] := CASE WHEN cardinality(p_queues) > 1
         THEN front_shares(p_queues, p_limit, false, p_priorities, p_after)
         ELSE ARRAY[p_limit] END;
+    v_paused text[] := '{}';   -- tasks that are paused
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
@@ -1230,10 +1254,16 @@ BEGIN
         ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;
-    SELECT array_agg(free.id) FILTER (WHERE free.limit_key IS NULL) INTO v_ids
+    IF (SELECT true FROM task_pauses LIMIT 1) THEN
+        v_paused := paused_task_names();
+    END IF;
+    SELECT array_agg(free.id) FILTER (
+        WHERE free.limit_key IS NULL
+            AND (v_paused = '{}' OR free.task NOT IN (SELECT unnest(v_paused))))
+    INTO v_ids
     FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.limit_key FROM jobs
+        SELECT jobs.id, jobs.limit_key, jobs.task FROM jobs
         WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.group_key IS NULL
           AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
         ORDER BY jobs.id
@@ -2059,7 +2089,7 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
-    RETURN QUERY SELECT * FROM explain_pause(v_job.queue);
+    RETURN QUERY SELECT * FROM explain_pause(v_job.queue, v_job.task);
     v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
     IF v_job.limit_key IS NOT NULL THEN
@@ -2224,7 +2254,7 @@ DECLARE
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
     v_other text;               -- a lane that this job waits for
     v_shared boolean;           -- it waits for jobs that share this lane
-    v_paused boolean;           -- its queue is paused
+    v_paused text;              -- its queue or its task is paused
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
@@ -2266,7 +2296,7 @@ BEGIN
         END IF;
         v_shared := v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (v_first.shared), true)
             AND NOT v_later;
-        v_paused := EXISTS (SELECT FROM explain_pause(v_first.queue));
+        v_paused := (SELECT p.reason FROM explain_pause(v_first.queue, v_first.task) AS p LIMIT 1);
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
@@ -2274,16 +2304,17 @@ BEGIN
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
                         WHEN v_shared THEN ' and waits for those that share the lane'
-                        WHEN v_paused THEN ' and is in a paused queue'
+                        WHEN v_paused = 'task paused' THEN ' and its task is paused'
+                        WHEN v_paused IS NOT NULL THEN ' and is in a paused queue'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END
                 || v_where,
             CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
                  WHEN v_other IS NOT NULL OR v_shared
                  THEN 'queue jobs explain ' || v_first.id END;
-        -- The caller reports the pauses of this job's own queue.
-        RETURN QUERY SELECT * FROM explain_pause(v_first.queue)
-            EXCEPT SELECT * FROM explain_pause(p_job.queue);
-        v_stops := v_stops OR v_paused;
+        -- The caller reports the pauses of this job's own queue and task.
+        RETURN QUERY SELECT * FROM explain_pause(v_first.queue, v_first.task)
+            EXCEPT SELECT * FROM explain_pause(p_job.queue, p_job.task);
+        v_stops := v_stops OR v_paused IS NOT NULL;
         IF v_first.limit_key IS NOT NULL THEN
             RETURN QUERY SELECT * FROM explain_limit(v_first);
             v_stops := v_stops OR FOUND;
@@ -2355,17 +2386,28 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
     UNION ALL
     SELECT 'parents', 'and ' || count(*) - 10 || ' more', NULL FROM waits HAVING count(*) > 10
 $$;
-CREATE FUNCTION inturn.explain_pause(p_queue text) RETURNS TABLE(reason text, detail text, unblock text)
+CREATE FUNCTION inturn.explain_pause(p_queue text, p_task text) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
-    SELECT 'queue paused',
-        CASE queue WHEN '' THEN 'all queues are' ELSE 'queue ' || queue || ' is' END
-            || ' paused by ' || paused_by || ' since ' || paused_at
-            || coalesce(' until ' || until, '') || coalesce(': ' || pause.reason, ''),
-        'queue queues resume ' || CASE queue WHEN '' THEN '--all' ELSE shell_argument(queue) END
-    FROM queue_pauses AS pause
-    WHERE queue IN (p_queue, '') AND (until > clock()) IS NOT FALSE
-    ORDER BY queue
+    SELECT pause.reason,
+        pause.what || ' paused by ' || pause.paused_by || ' since ' || pause.paused_at
+            || coalesce(' until ' || pause.until, '') || coalesce(': ' || pause.why, ''),
+        pause.command
+    FROM (
+        SELECT 'queue paused' AS reason,
+            CASE queue WHEN '' THEN 'all queues are' ELSE 'queue ' || queue || ' is' END AS what,
+            'queue queues resume '
+                || CASE queue WHEN '' THEN '--all' ELSE shell_argument(queue) END AS command,
+            queue AS name, paused_by, paused_at, until, queue_pauses.reason AS why
+        FROM queue_pauses WHERE queue IN (p_queue, '')
+        UNION ALL
+        SELECT 'task paused', 'task ' || task || ' is',
+            'queue tasks resume ' || shell_argument(task),
+            task, paused_by, paused_at, until, task_pauses.reason
+        FROM task_pauses WHERE task = p_task
+    ) AS pause
+    WHERE (pause.until > clock()) IS NOT FALSE
+    ORDER BY pause.reason, pause.name
 $$;
 CREATE FUNCTION inturn.explain_progress(p_id bigint, p_fence bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -2536,6 +2578,36 @@ BEGIN
                    jsonb_build_array(last.name, last.rest)) FROM last), '{}')
     FROM chosen, rest;
 END $$;
+CREATE FUNCTION inturn.far_front(p_queues text[], p_seen bigint[]) RETURNS TABLE(id bigint, task text, limit_key text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_share integer := greatest(2000 / cardinality(p_queues), 20);
+BEGIN
+    RETURN QUERY
+    SELECT job.* FROM unnest(p_queues) AS q(queue)
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.task::text, jobs.limit_key::text FROM jobs
+        WHERE jobs.status = 'todo' AND jobs.lock IS NULL
+          AND jobs.group_key IS NULL AND jobs.queue = q.queue
+        ORDER BY jobs.priority DESC, jobs.id
+        LIMIT v_share
+    ) AS job
+    UNION ALL
+    SELECT job.* FROM (
+        SELECT DISTINCT jobs.queue, jobs.priority, jobs.group_key FROM jobs
+        WHERE jobs.id = ANY (p_seen) AND jobs.group_key IS NOT NULL AND jobs.lock IS NULL
+    ) AS seen
+    CROSS JOIN LATERAL (
+        SELECT jobs.id, jobs.task::text, jobs.limit_key::text FROM jobs
+        WHERE jobs.status = 'todo' AND jobs.group_key = seen.group_key
+          AND (jobs.lock IS NULL)::integer = 1
+          AND jobs.queue = seen.queue AND jobs.priority = seen.priority
+        ORDER BY jobs.id
+        LIMIT v_share
+    ) AS job;
+END $$;
 CREATE FUNCTION inturn.find_jobs(p_filter inturn.job_filter, p_limit integer, p_backwards boolean DEFAULT false, p_after_lock text DEFAULT NULL::text, p_after_priority integer DEFAULT NULL::integer, p_after_id bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, lock text, priority integer)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2547,7 +2619,7 @@ DECLARE
         SELECT status FROM unnest((p_filter).statuses) AS status
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'claimed', 'doing'));
     v_stored job_status[] := v_live
-        || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo,paused}' ELSE '{}' END::job_status[]
         || CASE WHEN 'claimed' = ANY (v_live) THEN '{doing}' ELSE '{}' END::job_status[];
     v_exact  boolean := NOT (v_live @> '{todo,blocked}' OR NOT v_live && '{todo,blocked}')
         OR NOT (v_live @> '{claimed,doing}' OR NOT v_live && '{claimed,doing}');
@@ -2592,12 +2664,12 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE line(lock) AS (
         (SELECT jobs.lock::text FROM jobs
-         WHERE p_states IS NULL AND status IN ('todo', 'blocked', 'limited')
+         WHERE p_states IS NULL AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND keeps_lanes IS NULL AND jobs.lock >= v_from
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+                WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
                     AND keeps_lanes IS NULL AND jobs.lock > line.lock
                 ORDER BY jobs.lock LIMIT 1)
         FROM line
@@ -2661,6 +2733,7 @@ DECLARE
     v_held    record;
     v_stopped text[];
     v_shared  text[];   -- lanes that some of the jobs shared
+    v_pauses  record;
     v_done    record;
     v_next    record;
 BEGIN
@@ -2702,14 +2775,19 @@ BEGIN
         v_stopped := ARRAY(SELECT unnest(v_stopped) INTERSECT SELECT unnest(v_done.lanes));
         PERFORM notify_workers(wake_readers(v_shared));
     END IF;
-    IF (SELECT true FROM queue_pauses LIMIT 1) THEN
+    SELECT (SELECT true FROM queue_pauses LIMIT 1) AS of_queues,
+        (SELECT true FROM task_pauses LIMIT 1) AS of_tasks
+    INTO v_pauses;
+    IF v_pauses.of_queues THEN
         -- The next jobs of our lanes are no tokens.
         p_queues := leave_out_paused(coalesce(p_queues,
             ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
     END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
+    INTO v_next FROM handover_candidates(
+        p_worker, v_done.lanes, p_queues, p_want,
+        CASE WHEN v_pauses.of_tasks THEN paused_task_names() ELSE '{}' END) AS f;
     IF v_next.ids IS NOT NULL THEN
         RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
             FROM start_jobs(p_worker, v_next.ids) AS started;
@@ -2726,7 +2804,7 @@ CREATE FUNCTION inturn.first_in_lane(p_lock text) RETURNS bigint
     AS $$
     SELECT id FROM (
         (SELECT head.priority, head.id FROM jobs AS head
-         WHERE head.lock = p_lock AND head.status IN ('todo', 'blocked', 'limited')
+         WHERE head.lock = p_lock AND head.status IN ('todo', 'blocked', 'limited', 'paused')
             AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
             AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
          ORDER BY head.priority DESC, head.id LIMIT 1)
@@ -2950,7 +3028,7 @@ BEGIN
         WHERE (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue ORDER BY jobs.queue LIMIT 1));
 END $$;
-CREATE FUNCTION inturn.handover_candidates(p_worker uuid, p_locks text[], p_queues text[], p_want integer) RETURNS TABLE(lock text, id bigint)
+CREATE FUNCTION inturn.handover_candidates(p_worker uuid, p_locks text[], p_queues text[], p_want integer, p_paused text[]) RETURNS TABLE(lock text, id bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -2992,7 +3070,8 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, best.several, best.grouped, held.since,
+            best.start_before, best.limited, best.several, best.grouped, best.task, best.aside,
+            held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -3005,6 +3084,7 @@ BEGIN
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (head.start_before IS NULL OR head.start_before > clock())
       AND NOT head.limited AND NOT head.several
+      AND NOT head.aside AND head.task NOT IN (SELECT unnest(p_paused))
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR head.priority > first.priority
            OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)
@@ -3197,7 +3277,7 @@ BEGIN
     SELECT lane.lock, job.priority, job.id
     FROM jobs AS job CROSS JOIN LATERAL unnest(job.locks[2:]) AS lane(lock)
     WHERE job.id = ANY (p_ids) AND job.locks IS NOT NULL
-        AND job.status IN ('todo', 'blocked', 'limited') AND job.keeps_lanes IS NULL
+        AND job.status IN ('todo', 'blocked', 'limited', 'paused') AND job.keeps_lanes IS NULL
     ON CONFLICT DO NOTHING;
 END $$;
 CREATE FUNCTION inturn.judge_change(p_action text, p_id bigint, p_filter inturn.job_filter, p_abort boolean) RETURNS text
@@ -3351,19 +3431,21 @@ CREATE FUNCTION inturn.keys_of(p_pattern text) RETURNS text[]
     WHERE key = p_pattern
         OR (right(p_pattern, 1) = '*' AND starts_with(key, left(p_pattern, -1)))
 $$;
-CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean, grouped boolean, several boolean)
+CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean, grouped boolean, several boolean, task text, aside boolean)
     LANGUAGE sql STABLE
     AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
-        head.group_key IS NOT NULL, head.locks IS NOT NULL
+        head.group_key IS NOT NULL, head.locks IS NOT NULL, head.task::text,
+        head.status = 'paused'
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
-            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key, jobs.locks
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key, jobs.locks,
+            jobs.task
         FROM jobs
-        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+        WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT 1
@@ -3378,7 +3460,7 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
-        head.group_key IS NOT NULL, true
+        head.group_key IS NOT NULL, true, head.task::text, head.status = 'paused'
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock
@@ -3386,13 +3468,13 @@ CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bi
     ) AS first
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
-            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key
+            jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key, jobs.task
         FROM jobs WHERE jobs.id = first.id LIMIT 1
     ) AS head
     WHERE (
         SELECT true FROM (
             SELECT jobs.priority, jobs.id FROM jobs
-            WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+            WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT 1
@@ -3416,15 +3498,16 @@ CREATE FUNCTION inturn.lane_is_stranded(p_lock text) RETURNS boolean
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND (lock = p_lock OR p_lock = ANY (locks))
-                AND (status IN ('todo', 'scheduled') OR status = 'limited'
+                AND (status IN ('todo', 'scheduled') OR status IN ('limited', 'paused')
                     OR status = 'blocked' AND keeps_lanes)
         )
-        -- The key of a limited head wakes it.
+        -- The key of a limited head wakes it, and the end of the pause one that is aside.
         ELSE EXISTS (
             SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
             WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))
         ) AND NOT EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+            SELECT FROM jobs WHERE lock = p_lock
+                AND status IN ('todo', 'blocked', 'limited', 'paused')
                 AND lock IS NOT NULL AND keeps_lanes IS NULL AND status = 'todo' AND locks IS NULL
         )
     END
@@ -3441,7 +3524,7 @@ CREATE FUNCTION inturn.lane_line(p_lock text, p_most integer) RETURNS bigint[]
     SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(line.id), '{}') END
     FROM (
         (SELECT jobs.id FROM jobs
-         WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited')
+         WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
              AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
          LIMIT p_most + 1)
         UNION ALL
@@ -3475,7 +3558,7 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
     ), behind AS MATERIALIZED (
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
             SELECT * FROM jobs
-            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
             UNION ALL
             SELECT jobs.* FROM waits JOIN jobs ON jobs.id = waits.id WHERE waits.lock = p_lock
@@ -3525,13 +3608,13 @@ BEGIN
     UNION ALL
     (WITH RECURSIVE lane(lock) AS (
         (SELECT jobs.lock FROM jobs
-         WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+         WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
              AND jobs.keeps_lanes IS NULL
            AND (p_lock IS NULL OR jobs.lock = p_lock)
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+                WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
                     AND jobs.keeps_lanes IS NULL
                   AND jobs.lock > lane.lock AND p_lock IS NULL
                 ORDER BY jobs.lock LIMIT 1)
@@ -3659,35 +3742,10 @@ CREATE FUNCTION inturn.limit_front(p_queues text[], p_keys text[], p_seen bigint
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_share integer := greatest(2000 / cardinality(p_queues), 20);
-    v_ids   bigint[];
+    v_ids bigint[] := ARRAY(
+        SELECT id FROM far_front(p_queues, p_seen)
+        WHERE coalesce(limit_key IN (SELECT unnest(p_keys)), false));
 BEGIN
-    v_ids := ARRAY(
-        SELECT job.id
-        FROM unnest(p_queues) AS q(queue)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.limit_key FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NULL
-              AND jobs.group_key IS NULL AND jobs.queue = q.queue
-            ORDER BY jobs.priority DESC, jobs.id
-            LIMIT v_share
-        ) AS job
-        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false)
-        UNION ALL
-        SELECT job.id
-        FROM (
-            SELECT DISTINCT queue, priority, group_key FROM jobs
-            WHERE id = ANY (p_seen) AND group_key IS NOT NULL AND lock IS NULL
-        ) AS seen
-        CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.limit_key FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.group_key = seen.group_key
-              AND (jobs.lock IS NULL)::integer = 1
-              AND jobs.queue = seen.queue AND jobs.priority = seen.priority
-            ORDER BY jobs.id
-            LIMIT v_share
-        ) AS job
-        WHERE coalesce(job.limit_key IN (SELECT unnest(p_keys)), false));
     v_ids := ARRAY(
         SELECT id FROM jobs
         WHERE id = ANY (v_ids) AND status = 'todo' AND limit_key IN (SELECT unnest(p_keys))
@@ -3723,7 +3781,7 @@ CREATE FUNCTION inturn.line_is_wrong(p_lock text) RETURNS boolean
         ) AS first
         WHERE (SELECT true FROM jobs
                WHERE jobs.id = first.id AND jobs.priority = first.priority
-                   AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                   AND status IN ('todo', 'blocked', 'limited', 'paused') AND keeps_lanes IS NULL
                    AND p_lock = ANY (locks[2:]) LIMIT 1) IS NULL
     ) OR EXISTS (
         SELECT FROM lane_heads(ARRAY[p_lock]) AS head
@@ -4288,12 +4346,13 @@ CREATE FUNCTION inturn.measure_waiting() RETURNS TABLE(queue text, since timesta
         ORDER BY id LIMIT 10000
     ), in_lanes AS MATERIALIZED (
         SELECT id, status, queue, lock, coalesce(scheduled_at, created_at) AS since FROM jobs
-        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL
+        WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
+            AND keeps_lanes IS NULL
         ORDER BY lock, priority DESC, id LIMIT 10000
     ), job AS MATERIALIZED (
         SELECT *, lock IS NOT NULL OR status = 'limited' AS stands
         FROM (TABLE oldest UNION TABLE in_lanes) AS found
-        WHERE status IN ('todo', 'blocked', 'limited')
+        WHERE status IN ('todo', 'blocked', 'limited', 'paused')
     ), lane AS (
         SELECT queue, lock, min(since) AS since, count(*) AS waiting FROM job GROUP BY queue, lock
     ), stopped AS MATERIALIZED (
@@ -4337,7 +4396,7 @@ BEGIN
         DELETE FROM waits WHERE waits.lock = p_lock AND NOT EXISTS (
             SELECT FROM jobs
             WHERE jobs.id = waits.id AND jobs.priority = waits.priority
-                AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                AND status IN ('todo', 'blocked', 'limited', 'paused') AND keeps_lanes IS NULL
                 AND p_lock = ANY (locks[2:]))
         RETURNING waits.id
     )
@@ -4448,6 +4507,8 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
             UNION ALL
             SELECT until FROM queue_pauses WHERE until > clock()
             UNION ALL
+            SELECT coalesce(look_at, until) FROM task_pauses WHERE until IS NOT NULL
+            UNION ALL
             (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL
             (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
@@ -4552,6 +4613,54 @@ BEGIN
     WHERE job.id = v_job AND job.locks IS NOT NULL;
     RETURN v_batch;
 END $$;
+CREATE FUNCTION inturn.pause_front(p_worker uuid, p_served text[], p_queues text[], p_tasks text[], p_seen bigint[], p_lost text[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_share   integer := greatest(1000 / cardinality(p_queues), 20);
+    v_free    bigint[] := ARRAY(
+        SELECT id FROM far_front(p_queues, p_seen) WHERE task IN (SELECT unnest(p_tasks)));
+    v_limited bigint[] := ARRAY(
+        SELECT job.id FROM (
+            SELECT DISTINCT limit_key::text AS key FROM jobs
+            WHERE id = ANY (p_seen) AND limit_key IS NOT NULL
+        ) AS own
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.task FROM jobs
+            WHERE jobs.status = 'limited' AND jobs.limit_key = own.key LIMIT 1000
+        ) AS job
+        WHERE job.task IN (SELECT unnest(p_tasks)));
+    v_seen    record;
+    v_won     record;
+BEGIN
+    PERFORM set_aside(v_free || v_limited, p_tasks) WHERE v_free <> '{}' OR v_limited <> '{}';
+    SELECT array_agg(first.lock) AS locks, array_agg(first.id) AS ids INTO v_seen
+    FROM (
+        SELECT token.lock, token.id
+        FROM lane_tokens(p_queues, array_fill(v_share, ARRAY[cardinality(p_queues)]), p_lost)
+            AS token
+        WHERE token.open AND NOT token.several AND (
+            SELECT jobs.task IN (SELECT unnest(p_tasks)) FROM jobs WHERE jobs.id = token.id)
+        LIMIT 100
+    ) AS first;
+    IF v_seen.locks IS NULL THEN
+        RETURN 0;
+    END IF;
+    SELECT array_agg(own.lock) AS locks, array_agg(own.job_id) AS retries INTO v_won
+    FROM acquire_lanes(p_worker, p_served, v_seen.locks, v_seen.ids, 100) AS own;
+    IF v_won.locks IS NULL THEN
+        RETURN 0;
+    END IF;
+    -- New statements, so they read what was committed before we got the lanes.
+    PERFORM set_aside(array_remove(v_won.retries, NULL) || ARRAY(
+        SELECT head.id FROM unnest(v_won.locks, v_won.retries) AS own(lock, job_id)
+        CROSS JOIN LATERAL lane_heads(ARRAY[own.lock]) AS head
+        WHERE own.job_id IS NULL AND NOT head.several), p_tasks);
+    PERFORM notify_workers(release_lanes(ARRAY(
+        SELECT unnest(v_won.locks)
+        EXCEPT SELECT reserve_lanes(v_won.locks, v_won.retries, v_won.retries))));
+    RETURN cardinality(v_won.locks);
+END $$;
 CREATE FUNCTION inturn.pause_lane(p_lock text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4598,6 +4707,36 @@ BEGIN
     -- Sleeping workers must learn when it ends.
     PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
 END $$;
+CREATE FUNCTION inturn.pause_task(p_task text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM require_read_committed();
+    IF (octet_length(p_task) BETWEEN 1 AND 512) IS NOT TRUE THEN
+        RAISE EXCEPTION 'task: give a name of 1 to 512 bytes'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF p_until <= clock() THEN
+        RAISE EXCEPTION 'a pause until % would already be over', p_until
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO task_pauses AS old (task, paused_at, until, paused_by, reason)
+    VALUES (p_task, clock(), p_until, coalesce(p_by, session_user), p_reason)
+    ON CONFLICT (task) DO UPDATE
+    -- If the earlier one is over, jobs may still be aside. They stay there.
+    SET paused_at = CASE WHEN old.until <= clock() THEN excluded.paused_at ELSE old.paused_at END,
+        until = excluded.until, paused_by = excluded.paused_by, look_at = NULL,
+        reason = coalesce(excluded.reason,
+            CASE WHEN (old.until > clock()) IS NOT FALSE THEN old.reason END);
+    PERFORM audit('pause-task', p_task, 0, p_by, p_reason);
+    -- Sleeping workers must learn when it ends.
+    PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
+END $$;
+CREATE FUNCTION inturn.paused_task_names() RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT ARRAY(SELECT task::text FROM task_pauses WHERE (until > clock()) IS NOT FALSE)
+$$;
 CREATE FUNCTION inturn.percentile(p_counts bigint[], p_share double precision) RETURNS interval
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -4685,7 +4824,7 @@ BEGIN
         SELECT FROM unnest(v_mine) AS mine(lock)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
-            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
             UNION ALL
             SELECT waits.id FROM waits WHERE waits.lock = mine.lock
@@ -4732,7 +4871,7 @@ BEGIN
         SELECT FROM unnest(v_locks) AS mine(lock)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
-            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
             UNION ALL
             SELECT waits.id FROM waits WHERE waits.lock = mine.lock
@@ -5016,16 +5155,19 @@ DECLARE
 BEGIN
     IF p_after = '' THEN
         PERFORM reconcile_keys(1000);
+        PERFORM reconcile_pauses(1000);
     END IF;
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited', 'paused')
+             AND lock IS NOT NULL
              AND keeps_lanes IS NULL
          ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked', 'limited')
+                WHERE jobs.lock > waiting.lock
+                    AND status IN ('todo', 'blocked', 'limited', 'paused')
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
@@ -5128,6 +5270,31 @@ BEGIN
     DELETE FROM limit_keys
     WHERE key = ANY (v_idle)
         AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL;
+END $$;
+CREATE FUNCTION inturn.reconcile_pauses(p_limit integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_task text;
+BEGIN
+    FOR v_task IN
+        WITH RECURSIVE aside(task, n) AS (
+            (SELECT task, 1 FROM jobs WHERE status = 'paused'
+             ORDER BY task LIMIT 1)
+            UNION ALL
+            SELECT (SELECT jobs.task FROM jobs
+                    WHERE status = 'paused' AND jobs.task > aside.task
+                    ORDER BY jobs.task LIMIT 1), n + 1
+            FROM aside WHERE aside.task IS NOT NULL AND n < p_limit
+        )
+        SELECT aside.task FROM aside
+        WHERE aside.task IS NOT NULL
+            AND (SELECT true FROM task_pauses WHERE task_pauses.task = aside.task LIMIT 1) IS NULL
+    LOOP
+        INSERT INTO task_pauses (task, paused_at, until, paused_by)
+        VALUES (v_task, clock(), clock(), 'inturn') ON CONFLICT DO NOTHING;
+        PERFORM audit('reconcile-task', v_task, 1, 'inturn', 'jobs were aside without a pause');
+    END LOOP;
 END $$;
 CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
@@ -5343,8 +5510,9 @@ BEGIN
         RAISE EXCEPTION 'locks: job % waits with other locks, which replace cannot change', p_id
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    UPDATE jobs
-    SET task = p_task, args = p_args, headers = p_options.headers, timeout = p_options.timeout,
+    UPDATE jobs   -- a new task need not be paused
+    SET status = CASE WHEN status = 'paused' THEN 'todo' ELSE status END,
+        task = p_task, args = p_args, headers = p_options.headers, timeout = p_options.timeout,
         expires_at = p_options.expires_at
     WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.
@@ -5614,6 +5782,51 @@ BEGIN
     PERFORM notify_workers(NULL);
     RETURN true;
 END $$;
+CREATE FUNCTION inturn.resume_task(p_task text, p_by text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_pause task_pauses;
+BEGIN
+    PERFORM require_read_committed();
+    UPDATE task_pauses SET until = clock(), look_at = NULL
+    WHERE task = p_task AND (until > clock()) IS NOT FALSE
+    RETURNING * INTO v_pause;
+    IF v_pause.task IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM audit('resume-task', p_task, 0, p_by, v_pause.reason);
+    PERFORM notify_workers(NULL);
+    RETURN true;
+END $$;
+CREATE FUNCTION inturn.resume_tasks(p_limit integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_task   text;
+    v_ids    bigint[];
+    v_queues text[];
+BEGIN
+    FOR v_task IN
+        SELECT task FROM task_pauses WHERE coalesce(look_at, until) <= clock()
+        ORDER BY until LIMIT 10 FOR UPDATE SKIP LOCKED
+    LOOP
+        v_ids := ARRAY(
+            SELECT id FROM jobs WHERE status = 'paused' AND task = v_task
+            ORDER BY priority DESC, id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+        WITH woken AS (
+            UPDATE jobs SET status = 'todo' WHERE jobs.id = ANY (v_ids) RETURNING jobs.queue::text
+        )
+        SELECT array_agg(DISTINCT queue) INTO v_queues FROM woken;
+        IF (SELECT true FROM jobs WHERE status = 'paused' AND task = v_task LIMIT 1) IS NULL THEN
+            DELETE FROM task_pauses WHERE task = v_task;
+        ELSIF v_ids = '{}' THEN
+            UPDATE task_pauses SET look_at = clock() + interval '1 s' WHERE task = v_task;
+        END IF;
+        PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;
+    END LOOP;
+END $$;
 CREATE FUNCTION inturn.retake_queueing_locks(p_ids bigint[], p_until timestamp with time zone DEFAULT (clock_timestamp() + '00:00:00.05'::interval)) RETURNS void
     LANGUAGE plpgsql
     SET lock_timeout TO '2ms'
@@ -5815,7 +6028,8 @@ BEGIN
         AND (
             SELECT true FROM jobs AS mine
             JOIN jobs AS older ON older.lock = mine.lock AND older.priority = mine.priority
-                AND older.status IN ('todo', 'blocked', 'limited') AND older.lock IS NOT NULL
+                AND older.status IN ('todo', 'blocked', 'limited', 'paused')
+                AND older.lock IS NOT NULL
                 AND older.keeps_lanes IS NULL AND older.id < mine.id AND older.was_attempted
             WHERE mine.id = p_id AND mine.locks IS NULL LIMIT 1);
 END $$;
@@ -6007,6 +6221,35 @@ CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigi
     ) AS counted
     WHERE used > reached
 $$;
+CREATE FUNCTION inturn.set_aside(p_ids bigint[], p_tasks text[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_ids   bigint[] := ARRAY(
+        SELECT id FROM jobs WHERE id = ANY (p_ids) AND task IN (SELECT unnest(p_tasks)));
+    v_sure  text[];   -- tasks whose rows are ours
+    v_mine  bigint[];
+    v_keys  text[];
+BEGIN
+    IF v_ids = '{}' THEN
+        RETURN v_ids;
+    END IF;
+    v_sure := ARRAY(
+        SELECT task FROM task_pauses WHERE task IN (SELECT unnest(p_tasks))
+        FOR KEY SHARE SKIP LOCKED);
+    v_mine := ARRAY(
+        SELECT id FROM jobs
+        WHERE id = ANY (v_ids) AND task IN (SELECT unnest(v_sure))
+            AND status IN ('todo', 'blocked', 'limited')
+        FOR UPDATE SKIP LOCKED);
+    WITH aside AS (
+        UPDATE jobs SET status = 'paused' WHERE jobs.id = ANY (v_mine)
+        RETURNING jobs.limit_key::text
+    )
+    SELECT array_agg(DISTINCT limit_key) INTO v_keys FROM aside WHERE limit_key IS NOT NULL;
+    PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
+    RETURN v_ids;
+END $$;
 CREATE FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6271,7 +6514,7 @@ CREATE FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_lim
       AND (p_task IS NULL OR job.task = p_task)
     ORDER BY job.id LIMIT p_limit
 $$;
-CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer, OUT started inturn.jobs, OUT lost text) RETURNS record
+CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer, p_paused text[], OUT started inturn.jobs, OUT lost text) RETURNS record
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -6300,6 +6543,7 @@ BEGIN
                 SELECT head.lock FROM lane_heads(v_seen.locks) AS head WHERE head.id <> p_id);
         END IF;
         v_is_ok := v_other = '{}' AND is_startable(v_seen, p_queues)
+            AND (p_paused = '{}' OR set_aside(ARRAY[p_id], p_paused) = '{}')
             AND (v_seen.limit_key IS NULL OR (take_slots(ARRAY[p_id], p_slots)).ids <> '{}');
     END IF;
     IF v_is_ok THEN
@@ -6789,6 +7033,16 @@ CREATE TABLE inturn.progress (
     CONSTRAINT progress_text_length CHECK ((length(text) <= 200))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+CREATE TABLE inturn.task_pauses (
+    task text NOT NULL COLLATE pg_catalog."C",
+    paused_at timestamp with time zone NOT NULL,
+    until timestamp with time zone,
+    paused_by text NOT NULL,
+    reason text,
+    look_at timestamp with time zone,
+    CONSTRAINT task_pauses_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512)))
+)
+WITH (fillfactor='50');
 CREATE TABLE inturn.waits (
     lock inturn.lock_name NOT NULL,
     priority integer NOT NULL,
@@ -6801,6 +7055,9 @@ CREATE VIEW inturn.live_jobs AS
             WHEN (status = 'doing'::inturn.job_status) THEN ( SELECT claimed_jobs.status
                FROM inturn.claimed_jobs
               WHERE ((claimed_jobs.worker_id = jobs.worker_id) AND (claimed_jobs.id = jobs.id)))
+            WHEN ((status = 'paused'::inturn.job_status) OR ((status = 'todo'::inturn.job_status) AND ((task)::text IN ( SELECT task_pauses.task
+               FROM inturn.task_pauses
+              WHERE ((task_pauses.until > inturn.clock()) IS NOT FALSE))))) THEN 'blocked'::inturn.job_status
             WHEN ((status = 'todo'::inturn.job_status) AND (locks IS NOT NULL)) THEN
             CASE
                 WHEN (EXISTS ( SELECT
@@ -6810,7 +7067,7 @@ CREATE VIEW inturn.live_jobs AS
                            FROM inturn.waits
                           WHERE (((waits.lock)::text = lane.lock) AND (ROW(waits.priority, jobs.id) > ROW(jobs.priority, waits.id))))) OR (EXISTS ( SELECT
                            FROM inturn.jobs head
-                          WHERE (((head.lock)::text = lane.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL) AND (ROW(head.priority, jobs.id) > ROW(jobs.priority, head.id)))))))))) THEN 'blocked'::inturn.job_status
+                          WHERE (((head.lock)::text = lane.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL) AND (ROW(head.priority, jobs.id) > ROW(jobs.priority, head.id)))))))))) THEN 'blocked'::inturn.job_status
                 ELSE 'todo'::inturn.job_status
             END
             WHEN ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND COALESCE(( SELECT
@@ -6824,7 +7081,7 @@ CREATE VIEW inturn.live_jobs AS
               WHERE (((waits.lock)::text = (jobs.lock)::text) AND (ROW(waits.priority, jobs.id) > ROW(jobs.priority, waits.id)))
              LIMIT 1), ( SELECT (head.id <> jobs.id)
                FROM inturn.jobs head
-              WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
+              WHERE (((head.lock)::text = (jobs.lock)::text) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
               ORDER BY head.priority DESC, head.id
              LIMIT 1))) THEN 'blocked'::inturn.job_status
             ELSE status
@@ -6858,8 +7115,8 @@ CREATE VIEW inturn.live_jobs AS
    FROM inturn.jobs;
 COMMENT ON VIEW inturn.live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN inturn.live_jobs.id IS 'Its number, which rises with each job.';
-COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed; limited: its limit does not let it start yet; scheduled: it waits for its time; pending: it waits for the end of other jobs; claimed: a worker has it and runs others first; doing: it runs.';
-COMMENT ON COLUMN inturn.live_jobs.stored_as IS 'The status in the table jobs, where a blocked job may still be todo, and a claimed one is doing.';
+COMMENT ON COLUMN inturn.live_jobs.status IS 'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is stopped or delayed, or its task is paused; limited: its limit does not let it start yet; scheduled: it waits for its time; pending: it waits for the end of other jobs; claimed: a worker has it and runs others first; doing: it runs.';
+COMMENT ON COLUMN inturn.live_jobs.stored_as IS 'The status in the table jobs, where a blocked job may still be todo, or paused if its task is, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN inturn.live_jobs.task IS 'Its task.';
 COMMENT ON COLUMN inturn.live_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
@@ -6962,7 +7219,7 @@ COMMENT ON COLUMN inturn.all_jobs.fence IS 'A number that rises with each start 
 COMMENT ON COLUMN inturn.all_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
 COMMENT ON COLUMN inturn.all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
 COMMENT ON COLUMN inturn.all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
-COMMENT ON COLUMN inturn.all_jobs.stored_as IS 'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
+COMMENT ON COLUMN inturn.all_jobs.stored_as IS 'The status in the tables, where a blocked job may still be todo, or paused if its task is, and a claimed one is doing.';
 COMMENT ON COLUMN inturn.all_jobs.expires_at IS 'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN inturn.all_jobs.limit_key IS 'The key of its limit; NULL: it has none.';
 COMMENT ON COLUMN inturn.all_jobs.group_key IS 'Its group, which takes turns with the others; NULL: none.';
@@ -7255,7 +7512,7 @@ CREATE VIEW inturn.idle_lanes AS
            FROM (( SELECT jobs.priority,
                     jobs.id
                    FROM inturn.jobs
-                  WHERE (((jobs.lock)::text = (lane.lock)::text) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL))
+                  WHERE (((jobs.lock)::text = (lane.lock)::text) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL))
                   ORDER BY jobs.priority DESC, jobs.id
                  LIMIT 1)
                 UNION ALL
@@ -7310,7 +7567,7 @@ CREATE VIEW inturn.idle_lanes AS
                    FROM inturn.waits
                   WHERE (((waits.lock)::text = other.lock) AND (ROW(waits.priority, head.id) > ROW(head.priority, waits.id))))) OR (EXISTS ( SELECT
                    FROM inturn.jobs
-                  WHERE (((jobs.lock)::text = other.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, head.id) > ROW(head.priority, jobs.id)))))))
+                  WHERE (((jobs.lock)::text = other.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, head.id) > ROW(head.priority, jobs.id)))))))
           ORDER BY other.lock
          LIMIT 1) closed)
   WHERE (NOT (EXISTS ( SELECT
@@ -7405,7 +7662,7 @@ CREATE VIEW inturn.lane_status AS
      CROSS JOIN LATERAL ( SELECT count(*) AS counted
            FROM ( SELECT
                    FROM inturn.jobs jobs_1
-                  WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL) AND (jobs_1.keeps_lanes IS NULL))
+                  WHERE (((jobs_1.lock)::text = lanes.lock) AND (jobs_1.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (jobs_1.lock IS NOT NULL) AND (jobs_1.keeps_lanes IS NULL))
                 UNION ALL
                  SELECT
                    FROM inturn.waits
@@ -7432,7 +7689,7 @@ CREATE VIEW inturn.lane_status AS
                        FROM (( SELECT head.priority,
                                 head.id
                                FROM inturn.jobs head
-                              WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
+                              WHERE (((head.lock)::text = lanes.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
                               ORDER BY head.priority DESC, head.id
                              LIMIT 1)
                             UNION ALL
@@ -7589,6 +7846,21 @@ COMMENT ON COLUMN inturn.paused_queues.paused_at IS 'Since when it is paused.';
 COMMENT ON COLUMN inturn.paused_queues.until IS 'When it resumes by itself; NULL: it stays paused until you resume it.';
 COMMENT ON COLUMN inturn.paused_queues.paused_by IS 'Who paused it.';
 COMMENT ON COLUMN inturn.paused_queues.reason IS 'Why, in words.';
+CREATE VIEW inturn.paused_tasks AS
+ SELECT task,
+    paused_at,
+    until,
+    paused_by,
+    reason
+   FROM inturn.task_pauses
+  WHERE ((until > inturn.clock()) IS NOT FALSE)
+  ORDER BY paused_at;
+COMMENT ON VIEW inturn.paused_tasks IS 'Tasks of which no job starts, because somebody has paused them.';
+COMMENT ON COLUMN inturn.paused_tasks.task IS 'The name of the task.';
+COMMENT ON COLUMN inturn.paused_tasks.paused_at IS 'Since when it is paused.';
+COMMENT ON COLUMN inturn.paused_tasks.until IS 'When it resumes by itself; NULL: it stays paused until you resume it.';
+COMMENT ON COLUMN inturn.paused_tasks.paused_by IS 'Who paused it.';
+COMMENT ON COLUMN inturn.paused_tasks.reason IS 'Why, in words.';
 CREATE VIEW inturn.queue_history AS
  SELECT at,
     name AS queue,
@@ -7662,7 +7934,7 @@ CREATE VIEW inturn.queue_status AS
            FROM ( SELECT jobs.queue,
                     jobs.status
                    FROM inturn.jobs
-                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL))
+                  WHERE ((jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL))
                   ORDER BY jobs.lock, jobs.priority DESC, jobs.id
                  LIMIT 10000) waiting
           GROUP BY waiting.queue
@@ -7675,6 +7947,59 @@ CREATE VIEW inturn.queue_status AS
                   ORDER BY jobs.limit_key
                  LIMIT 10000) job
           GROUP BY job.queue
+        ), paused_task AS MATERIALIZED (
+         SELECT task_pauses.task
+           FROM inturn.task_pauses
+          WHERE ((task_pauses.until > inturn.clock()) IS NOT FALSE)
+        ), aside AS MATERIALIZED (
+         SELECT job.queue,
+            job.id,
+            job.lock,
+            COALESCE((job.scheduled_at)::timestamp with time zone, job.created_at) AS since,
+            job.priority,
+            job.locks,
+            job.shared,
+            job.keeps_lanes,
+            job.task,
+            (NOT ((job.task)::text IN ( SELECT paused_task.task
+                   FROM paused_task))) AS is_over
+           FROM ( SELECT jobs.id,
+                    jobs.claim_id,
+                    jobs.fence,
+                    jobs.worker_id,
+                    jobs.scheduled_at,
+                    jobs.created_at,
+                    jobs.started_at,
+                    jobs.status,
+                    jobs.on_retry,
+                    jobs.on_failure,
+                    jobs.abort,
+                    jobs.has_waiters,
+                    jobs.has_children,
+                    jobs.has_parents,
+                    jobs.timeout,
+                    jobs.expires_at,
+                    jobs.was_attempted,
+                    jobs.lost_queueing_lock,
+                    jobs.priority,
+                    jobs.attempts,
+                    jobs.queue,
+                    jobs.task,
+                    jobs.lock,
+                    jobs.queueing_lock,
+                    jobs.args,
+                    jobs.errors,
+                    jobs.limit_key,
+                    jobs.group_key,
+                    jobs.batch_id,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes,
+                    jobs.headers
+                   FROM inturn.jobs
+                  WHERE (jobs.status = 'paused'::inturn.job_status)
+                  ORDER BY jobs.task, jobs.priority DESC, jobs.id
+                 LIMIT 10000) job
         ), later AS MATERIALIZED (
          SELECT jobs.queue,
             jobs.id,
@@ -7683,7 +8008,8 @@ CREATE VIEW inturn.queue_status AS
             jobs.priority,
             jobs.locks,
             jobs.shared,
-            jobs.keeps_lanes
+            jobs.keeps_lanes,
+            jobs.task
            FROM inturn.jobs
           WHERE (jobs.status = 'scheduled'::inturn.job_status)
           ORDER BY jobs.scheduled_at
@@ -7719,17 +8045,19 @@ CREATE VIEW inturn.queue_status AS
             head.id,
             lane.lock,
             COALESCE((head.scheduled_at)::timestamp with time zone, head.created_at) AS since,
-            head.priority
+            head.priority,
+            head.task
            FROM (lane_to_resume lane
              CROSS JOIN LATERAL ( SELECT jobs.queue,
                     jobs.id,
                     jobs.scheduled_at,
                     jobs.created_at,
-                    jobs.priority
+                    jobs.priority,
+                    jobs.task
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'blocked'::inturn.job_status) AND (jobs.id = COALESCE(lane.job_id, ( SELECT first.id
                            FROM inturn.jobs first
-                          WHERE (((first.lock)::text = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (first.lock IS NOT NULL) AND (first.keeps_lanes IS NULL))
+                          WHERE (((first.lock)::text = lane.lock) AND (first.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (first.lock IS NOT NULL) AND (first.keeps_lanes IS NULL))
                           ORDER BY first.priority DESC, first.id
                          LIMIT 1))))
                  LIMIT 1) head)
@@ -7749,6 +8077,9 @@ CREATE VIEW inturn.queue_status AS
                 UNION
                  SELECT limited_1.queue
                    FROM limited limited_1
+                UNION
+                 SELECT aside.queue
+                   FROM aside
                 UNION
                  SELECT later.queue
                    FROM later
@@ -7775,7 +8106,10 @@ CREATE VIEW inturn.queue_status AS
             job.priority,
             job.locks,
             job.shared,
-            job.keeps_lanes
+            job.keeps_lanes,
+            job.task,
+            ((job.task)::text IN ( SELECT paused_task.task
+                   FROM paused_task)) AS is_paused
            FROM (name name_1
              CROSS JOIN LATERAL (( SELECT jobs.id,
                     jobs.lock,
@@ -7785,7 +8119,8 @@ CREATE VIEW inturn.queue_status AS
                     jobs.priority,
                     jobs.locks,
                     jobs.shared,
-                    jobs.keeps_lanes
+                    jobs.keeps_lanes,
+                    jobs.task
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -7799,7 +8134,8 @@ CREATE VIEW inturn.queue_status AS
                     jobs.priority,
                     jobs.locks,
                     jobs.shared,
-                    jobs.keeps_lanes
+                    jobs.keeps_lanes,
+                    jobs.task
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.priority DESC, jobs.id
@@ -7813,7 +8149,8 @@ CREATE VIEW inturn.queue_status AS
                     jobs.priority,
                     jobs.locks,
                     jobs.shared,
-                    jobs.keeps_lanes
+                    jobs.keeps_lanes,
+                    jobs.task
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.queue
@@ -7827,7 +8164,8 @@ CREATE VIEW inturn.queue_status AS
                     later.priority,
                     later.locks,
                     later.shared,
-                    later.keeps_lanes
+                    later.keeps_lanes,
+                    later.task
                    FROM later
                   WHERE (((later.queue)::text = name_1.queue) AND ((later.scheduled_at)::timestamp with time zone <= inturn.clock()))
                 UNION ALL
@@ -7839,9 +8177,23 @@ CREATE VIEW inturn.queue_status AS
                     resuming.priority,
                     NULL::text[],
                     NULL::text[],
-                    NULL::boolean
+                    NULL::boolean,
+                    resuming.task
                    FROM resuming
-                  WHERE ((resuming.queue)::text = name_1.queue)) job)
+                  WHERE ((resuming.queue)::text = name_1.queue)
+                UNION ALL
+                 SELECT aside.id,
+                    aside.lock,
+                    aside.since,
+                    false,
+                    false,
+                    aside.priority,
+                    aside.locks,
+                    aside.shared,
+                    aside.keeps_lanes,
+                    aside.task
+                   FROM aside
+                  WHERE (((aside.queue)::text = name_1.queue) AND aside.is_over)) job)
           WHERE (((job.id IS NOT NULL))::integer = 1)
         ), crossed AS (
          SELECT
@@ -7870,10 +8222,11 @@ CREATE VIEW inturn.queue_status AS
                            FROM inturn.waits
                           WHERE (((waits.lock)::text = each.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id))))) OR (EXISTS ( SELECT
                            FROM inturn.jobs
-                          WHERE (((jobs.lock)::text = each.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, front.id) > ROW(front.priority, jobs.id)))))))))))
+                          WHERE (((jobs.lock)::text = each.lock) AND (jobs.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (jobs.lock IS NOT NULL) AND (jobs.keeps_lanes IS NULL) AND (ROW(jobs.priority, front.id) > ROW(front.priority, jobs.id)))))))))))
         ), startable AS (
          SELECT front.queue,
-            (count(*) FILTER (WHERE (front.lock IS NULL)) + count(DISTINCT lane.place) FILTER (WHERE (lane.open AND (front.lock IS NOT NULL)))) AS runnable,
+            (count(*) FILTER (WHERE ((front.lock IS NULL) AND (NOT front.is_paused))) + count(DISTINCT lane.place) FILTER (WHERE (lane.open AND (front.lock IS NOT NULL)))) AS runnable,
+            count(*) FILTER (WHERE ((front.lock IS NULL) AND front.is_paused)) AS paused,
             min(front.since) FILTER (WHERE lane.open) AS runnable_since,
             (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE lane.open))[1] AS oldest_id,
             (count(*) FILTER (WHERE front.is_token) - count(DISTINCT lane.place) FILTER (WHERE (front.waits AND lane.open))) AS behind,
@@ -7890,6 +8243,7 @@ CREATE VIEW inturn.queue_status AS
                  LIMIT 1) lanes ON (true))
              CROSS JOIN LATERAL ( SELECT
                         CASE
+                            WHEN front.is_paused THEN false
                             WHEN (front.locks IS NULL) THEN (((lanes.lock IS NULL) AND
                             CASE
                                 WHEN ( SELECT true
@@ -7898,7 +8252,7 @@ CREATE VIEW inturn.queue_status AS
                                   WHERE (((waits.lock)::text = front.lock) AND (ROW(waits.priority, front.id) > ROW(front.priority, waits.id)))
                                  LIMIT 1) IS NULL) AND COALESCE(( SELECT (head.locks IS NULL)
                                    FROM inturn.jobs head
-                                  WHERE (((head.lock)::text = front.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
+                                  WHERE (((head.lock)::text = front.lock) AND (head.status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (head.lock IS NOT NULL) AND (head.keeps_lanes IS NULL))
                                   ORDER BY head.priority DESC, head.id
                                  LIMIT 1), true))
                                 ELSE true
@@ -7922,7 +8276,9 @@ CREATE VIEW inturn.queue_status AS
             WHEN (paused.it_is IS NULL) THEN startable.runnable_since
             ELSE NULL::timestamp with time zone
         END AS runnable_since,
-    (GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) +
+    (((GREATEST((COALESCE(startable.behind, (0)::bigint) + COALESCE(in_lane.blocked, (0)::bigint)), (0)::bigint) + COALESCE(startable.paused, (0)::bigint)) + ( SELECT count(*) AS count
+           FROM aside
+          WHERE (((aside.queue)::text = name.queue) AND (NOT aside.is_over)))) +
         CASE
             WHEN paused.it_is THEN COALESCE(startable.runnable, (0)::bigint)
             ELSE (0)::bigint
@@ -7941,7 +8297,8 @@ CREATE VIEW inturn.queue_status AS
            FROM in_lane in_lane_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM later) >= 10000) OR (COALESCE(( SELECT sum(pending_1.looked) AS sum
            FROM pending pending_1), (0)::numeric) >= (10000)::numeric) OR (COALESCE(( SELECT sum(limited_1.looked) AS sum
-           FROM limited limited_1), (0)::numeric) >= (10000)::numeric) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
+           FROM limited limited_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
+           FROM aside) >= 10000) OR (COALESCE(( SELECT sum(in_hand_1.looked) AS sum
            FROM in_hand in_hand_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM lane_to_resume) >= 1000)) AS more,
         CASE
@@ -7963,7 +8320,7 @@ COMMENT ON VIEW inturn.queue_status IS 'Queues: which jobs could start now, whic
 COMMENT ON COLUMN inturn.queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN inturn.queue_status.runnable IS 'Jobs that a worker could start now: one of each free lane, all that share a lane which is not held against them, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN inturn.queue_status.runnable_since IS 'Since when the oldest of them has been due: since it was deferred, or since the time that it was scheduled for.';
-COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane, or in a queue that is paused: more workers would not help.';
+COMMENT ON COLUMN inturn.queue_status.blocked IS 'Jobs that wait behind another job of their lane, or in a stopped lane, or whose queue or task is paused: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.limited IS 'Jobs that their limit does not let start yet: more workers would not help.';
 COMMENT ON COLUMN inturn.queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN inturn.queue_status.pending IS 'Jobs that wait for the end of other jobs.';
@@ -8138,7 +8495,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -8421,6 +8778,8 @@ ALTER TABLE ONLY inturn.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (task, periodic_id);
 ALTER TABLE ONLY inturn.schema_version
     ADD CONSTRAINT schema_version_pkc PRIMARY KEY (version_num);
+ALTER TABLE ONLY inturn.task_pauses
+    ADD CONSTRAINT task_pauses_pkey PRIMARY KEY (task);
 ALTER TABLE ONLY inturn.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
 CREATE INDEX batch_events_due ON inturn.batch_events USING btree (due_at);
@@ -8440,8 +8799,9 @@ CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expir
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL) AND (group_key IS NULL));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND (group_key IS NULL));
 CREATE INDEX jobs_keeping ON inturn.jobs USING btree (id) WHERE keeps_lanes;
-CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status])) AND (lock IS NOT NULL) AND (keeps_lanes IS NULL));
+CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (lock IS NOT NULL) AND (keeps_lanes IS NULL));
 CREATE INDEX jobs_limited ON inturn.jobs USING btree (limit_key, queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) WHERE (status = 'limited'::inturn.job_status);
+CREATE INDEX jobs_paused ON inturn.jobs USING btree (task, priority DESC, id) WHERE (status = 'paused'::inturn.job_status);
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, (((lock IS NULL))::integer), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));

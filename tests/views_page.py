@@ -28,7 +28,7 @@ Where counting stops early, a column `more` says so.
 | status | the job |
 |---|---|
 | `todo` | could start now |
-| `blocked` | waits behind another job of its lane, or its lane is paused, halted or delayed |
+| `blocked` | waits behind another job of its lane, or its lane is paused, halted or delayed, or its task is paused |
 | `limited` | waits until its limit lets it start |
 | `scheduled` | waits for its time, or for the first look of a worker after it |
 | `pending` | waits for the end of the jobs that it comes after ([flow.md](flow.md)) |
@@ -40,6 +40,7 @@ Where counting stops early, a column `more` says so.
 
 The tables are less exact, because the engine needs no more.
 There, a job that waits may be `todo` until a claim meets it, and a job is `doing` from its claim on.
+A job of a paused task that a claim has met is `paused`.
 The column `stored_as` shows that word.
 
 Which of its jobs a worker runs is worked out and not reported.

@@ -1,7 +1,8 @@
 -- Functions and views were dropped before this runs; what is left are the tables and types.
 DROP TABLE applied_code, granted_roles, fences_seen, progress, uncounted_ends, rollup_days, rollups,
     finished_jobs, schedules, workers, lane_audit, lanes, groups, limits, limit_keys, limit_looks,
-    jobs, edges, ends, waits, batches, batch_gates, batch_events, queue_pauses;
+    jobs, edges, ends, waits, batches, batch_gates, batch_events, queue_pauses,
+    task_pauses;
 DROP SEQUENCE fences;
 DROP DOMAIN queue_name, task_name, lock_name, queueing_lock_name, job_args, job_headers,
     job_timeout, due_time, expiry_time, limit_name, group_name;

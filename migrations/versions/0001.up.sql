@@ -6,6 +6,7 @@ CREATE TYPE job_status AS ENUM (
     'todo',       -- may start; in a lane, it is the wake-up token that the next claim finds
     'blocked',    -- waits behind another job of its lane
     'limited',    -- waits for a slot or a token of its limit
+    'paused',     -- its task is paused, and a claim has set it aside; people see it blocked
     'scheduled',  -- not due yet, outside its lane
     'pending',    -- waits for the end of other jobs, outside its lane
     'claimed',    -- never stored: what people see of a job whose worker has no slot for it yet
@@ -93,7 +94,7 @@ CREATE TYPE job_filter AS (
 CREATE DOMAIN queue_name AS text COLLATE "C" CONSTRAINT jobs_queue_name CHECK (
     octet_length(VALUE) BETWEEN 1 AND 63 AND strpos(VALUE, ',') = 0 AND VALUE <> '!'
 );
-CREATE DOMAIN task_name AS text
+CREATE DOMAIN task_name AS text COLLATE "C"
     CONSTRAINT jobs_task_length CHECK (octet_length(VALUE) BETWEEN 1 AND 512);
 -- 1,024 bytes keep entries of the lane index below the btree's limit of 2,704 bytes, compressed
 -- or not.
@@ -175,7 +176,7 @@ CREATE TABLE jobs (
     headers      job_headers,                  -- what travels beside the arguments, or NULL
     -- Rules between columns. Each costs some microseconds a statement: see above.
     CONSTRAINT jobs_live CHECK (
-        status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'doing')),
+        status IN ('todo', 'blocked', 'limited', 'paused', 'scheduled', 'pending', 'doing')),
     -- A claim exists exactly while the job is being done; finish relies on it (see finish.sql).
     CONSTRAINT jobs_claimed CHECK ((status = 'doing') = (claim_id IS NOT NULL)),
     CONSTRAINT jobs_owned CHECK ((worker_id IS NULL) = (claim_id IS NULL)),
@@ -201,11 +202,14 @@ CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id)
 CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC, group_key, id)
     WHERE group_key IS NOT NULL AND status = 'todo';
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
-    WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL;
+    WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
+        AND keeps_lanes IS NULL;
 -- Jobs that lanes wait for go first.
 CREATE INDEX jobs_limited ON jobs (limit_key, queue,
     (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC, priority DESC, id)
     WHERE status = 'limited';
+-- Jobs that claims have set aside, as resume_tasks wakes them.
+CREATE INDEX jobs_paused ON jobs (task, priority DESC, id) WHERE status = 'paused';
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (status, scheduled_at) WHERE status IN ('scheduled', 'pending');
 CREATE INDEX jobs_expiring ON jobs (expires_at)
@@ -430,6 +434,20 @@ CREATE TABLE queue_pauses (
     until     timestamptz,      -- NULL: until a person resumes it
     paused_by text        NOT NULL,
     reason    text
+) WITH (fillfactor = 50);
+
+-- Tasks of which nobody starts a job. Each claim looks whether there is a row. A claim that meets a
+-- job of such a task sets it aside (status `paused`), so that it is in no other job's way. When the
+-- pause is over, the row stays until claims have woken all of these jobs. So every job that is set
+-- aside has a row here: see set_aside and resume_tasks.
+CREATE TABLE task_pauses (
+    task      text        COLLATE "C" PRIMARY KEY,
+    paused_at timestamptz NOT NULL,
+    until     timestamptz,      -- NULL: until a person resumes it
+    paused_by text        NOT NULL,
+    reason    text,
+    look_at   timestamptz,      -- when to look again at jobs that open transactions had locked
+    CONSTRAINT task_pauses_task_length CHECK (octet_length(task) BETWEEN 1 AND 512)
 ) WITH (fillfactor = 50);
 
 -- What people, and the reconciler, did to lanes.

@@ -17,9 +17,9 @@ from inturn import states
 class Status(StrEnum):
     """The status of a job. It is a string as well. The first seven are live, the others history.
 
-    A `blocked` job waits behind another job of its lane, or the lane is stopped. A `limited` job
-    waits until its limit lets it start. A `pending` job waits for the end of the jobs that it comes
-    after. A worker has taken a `claimed` job, but runs other jobs first.
+    A `blocked` job waits behind another job of its lane, the lane is stopped, or its task is
+    paused. A `limited` job waits until its limit lets it start. A `pending` job waits for the end
+    of the jobs that it comes after. A worker has taken a `claimed` job, but runs other jobs first.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"

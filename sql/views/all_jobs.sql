@@ -50,7 +50,8 @@ COMMENT ON COLUMN all_jobs.batch_id IS
     'The batch that it is in, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN all_jobs.stored_as IS
-    'The status in the tables, where a blocked job may still be todo, and a claimed one is doing.';
+    'The status in the tables, where a blocked job may still be todo, or paused if its task is, '
+    'and a claimed one is doing.';
 COMMENT ON COLUMN all_jobs.expires_at IS
     'If it has not started by then, it is cancelled; NULL: it does not expire.';
 COMMENT ON COLUMN all_jobs.progress IS

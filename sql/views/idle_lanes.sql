@@ -30,7 +30,7 @@ CROSS JOIN LATERAL (
     SELECT line.id FROM (
         -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
         (SELECT jobs.priority, jobs.id FROM jobs
-         WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+         WHERE jobs.lock = lane.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
          ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
         UNION ALL
@@ -52,7 +52,7 @@ CROSS JOIN LATERAL (
                 AND (waits.priority, head.id) > (head.priority, waits.id))
         OR EXISTS (
             SELECT FROM jobs WHERE jobs.lock = other.lock
-                AND jobs.status IN ('todo', 'blocked', 'limited')
+                AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 AND (jobs.priority, head.id) > (head.priority, jobs.id)))
     ORDER BY other.lock LIMIT 1

@@ -33,7 +33,7 @@ LEFT JOIN workers ON workers.id = lanes.worker_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS counted FROM (
         SELECT FROM jobs
-        WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+        WHERE jobs.lock = lanes.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         UNION ALL
         SELECT FROM waits WHERE waits.lock = lanes.lock
@@ -55,7 +55,8 @@ LEFT JOIN LATERAL (
         ELSE coalesce(lanes.job_id, (
             SELECT line.id FROM (
                 (SELECT head.priority, head.id FROM jobs AS head
-                 WHERE head.lock = lanes.lock AND head.status IN ('todo', 'blocked', 'limited')
+                 WHERE head.lock = lanes.lock
+                     AND head.status IN ('todo', 'blocked', 'limited', 'paused')
                     AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
                  ORDER BY head.priority DESC, head.id LIMIT 1)
                 UNION ALL

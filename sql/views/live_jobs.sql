@@ -3,6 +3,8 @@
 -- * The engine may keep a job `todo` that waits behind another one. It sets it `blocked` when a
 --   claim meets it. Here it is blocked at once. When a pause is over, a job that is stored as
 --   blocked stays so here until the next claim (queue_status counts its lane as runnable at once).
+-- * The engine sets a job of a paused task `paused` when a claim meets it. Here it is blocked at
+--   once. When the pause is over, it stays so here until claims have woken it.
 -- * To the engine, a claimed job is `doing`. Here it is `claimed` until it has a slot.
 --
 -- It costs up to two probes of an index for each `todo` in a lane, and a look at the jobs of its
@@ -13,6 +15,9 @@ SELECT jobs.id,
            WHEN jobs.status = 'doing' THEN (
                SELECT claimed_jobs.status FROM claimed_jobs
                WHERE claimed_jobs.worker_id = jobs.worker_id AND claimed_jobs.id = jobs.id)
+           WHEN jobs.status = 'paused' OR jobs.status = 'todo' AND jobs.task IN (
+               SELECT task_pauses.task FROM task_pauses WHERE (until > clock()) IS NOT FALSE
+           ) THEN 'blocked'::job_status
            WHEN jobs.status = 'todo' AND jobs.locks IS NOT NULL THEN CASE WHEN EXISTS (
                -- One of its lanes is held against it, or another job goes first there.
                SELECT FROM unnest(jobs.locks) AS lane(lock)
@@ -26,7 +31,8 @@ SELECT jobs.id,
                            AND (waits.priority, jobs.id) > (jobs.priority, waits.id))
                      OR EXISTS (
                        SELECT FROM jobs AS head
-                       WHERE head.lock = lane.lock AND head.status IN ('todo', 'blocked', 'limited')
+                       WHERE head.lock = lane.lock
+                           AND head.status IN ('todo', 'blocked', 'limited', 'paused')
                            AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
                            AND (head.priority, jobs.id) > (jobs.priority, head.id)))
                ) THEN 'blocked'::job_status ELSE 'todo' END
@@ -45,7 +51,8 @@ SELECT jobs.id,
                 WHERE waits.lock = jobs.lock
                     AND (waits.priority, jobs.id) > (jobs.priority, waits.id) LIMIT 1),
                (SELECT head.id <> jobs.id FROM jobs AS head
-                WHERE head.lock = jobs.lock AND head.status IN ('todo', 'blocked', 'limited')
+                WHERE head.lock = jobs.lock
+                    AND head.status IN ('todo', 'blocked', 'limited', 'paused')
                     AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
                 ORDER BY head.priority DESC, head.id LIMIT 1)
            ) THEN 'blocked'
@@ -70,12 +77,12 @@ COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN live_jobs.status IS
     'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is '
-    'stopped or delayed; limited: its limit does not let it start yet; scheduled: it waits '
-    'for its time; pending: it waits for the end of other jobs; claimed: a worker has it and runs '
-    'others first; doing: it runs.';
+    'stopped or delayed, or its task is paused; limited: its limit does not let it start yet; '
+    'scheduled: it waits for its time; pending: it waits for the end of other jobs; claimed: a '
+    'worker has it and runs others first; doing: it runs.';
 COMMENT ON COLUMN live_jobs.stored_as IS
-    'The status in the table jobs, where a blocked job may still be todo, and a claimed one is '
-    'doing.';
+    'The status in the table jobs, where a blocked job may still be todo, or paused if its task '
+    'is, and a claimed one is doing.';
 COMMENT ON COLUMN live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN live_jobs.task IS 'Its task.';
 COMMENT ON COLUMN live_jobs.lock IS 'Its lock, which names its lane; NULL: none.';

@@ -38,7 +38,8 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'blocked') AS blocked
     FROM (
         SELECT queue, status FROM jobs
-        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL
+        WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
+            AND keeps_lanes IS NULL
         ORDER BY lock, priority DESC, id
         LIMIT 10000
     ) AS waiting
@@ -47,8 +48,16 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT queue, count(*) AS looked
     FROM (SELECT queue FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000) AS job
     GROUP BY queue
+), paused_task AS MATERIALIZED (
+    SELECT task FROM task_pauses WHERE (until > clock()) IS NOT FALSE
+), aside AS MATERIALIZED (
+    -- Jobs that claims have set aside. If the pause is over, the next claims wake them.
+    SELECT queue, id, lock, coalesce(scheduled_at, created_at) AS since, priority, locks, shared,
+           keeps_lanes, task, task NOT IN (SELECT paused_task.task FROM paused_task) AS is_over
+    FROM (SELECT * FROM jobs WHERE status = 'paused'
+          ORDER BY task, priority DESC, id LIMIT 10000) AS job
 ), later AS MATERIALIZED (
-    SELECT queue, id, lock, scheduled_at, priority, locks, shared, keeps_lanes
+    SELECT queue, id, lock, scheduled_at, priority, locks, shared, keeps_lanes, task
     FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 10000
 ), pending AS MATERIALIZED (
     SELECT queue, count(*) AS looked
@@ -66,14 +75,15 @@ WITH RECURSIVE free_name(queue) AS (
 ), resuming AS MATERIALIZED (
     -- The next claim makes these jobs tokens. If no worker is left, nobody has done so yet.
     SELECT head.queue, head.id, lane.lock, coalesce(head.scheduled_at, head.created_at) AS since,
-           head.priority
+           head.priority, head.task
     FROM lane_to_resume AS lane
     CROSS JOIN LATERAL (
         -- Not lane_heads: inside a view, a function looks for tables on the reader's search_path.
-        SELECT queue, id, scheduled_at, created_at, priority FROM jobs
+        SELECT queue, id, scheduled_at, created_at, priority, task FROM jobs
         WHERE status = 'blocked' AND id = coalesce(lane.job_id, (
             SELECT first.id FROM jobs AS first
-            WHERE first.lock = lane.lock AND first.status IN ('todo', 'blocked', 'limited')
+            WHERE first.lock = lane.lock
+                AND first.status IN ('todo', 'blocked', 'limited', 'paused')
                 AND first.lock IS NOT NULL AND first.keeps_lanes IS NULL
             ORDER BY first.priority DESC, first.id LIMIT 1))
         LIMIT 1  -- so that no plan reads all jobs to join them
@@ -85,6 +95,7 @@ WITH RECURSIVE free_name(queue) AS (
         UNION SELECT queue FROM turn_name
         UNION SELECT queue FROM in_lane
         UNION SELECT queue FROM limited
+        UNION SELECT queue FROM aside
         UNION SELECT queue FROM later
         UNION SELECT queue FROM pending
         UNION SELECT queue FROM in_hand
@@ -95,32 +106,36 @@ WITH RECURSIVE free_name(queue) AS (
     -- and a huge cost, and a server with JIT would compile all of this, which takes seconds.
     WHERE (queue IS NOT NULL)::integer = 1
 ), front AS MATERIALIZED (
-    SELECT name.queue, job.* FROM name CROSS JOIN LATERAL (
+    SELECT name.queue, job.*, job.task IN (SELECT paused_task.task FROM paused_task) AS is_paused
+    FROM name CROSS JOIN LATERAL (
         (SELECT id, lock, coalesce(scheduled_at, created_at) AS since, false AS is_token,
-             false AS waits, priority, locks, shared, keeps_lanes
+             false AS waits, priority, locks, shared, keeps_lanes, task
          FROM jobs
          WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
            AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
         (SELECT id, lock, coalesce(scheduled_at, created_at), true, true, priority, locks, shared,
-             keeps_lanes
+             keeps_lanes, task
          FROM jobs
          WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
            AND jobs.queue = name.queue
          ORDER BY priority DESC, id LIMIT 1000)
         UNION ALL
         (SELECT id, lock, coalesce(scheduled_at, created_at), lock IS NOT NULL, lock IS NOT NULL,
-             priority, locks, shared, keeps_lanes
+             priority, locks, shared, keeps_lanes, task
          FROM jobs
          WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = name.queue
          ORDER BY jobs.queue LIMIT 1000)
         UNION ALL
-        SELECT id, lock, scheduled_at, false, false, priority, locks, shared, keeps_lanes
+        SELECT id, lock, scheduled_at, false, false, priority, locks, shared, keeps_lanes, task
         FROM later WHERE later.queue = name.queue AND scheduled_at <= clock()
         UNION ALL
-        SELECT id, lock, since, false, true, priority, NULL, NULL, NULL
+        SELECT id, lock, since, false, true, priority, NULL, NULL, NULL, task
         FROM resuming WHERE resuming.queue = name.queue
+        UNION ALL
+        SELECT id, lock, since, false, false, priority, locks, shared, keeps_lanes, task
+        FROM aside WHERE aside.queue = name.queue AND is_over
     ) AS job
     WHERE (job.id IS NOT NULL)::integer = 1  -- see name
 ), crossed AS (
@@ -147,15 +162,16 @@ WITH RECURSIVE free_name(queue) AS (
                     AND (waits.priority, front.id) > (front.priority, waits.id))
                 OR EXISTS (
                 SELECT FROM jobs WHERE jobs.lock = each.lock
-                    AND jobs.status IN ('todo', 'blocked', 'limited')
+                    AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                     AND (jobs.priority, front.id) > (front.priority, jobs.id)))
     )
 ), startable AS (
     SELECT front.queue,
            -- Only one job of each lane can start, or all that share it.
-           count(*) FILTER (WHERE front.lock IS NULL) + count(DISTINCT place)
+           count(*) FILTER (WHERE front.lock IS NULL AND NOT is_paused) + count(DISTINCT place)
                FILTER (WHERE open AND front.lock IS NOT NULL) AS runnable,
+           count(*) FILTER (WHERE front.lock IS NULL AND is_paused) AS paused,
            min(front.since) FILTER (WHERE open) AS runnable_since,
            (array_agg(front.id ORDER BY front.since, front.id) FILTER (WHERE open))[1]
                AS oldest_id,
@@ -170,7 +186,8 @@ WITH RECURSIVE free_name(queue) AS (
     ) AS lanes ON true
     CROSS JOIN LATERAL (
         -- A pause that is over keeps nobody out.
-        SELECT CASE WHEN front.locks IS NULL
+        SELECT CASE WHEN front.is_paused THEN false
+            WHEN front.locks IS NULL
             THEN lanes.lock IS NULL
                 -- It is not behind a job with several lanes, or a reader. Others pay one probe.
                 AND CASE WHEN (SELECT true FROM crossed) THEN (
@@ -179,7 +196,7 @@ WITH RECURSIVE free_name(queue) AS (
                     AND coalesce((
                         SELECT head.locks IS NULL FROM jobs AS head
                         WHERE head.lock = front.lock
-                            AND head.status IN ('todo', 'blocked', 'limited')
+                            AND head.status IN ('todo', 'blocked', 'limited', 'paused')
                             AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
                         ORDER BY head.priority DESC, head.id LIMIT 1), true) ELSE true END
                 OR (lanes.job_id = front.id AND lanes.stopped IS NULL)
@@ -196,6 +213,8 @@ SELECT name.queue,
        CASE WHEN paused.it_is IS NULL THEN startable.runnable_since END AS runnable_since,
        -- At least 0: the head of a lane that resumes may be beyond the 10,000.
        greatest(coalesce(startable.behind, 0) + coalesce(in_lane.blocked, 0), 0)
+           + coalesce(startable.paused, 0)
+           + (SELECT count(*) FROM aside WHERE aside.queue = name.queue AND NOT is_over)
            + CASE WHEN paused.it_is THEN coalesce(startable.runnable, 0) ELSE 0 END AS blocked,
        coalesce(limited.looked, 0) AS limited,
        (SELECT count(*) FROM later WHERE later.queue = name.queue
@@ -210,6 +229,7 @@ SELECT name.queue,
            OR (SELECT count(*) FROM later) >= 10000
            OR coalesce((SELECT sum(looked) FROM pending), 0) >= 10000
            OR coalesce((SELECT sum(looked) FROM limited), 0) >= 10000
+           OR (SELECT count(*) FROM aside) >= 10000
            OR coalesce((SELECT sum(looked) FROM in_hand), 0) >= 10000
            OR (SELECT count(*) FROM lane_to_resume) >= 1000 AS more,
        CASE WHEN paused.it_is IS NULL THEN startable.oldest_id END AS oldest_id
@@ -237,8 +257,8 @@ COMMENT ON COLUMN queue_status.runnable_since IS
     'it was scheduled for.';
 COMMENT ON COLUMN queue_status.oldest_id IS 'The oldest of them.';
 COMMENT ON COLUMN queue_status.blocked IS
-    'Jobs that wait behind another job of their lane, or in a stopped lane, or in a queue that is '
-    'paused: more workers would not help.';
+    'Jobs that wait behind another job of their lane, or in a stopped lane, or whose queue or task '
+    'is paused: more workers would not help.';
 COMMENT ON COLUMN queue_status.limited IS
     'Jobs that their limit does not let start yet: more workers would not help.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';

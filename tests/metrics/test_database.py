@@ -136,6 +136,16 @@ def test_a_pause_of_a_queue_has_an_age_and_one_of_all_queues_a_name_of_its_own(
     assert look(dsn).by("inturn_queue_paused_seconds", "queue") == {}
 
 
+def test_a_pause_of_a_task_has_an_age(engine: Engine, dsn: str) -> None:
+    assert look(dsn).by("inturn_task_paused_seconds", "task") == {}
+    engine.query("SELECT pause_task('mail', NULL, clock() + interval '1 hour')")
+    engine.at("2030-01-01 12:30:00+00")
+    engine.query("SELECT pause_task('mail', NULL, clock() + interval '1 day')")  # still the same
+    assert look(dsn).by("inturn_task_paused_seconds", "task") == {"mail": 30 * 60}
+    engine.query("SELECT resume_task('mail')")
+    assert look(dsn).by("inturn_task_paused_seconds", "task") == {}
+
+
 def test_workers_are_counted_by_state(engine: Engine, dsn: str) -> None:
     assert look(dsn).by("inturn_workers", "state") == {}
     engine.sign_on()

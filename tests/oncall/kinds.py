@@ -79,6 +79,21 @@ def behind_a_paused_queue(scene: Scene) -> int:
     return go_behind(scene)
 
 
+def task_paused(scene: Scene) -> int:
+    """Somebody paused the task and forgot it."""
+    scene.work()
+    scene.type("queue tasks pause send --reason 'it sends twice'")
+    return go_behind(scene)
+
+
+def behind_a_paused_task(scene: Scene) -> int:
+    """The task of the job is not paused. But the next job of its lane is of one that is."""
+    scene.work()
+    scene.type("queue tasks pause ask --reason 'it asks twice'")
+    scene.defer("ask")
+    return go_behind(scene)
+
+
 def retrying(scene: Scene) -> int:
     """The head failed and waits an hour for its retry, and ready jobs wait behind it."""
     scene.work()
@@ -260,6 +275,7 @@ def schema_of_another_version(scene: Scene) -> int:
 WAITS, LONG = "inturn_lane_max_head_wait_seconds", "InturnLaneWaitsTooLong"
 RETRY, RESUME = "queue lanes retry-head", "queue lanes resume"
 QUEUE_PAUSED, GO_ON = "InturnQueuePaused", "queue queues resume"
+TASK_PAUSED, TASK_GOES_ON = "InturnTaskPaused", "queue tasks resume"
 WORKER, ABORT = "queue worker", "queue jobs cancel --abort"
 
 
@@ -281,6 +297,10 @@ KINDS: dict[Make, Kind] = {
                             "paused_queues", GO_ON, shows="we move the database"),
     behind_a_paused_queue: Kind("inturn_queue_paused_seconds", QUEUE_PAUSED, "paused", "queue paused",
                                 "paused_queues", GO_ON, shows="supplier is down"),
+    task_paused: Kind('inturn_task_paused_seconds{task="send"}', TASK_PAUSED, "paused", "task paused",
+                      "paused_tasks", TASK_GOES_ON, shows="it sends twice"),
+    behind_a_paused_task: Kind("inturn_task_paused_seconds", TASK_PAUSED, "paused", "task paused",
+                               "paused_tasks", TASK_GOES_ON, shows="it asks twice"),
     retrying: Kind('inturn_lanes{state="retrying"}', LONG, "waiting", "lane retrying", "retrying", RETRY),
     held_by_a_lost_worker: Kind('inturn_lanes{state="stalled"}', "InturnLaneStalled", "workers", "holder lost",
                                 "stalled", WORKER),

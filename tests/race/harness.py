@@ -224,6 +224,7 @@ class Session:
         expires_in: str | None = None,
         limit: str | None = None,
         group: str | None = None,
+        task: str = "task",
     ) -> list[int]:
         """Defer a job for each priority given, or one job, in one call."""
         given: Sequence[int] = priorities or (0,)
@@ -233,7 +234,7 @@ class Session:
             "%s::timestamptz[], %s::interval[], "
             "%s::retry_policy[], %s::failure_policy[], p_expires_in => %s::interval[], "
             "p_limit_keys => %s::text[], p_group_keys => %s::text[])",
-            ["task"] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
+            [task] * n, ["{}"] * n, [queue] * n, [lock] * n, list(given), [None] * n, [delay] * n,
             [on_retry] * n, [on_failure] * n, [expires_in] * n, [limit] * n, [group] * n,
         )  # fmt: skip
         return [id for (id,) in rows]
@@ -264,14 +265,15 @@ class Session:
         on_retry: str = "hold",
         on_failure: str = "continue",
         limit: str | None = None,
+        task: str = "task",
     ) -> int:
         """Defer a job that has all of these locks, and shares some of the lanes."""
         return int(
             self._one(
-                "SELECT defer('task', locks => %s::text[], shared => %s::text[], priority => %s, "
+                "SELECT defer(%s, locks => %s::text[], shared => %s::text[], priority => %s, "
                 "queue => %s, scheduled_at => now() + %s::interval, on_retry => %s, "
                 "on_failure => %s, limit_key => %s)",
-                list(locks), list(shared), priority, queue, at, on_retry, on_failure, limit,
+                task, list(locks), list(shared), priority, queue, at, on_retry, on_failure, limit,
             )
         )  # fmt: skip
 

@@ -247,8 +247,8 @@ def test_no_job_is_claimed_ahead_while_groups_wait(stage: Stage) -> None:
 @story(
     Mutation(
         "a burst of a group with a full limit is not cleared",
-        "limit_front.sql",
-        "WHERE id = ANY (p_seen) AND group_key IS NOT NULL AND lock IS NULL",
+        "far_front.sql",
+        "WHERE jobs.id = ANY (p_seen) AND jobs.group_key IS NOT NULL AND jobs.lock IS NULL",
         "WHERE false",
     )
 )

@@ -106,7 +106,7 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
         "the head is taken from what the claim saw before it won the lane",
         "claim.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several FROM jobs AS j WHERE j.id = ANY (v_look.seen || v_look.behind)"
+        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (v_look.seen || v_look.behind)"
         " AND j.lock = won.lock AND j.status IN ('todo', 'blocked') ORDER BY j.priority DESC, j.id LIMIT 1)",
     )
 )

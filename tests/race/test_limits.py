@@ -26,8 +26,8 @@ NOT_PASSED_ON = Mutation(
     Mutation(
         "claims ahead start jobs with a limit",
         "claim_further.sql",
-        "array_agg(free.id) FILTER (WHERE free.limit_key IS NULL)",
-        "array_agg(free.id)",
+        "WHERE free.limit_key IS NULL AND (v_paused",
+        "WHERE (v_paused",
     ),
 )
 def test_no_more_jobs_of_a_key_run_than_its_limit_allows(stage: Stage) -> None:

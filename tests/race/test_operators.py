@@ -76,7 +76,7 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
         "the head is taken from what the claim saw before it won the lane",
         "claim.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several FROM jobs AS j WHERE j.id = ANY (v_look.seen) AND j.lock = won.lock)",
+        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (v_look.seen) AND j.lock = won.lock)",
     )
 )
 def test_a_token_may_be_cancelled_between_the_look_and_the_win_of_a_claim(stage: Stage) -> None:
@@ -760,8 +760,8 @@ def test_the_reconciler_repairs_changes_by_hand_and_reports_them(stage: Stage) -
 
 @story(
     Mutation("a claim passes by a head of a queue that no worker serves", "lane_heads.sql",
-             "jobs.group_key, jobs.locks FROM jobs WHERE jobs.lock = lane.lock",
-             "jobs.group_key, jobs.locks FROM jobs WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
+             "jobs.locks, jobs.task FROM jobs WHERE jobs.lock = lane.lock",
+             "jobs.locks, jobs.task FROM jobs WHERE jobs.queue <> 'theirs' AND jobs.lock = lane.lock"),
     Mutation("explain does not name the head's queue and task", "explain_lane.sql",
              "WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);", "WHERE false;"),
     Mutation("skip forgets the others", "skip_head.sql",

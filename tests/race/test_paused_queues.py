@@ -50,7 +50,7 @@ def test_nothing_starts_while_all_queues_are_paused(stage: Stage) -> None:
     Mutation(
         "a finish does not look for pauses",
         "finish.sql",
-        "IF (SELECT true FROM queue_pauses LIMIT 1) THEN",
+        "IF v_pauses.of_queues THEN",
         "IF false THEN",
     )
 )
@@ -156,8 +156,8 @@ def test_a_lane_is_handed_over_while_another_queue_is_paused(stage: Stage) -> No
     Mutation(
         "explain knows the job's own pause only",
         "explain_lane.sql",
-        "SELECT * FROM explain_pause(v_first.queue)",
-        "SELECT * FROM explain_pause(p_job.queue)",
+        "SELECT * FROM explain_pause(v_first.queue, v_first.task)",
+        "SELECT * FROM explain_pause(p_job.queue, p_job.task)",
     )
 )
 def test_a_job_behind_one_of_a_paused_queue_says_so(stage: Stage) -> None:

@@ -30,7 +30,7 @@ WHERE job.status = 'blocked' AND job.keeps_lanes IS NULL AND NOT EXISTS (
 WRONG_LINES = """
 SELECT * FROM (
     SELECT lane, job.priority, job.id FROM jobs AS job, unnest(job.locks[2:]) AS lane
-    WHERE job.status IN ('todo', 'blocked', 'limited') AND job.keeps_lanes IS NULL
+    WHERE job.status IN ('todo', 'blocked', 'limited', 'paused') AND job.keeps_lanes IS NULL
 ) AS wanted FULL JOIN waits ON waits.lock = lane AND waits.id = wanted.id
     AND waits.priority = wanted.priority
 WHERE lane IS NULL OR waits.lock IS NULL
@@ -61,7 +61,7 @@ WHERE one.status = 'doing' AND other.status = 'doing' AND one.id < other.id
 """
 IN_LINE = """
 SELECT id, priority, lanes_of(lock, locks) FROM jobs
-WHERE status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL AND lock IS NOT NULL
+WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND keeps_lanes IS NULL AND lock IS NOT NULL
     AND NOT EXISTS (SELECT FROM lanes WHERE lanes.job_id = jobs.id)
 """
 

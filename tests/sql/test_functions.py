@@ -18,7 +18,9 @@ from inturn.operations import (
     lanes,
     maintenance,
     measures,
+    queues,
     schedules,
+    tasks,
     workers,
 )
 
@@ -32,7 +34,9 @@ MODULES = (
     lanes,
     maintenance,
     measures,
+    queues,
     schedules,
+    tasks,
     workers,
 )
 STATEMENTS = {

@@ -26,12 +26,14 @@ from inturn.operations import (
     measures,
     overview,
     queues,
+    tasks,
     workers,
 )
 from inturn.operations.batches import ForgottenBatch
 from inturn.operations.failures import FailedParent
 from inturn.operations.overview import Counts
 from inturn.operations.queues import PausedQueue
+from inturn.operations.tasks import PausedTask
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 T = TypeVar("T")
@@ -70,6 +72,7 @@ class Look:
     limits: list[Limit]  # those that hold jobs
     queues: list[QueueStatus]
     paused_queues: list[PausedQueue]
+    paused_tasks: list[PausedTask]
     unknown_tasks: list[tuple[str, str]]
     failed_parents: list[FailedParent]
     forgotten_batches: list[ForgottenBatch]
@@ -166,6 +169,7 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
         limits=holding[:limit],
         queues=_sort_queues(served)[:limit],
         paused_queues=run(queues.list_paused_queues())[:limit],
+        paused_tasks=run(tasks.list_paused_tasks())[:limit],
         unknown_tasks=unknown[:limit],
         failed_parents=run(failures.list_failed_parents())[:limit],
         forgotten_batches=run(batches.list_forgotten_batches())[:limit],

@@ -10,8 +10,10 @@ from inturn.cli.live_lane import LiveLane
 from inturn.cli.live_look import Look, Rates
 from inturn.cli.next_command import complete
 from inturn.cli.output import STYLES, Output, find_width, prepare
-from inturn.doctor.queue_pause import describe_pause, get_resume_command
+from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.formatting import amount, option_value, relative, span, visible
+from inturn.operations.queues import PausedQueue
+from inturn.operations.tasks import PausedTask
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")
@@ -136,10 +138,11 @@ def _print_queues(look: Look) -> None:
 
 
 def _find_paused(look: Look) -> Iterator[str]:
-    """Yield a line about each pause of a queue, or of all queues."""
-    for pause in look.paused_queues:
+    """Yield a line about each pause of a queue, of all queues, or of a task."""
+    pauses: list[PausedQueue | PausedTask] = [*look.paused_queues, *look.paused_tasks]
+    for pause in pauses:
         command = complete(get_resume_command(pause))
-        yield f"nothing starts in {describe_pause(pause, look.at)}: {command}"
+        yield f"paused: {describe_pause(pause, look.at)}: {command}"
 
 
 def _find_unserved(look: Look) -> Iterator[str]:

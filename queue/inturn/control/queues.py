@@ -1,20 +1,23 @@
-"""`app.queues`: pause queues, and let them go on."""
+"""`app.queues`: pause queues and tasks, and let them go on."""
 
 from datetime import datetime
 
-from inturn.arguments import check_moment, check_queue
+from inturn.arguments import check_moment, check_queue, check_task_name
 from inturn.database.connector import Connector
-from inturn.operations import Operation, queues
+from inturn.operations import Operation, queues, tasks
 from inturn.operations.queues import PausedQueue
+from inturn.operations.tasks import PausedTask
 
 
 class Queues:
-    """Pauses queues. `None` means all of them.
+    """Pauses queues and tasks. `None` means all queues.
 
     app.queues.pause("mail", reason="supplier is down", by="eve")
     for pause in app.queues.list_paused():
         print(pause.queue, pause.reason, pause.until)
     app.queues.resume("mail")
+    app.queues.pause_task("shop.tasks.send", reason="it sends twice")
+    app.queues.resume_task("shop.tasks.send")
 
     `by` is the name that `lane_audit` records for a change. It defaults to the database user.
     """
@@ -69,6 +72,54 @@ class Queues:
         """Like `list_paused`, in an event loop."""
         return await self._connector.run_async(queues.list_paused_queues())
 
+    def pause_task(
+        self,
+        task: str,
+        *,
+        reason: str | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Start no more jobs of a task until `until`, or until it is resumed.
+
+            app.queues.pause_task("shop.tasks.send", reason="it sends twice", by="eve")
+
+        Give the name that its jobs have. Jobs that workers have claimed by then run. A lane whose
+        next job is of the task waits, and other jobs go on. A pause replaces an earlier one of this
+        task, and nothing starts in between.
+        """
+        self._connector.run(_pause_task(task, reason, until, by))
+
+    async def pause_task_async(
+        self,
+        task: str,
+        *,
+        reason: str | None = None,
+        until: datetime | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Like `pause_task`, in an event loop."""
+        await self._connector.run_async(_pause_task(task, reason, until, by))
+
+    def resume_task(self, task: str, *, by: str | None = None) -> bool:
+        """Let a task go on. Return False if it was not paused.
+
+        If a queue is paused too, jobs in it wait for the end of that pause.
+        """
+        return self._connector.run(tasks.resume_task(task, by))
+
+    async def resume_task_async(self, task: str, *, by: str | None = None) -> bool:
+        """Like `resume_task`, in an event loop."""
+        return await self._connector.run_async(tasks.resume_task(task, by))
+
+    def list_paused_tasks(self) -> list[PausedTask]:
+        """Return the pauses of tasks, the longest first."""
+        return self._connector.run(tasks.list_paused_tasks())
+
+    async def list_paused_tasks_async(self) -> list[PausedTask]:
+        """Like `list_paused_tasks`, in an event loop."""
+        return await self._connector.run_async(tasks.list_paused_tasks())
+
 
 def _pause(
     queue: str | None, reason: str | None, until: datetime | None, by: str | None
@@ -77,3 +128,11 @@ def _pause(
         check_queue(queue)
     check_moment("until", until)
     return queues.pause_queue(queue, reason, until, by)
+
+
+def _pause_task(
+    task: str, reason: str | None, until: datetime | None, by: str | None
+) -> Operation[None]:
+    check_task_name(task)
+    check_moment("until", until)
+    return tasks.pause_task(task, reason, until, by)

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
-from inturn.doctor.queue_pause import describe_pause, get_resume_command
+from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.reader import Reader
 from inturn.formatting import amount, argument, option_value, span, visible
-from inturn.operations import batches, failures, lanes, measures, queues, workers
+from inturn.operations import batches, failures, lanes, measures, queues, tasks, workers
+from inturn.operations.queues import PausedQueue
+from inturn.operations.tasks import PausedTask
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
@@ -150,11 +152,14 @@ def _halted(reader: Reader, scene: Scene, shared: Sequence[failures.SharedError]
 
 def _paused(reader: Reader, scene: Scene) -> Finding:
     paused = reader.run(lanes.list_paused_lanes())
-    stopped = reader.run(queues.list_paused_queues())
+    stopped: list[PausedQueue | PausedTask] = [
+        *reader.run(queues.list_paused_queues()),
+        *reader.run(tasks.list_paused_tasks()),
+    ]
     if stopped:
         names = name_some([describe_pause(pause, scene.now) for pause in stopped])
         others = f". {_lanes(len(paused))} paused too" if paused else ""
-        detail = f"nothing starts in {names}{others}"
+        detail = f"paused: {names}{others}"
         return Finding("paused", "warn", detail, get_resume_command(stopped[0]))
     if not paused:
         return Finding("paused", "ok", "no lane is paused")

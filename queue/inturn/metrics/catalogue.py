@@ -181,6 +181,12 @@ DATABASE = (
         "series: it is not paused",
     ),
     Metric(
+        "inturn_task_paused_seconds",
+        GAUGE,
+        ("task",),
+        "For how long the task has been paused. No series: it is not paused",
+    ),
+    Metric(
         "inturn_unknown_tasks",
         GAUGE,
         ("queue",),

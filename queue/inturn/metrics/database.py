@@ -18,7 +18,7 @@ from inturn.database.session import Session
 from inturn.errors import InturnError, SchemaMismatch
 from inturn.metrics.catalogue import ALL_QUEUES, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import family
-from inturn.operations import Operation, maintenance, measures, queues, schedules
+from inturn.operations import Operation, maintenance, measures, queues, schedules, tasks
 from inturn.operations.measures import QueueMeasure, WaitingMeasure
 from inturn.operations.schedules import StoredSchedule, name_schedule
 from inturn.schedules.cron import Cron
@@ -144,7 +144,7 @@ class Reader:
         yield family("inturn_lanes_runnable", runnable)
 
     def read_pauses(self) -> Iterator[Metric]:
-        """Yield for how long queues have been paused."""
+        """Yield for how long queues and tasks have been paused."""
         now = self._run(maintenance.get_now())
         ages: dict[tuple[str, ...], float] = {}
         # The pause of all queues comes first, so that it is never one of the others.
@@ -155,6 +155,11 @@ class Reader:
             label = (name if len(ages) < MOST_QUEUES else OTHER,)
             ages[label] = max(ages.get(label, 0.0), (now - pause.since).total_seconds())
         yield family("inturn_queue_paused_seconds", ages)
+        of_tasks: dict[tuple[str, ...], float] = {}
+        for each in self._run(tasks.list_paused_tasks()):  # the longest first
+            label = (each.task if len(of_tasks) < MOST_QUEUES else OTHER,)
+            of_tasks.setdefault(label, (now - each.since).total_seconds())
+        yield family("inturn_task_paused_seconds", of_tasks)
 
     def read_lanes(self) -> Iterator[Metric]:
         """Yield how many lanes are in each state."""

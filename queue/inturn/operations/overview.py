@@ -81,7 +81,7 @@ WITH stopped AS MATERIALIZED (
 SELECT lock::text, trouble, since, job_id, (
     SELECT count(*) FROM (
         SELECT FROM {schema}.jobs
-        WHERE jobs.lock = shown.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+        WHERE jobs.lock = shown.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         UNION ALL
         SELECT FROM {schema}.waits WHERE waits.lock = shown.lock

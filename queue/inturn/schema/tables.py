@@ -32,6 +32,7 @@ job_status = Enum(
     "todo",
     "blocked",
     "limited",
+    "paused",
     "scheduled",
     "pending",
     "claimed",
@@ -83,7 +84,7 @@ jobs = Table(
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("queue", key, nullable=False, server_default="default"),
-    Column("task", Text, nullable=False),
+    Column("task", key, nullable=False),
     Column("lock", key),
     Column("queueing_lock", key),
     Column("args", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
@@ -99,7 +100,10 @@ jobs = Table(
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL AND group_key IS NULL")
 _heads = text("status = 'todo' AND lock IS NOT NULL AND group_key IS NULL")
-_in_line = "status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL"
+_in_line = (
+    "status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL"
+    " AND keeps_lanes IS NULL"
+)
 _lane = text(_in_line)
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
@@ -116,6 +120,7 @@ Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
 _kept = desc(text("(was_attempted AND on_retry = 'hold' AND lock IS NOT NULL)"))
 _limited: tuple[Any, ...] = (jobs.c.limit_key, jobs.c.queue, _kept, *_order)
 Index("jobs_limited", *_limited, postgresql_where=text("status = 'limited'"))
+Index("jobs_paused", jobs.c.task, *_order, postgresql_where=text("status = 'paused'"))
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 _later = text("status IN ('scheduled', 'pending')")
 Index("jobs_due", jobs.c.status, jobs.c.scheduled_at, postgresql_where=_later)
@@ -262,6 +267,17 @@ queue_pauses = Table(
     Column("until", moment),
     Column("paused_by", Text, nullable=False),
     Column("reason", Text),
+)
+
+task_pauses = Table(
+    "task_pauses",
+    metadata,
+    Column("task", key, primary_key=True),
+    Column("paused_at", moment, nullable=False),
+    Column("until", moment),
+    Column("paused_by", Text, nullable=False),
+    Column("reason", Text),
+    Column("look_at", moment),
 )
 
 lane_audit = Table(

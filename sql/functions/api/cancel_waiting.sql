@@ -14,7 +14,8 @@ BEGIN
     v_ids := ARRAY(
         SELECT id FROM jobs WHERE id = v_lane.job_id AND locks IS NULL
         UNION ALL
-        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+        SELECT id FROM jobs WHERE lock = p_lock
+            AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NULL
             AND id IS DISTINCT FROM v_lane.job_id
     );

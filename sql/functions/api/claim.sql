@@ -17,6 +17,9 @@
 -- ahead: the worker would run it before the next group's. p_turns is what the setting inturn.turns
 -- said after the worker's last claim.
 --
+-- A job of a paused task is set aside when a claim meets it, once its lane is won and it is the
+-- head (set_aside). So it costs the claims after that nothing.
+--
 -- A job with a limit starts only if it can begin now: jobs that are claimed ahead would keep slots
 -- of their limit from others. It takes the slot after its lane is won and it is the head.
 CREATE OR REPLACE FUNCTION claim(
@@ -56,9 +59,11 @@ DECLARE
     v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
     v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
     v_used    text[];     -- the lanes in which we start a job
+    v_paused  text[] := '{}';  -- tasks that are paused
+    v_aside   bigint[];   -- those of the jobs that are of such a task
     v_limited boolean;    -- some of the jobs have a limit
     v_slots   record;     -- what take_slots says of them
-    v_marked  boolean;    -- some of them wait for their limit now
+    v_marked  boolean;    -- some of them wait for their limit now, or for the end of a pause
     v_fair    boolean;    -- jobs with a group wait, so the groups take turns
     v_kept    bigint[];   -- those that stay tokens
     v_lost    text[] := '{}';  -- lanes that others took, or have locked
@@ -84,7 +89,8 @@ BEGIN
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
             (SELECT true FROM limit_looks LIMIT 1)) AS looks,
-        (SELECT true FROM queue_pauses LIMIT 1) AS pauses
+        (SELECT true FROM queue_pauses LIMIT 1) AS pauses,
+        (SELECT true FROM task_pauses LIMIT 1) AS task_pauses
     INTO v_due;
     IF v_due.jobs THEN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
@@ -101,9 +107,13 @@ BEGIN
     IF coalesce(v_due.looks, v_due.ends, v_due.expiries) THEN   -- these may leave some, too
         PERFORM resume_due(100);
     END IF;
+    IF v_due.task_pauses THEN
+        PERFORM resume_tasks(1000);
+        v_paused := paused_task_names();
+    END IF;
     -- All that was due may have made jobs with a group ready.
     v_fair := coalesce(v_due.groups, v_due.jobs, v_due.ends, v_due.expiries, v_due.batches,
-        v_due.looks, false);
+        v_due.looks, v_due.task_pauses, false);
     v_queues := coalesce(p_queues, ready_queues(v_fair));
     IF v_due.pauses THEN   -- nobody serves a paused queue
         DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
@@ -175,40 +185,53 @@ BEGIN
             FROM unnest(v_won, v_retries) AS won(lock, job_id)
             CROSS JOIN LATERAL (
                 SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
-                    limit_key IS NOT NULL AS limited, false AS several
+                    limit_key IS NOT NULL AS limited, false AS several, false AS aside
                 FROM jobs WHERE id = won.job_id
                 UNION ALL
                 SELECT head.id, head.queue, head.touched, head.start_before, head.limited,
-                    head.several
+                    head.several, head.aside
                 FROM lane_heads(ARRAY[won.lock]) AS head
                 WHERE won.job_id IS NULL
             ) AS next
             WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
-              AND NOT next.several
+              AND NOT next.several AND NOT next.aside
               AND (next.start_before IS NULL OR next.start_before > clock())
               AND (NOT next.touched OR try_lock_job(next.id));
             v_ids := v_ids || v_heads;
         END IF;
 
         v_lanes := v_lanes - cardinality(v_won);
+        v_aside := '{}';
+        IF v_paused <> '{}' THEN
+            -- Before their limits: such a job takes no slot.
+            v_aside := set_aside(v_ids, v_paused);
+            v_ids := ARRAY(SELECT unnest(v_ids) EXCEPT SELECT unnest(v_aside));
+            IF v_aside <> '{}' AND v_ids = '{}' THEN
+                v_lanes := v_lanes - pause_front(
+                    p_worker, p_queues, v_queues, v_paused, v_aside, v_lost);
+            END IF;
+            v_marked := v_aside <> '{}';
+        END IF;
         IF v_limited THEN
             SELECT * INTO v_slots
             FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
-            v_marked := v_slots.full_keys <> '{}';
-            IF v_marked AND v_slots.ids = '{}' THEN
+            v_marked := v_marked OR v_slots.full_keys <> '{}';
+            IF v_slots.full_keys <> '{}' AND v_slots.ids = '{}' THEN
                 PERFORM limit_front(v_queues, v_slots.full_keys, v_ids);
             END IF;
-            -- Lanes of jobs without a slot go back. Those that waited for a retry wait again.
+            v_ids := v_slots.ids;
+        END IF;
+        IF v_limited OR v_aside <> '{}' THEN
+            -- Lanes of jobs that cannot start go back. Those that waited for a retry wait again.
             SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
                 coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
             INTO v_used, v_kept
-            FROM (SELECT lock, id, id IN (SELECT unnest(v_slots.ids)) AS fits
+            FROM (SELECT lock, id, id IN (SELECT unnest(v_ids)) AS fits
                 FROM unnest(v_used, v_heads) AS head(lock, id)) AS judged;
             IF v_kept && v_retries THEN
                 v_won := ARRAY(SELECT unnest(v_won)
                     EXCEPT SELECT reserve_lanes(v_won, v_retries, v_kept));
             END IF;
-            v_ids := v_slots.ids;
         END IF;
 
         IF v_ids <> '{}' THEN
@@ -225,7 +248,7 @@ BEGIN
             -- Block what stays behind: tokens of held lanes, and those that were not the next job.
             IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
                 v_look.behind := v_look.behind
-                    || CASE WHEN v_limited THEN mask_ids(v_look.seen, v_kept)
+                    || CASE WHEN v_kept <> '{}' THEN mask_ids(v_look.seen, v_kept)
                             ELSE v_look.seen END;
                 v_look.behind_locks := v_look.behind_locks || v_look.lanes;
             END IF;
@@ -248,7 +271,7 @@ BEGIN
                 CONTINUE WHEN v_missed <> '{}'
                     AND (SELECT locks && v_missed FROM jobs WHERE id = v_several);
                 SELECT * INTO v_try FROM start_in_lanes(p_worker, p_queues, v_several,
-                    coalesce(p_slots, p_limit) - (p_limit - v_wanted));
+                    coalesce(p_slots, p_limit) - (p_limit - v_wanted), v_paused);
                 IF (v_try.started).id IS NOT NULL THEN
                     RETURN NEXT v_try.started;
                     v_wanted := v_wanted - 1;

@@ -1,6 +1,7 @@
 -- claim_further: starts more free jobs after a batch that this worker has just claimed. It goes
 -- on where that claim stopped, for each queue and priority. It leaves the rest to the next full
--- claim: lanes, due jobs, higher priorities, jobs that came back, jobs with a limit.
+-- claim: lanes, due jobs, higher priorities, jobs that came back, jobs with a limit or of a paused
+-- task.
 -- Workers make full claims often enough. While jobs with a group wait, or a queue is paused, it
 -- starts nothing: a full claim gives all of them their turns, and knows the pauses.
 --
@@ -29,6 +30,7 @@ DECLARE
     v_shares integer[] := CASE WHEN cardinality(p_queues) > 1
         THEN front_shares(p_queues, p_limit, false, p_priorities, p_after)
         ELSE ARRAY[p_limit] END;
+    v_paused text[] := '{}';   -- tasks that are paused
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
@@ -37,10 +39,16 @@ BEGIN
         ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;
-    SELECT array_agg(free.id) FILTER (WHERE free.limit_key IS NULL) INTO v_ids
+    IF (SELECT true FROM task_pauses LIMIT 1) THEN
+        v_paused := paused_task_names();
+    END IF;
+    SELECT array_agg(free.id) FILTER (
+        WHERE free.limit_key IS NULL
+            AND (v_paused = '{}' OR free.task NOT IN (SELECT unnest(v_paused))))
+    INTO v_ids
     FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
     CROSS JOIN LATERAL (
-        SELECT jobs.id, jobs.limit_key FROM jobs
+        SELECT jobs.id, jobs.limit_key, jobs.task FROM jobs
         WHERE jobs.status = 'todo' AND jobs.lock IS NULL AND jobs.group_key IS NULL
           AND jobs.queue = mark.queue AND jobs.priority = mark.priority AND jobs.id > mark.id
         ORDER BY jobs.id

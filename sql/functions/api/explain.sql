@@ -58,7 +58,7 @@ BEGIN
         v_waits := true;
         v_found := true;
     END IF;
-    RETURN QUERY SELECT * FROM explain_pause(v_job.queue);
+    RETURN QUERY SELECT * FROM explain_pause(v_job.queue, v_job.task);
     v_waits := v_waits OR FOUND;
     v_found := v_found OR FOUND;
     IF v_job.limit_key IS NOT NULL THEN

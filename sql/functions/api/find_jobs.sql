@@ -22,7 +22,7 @@ DECLARE
         SELECT status FROM unnest((p_filter).statuses) AS status
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'claimed', 'doing'));
     v_stored job_status[] := v_live
-        || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo,paused}' ELSE '{}' END::job_status[]
         || CASE WHEN 'claimed' = ANY (v_live) THEN '{doing}' ELSE '{}' END::job_status[];
     v_exact  boolean := NOT (v_live @> '{todo,blocked}' OR NOT v_live && '{todo,blocked}')
         OR NOT (v_live @> '{claimed,doing}' OR NOT v_live && '{claimed,doing}');

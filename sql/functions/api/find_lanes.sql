@@ -18,12 +18,12 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE line(lock) AS (
         (SELECT jobs.lock::text FROM jobs
-         WHERE p_states IS NULL AND status IN ('todo', 'blocked', 'limited')
+         WHERE p_states IS NULL AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND keeps_lanes IS NULL AND jobs.lock >= v_from
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+                WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
                     AND keeps_lanes IS NULL AND jobs.lock > line.lock
                 ORDER BY jobs.lock LIMIT 1)
         FROM line

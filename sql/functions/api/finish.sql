@@ -34,6 +34,7 @@ DECLARE
     v_held    record;
     v_stopped text[];
     v_shared  text[];   -- lanes that some of the jobs shared
+    v_pauses  record;
     v_done    record;
     v_next    record;
 BEGIN
@@ -78,14 +79,19 @@ BEGIN
         PERFORM notify_workers(wake_readers(v_shared));
     END IF;
 
-    IF (SELECT true FROM queue_pauses LIMIT 1) THEN
+    SELECT (SELECT true FROM queue_pauses LIMIT 1) AS of_queues,
+        (SELECT true FROM task_pauses LIMIT 1) AS of_tasks
+    INTO v_pauses;
+    IF v_pauses.of_queues THEN
         -- The next jobs of our lanes are no tokens.
         p_queues := leave_out_paused(coalesce(p_queues,
             ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
     END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want) AS f;
+    INTO v_next FROM handover_candidates(
+        p_worker, v_done.lanes, p_queues, p_want,
+        CASE WHEN v_pauses.of_tasks THEN paused_task_names() ELSE '{}' END) AS f;
 
     IF v_next.ids IS NOT NULL THEN
         RETURN QUERY SELECT NULL::bigint, started, NULL::bigint

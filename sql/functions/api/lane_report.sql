@@ -37,7 +37,7 @@ AS $$
     ), behind AS MATERIALIZED (
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
             SELECT * FROM jobs
-            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
             UNION ALL
             SELECT jobs.* FROM waits JOIN jobs ON jobs.id = waits.id WHERE waits.lock = p_lock

@@ -20,12 +20,13 @@ AS $$
         ORDER BY id LIMIT 10000
     ), in_lanes AS MATERIALIZED (
         SELECT id, status, queue, lock, coalesce(scheduled_at, created_at) AS since FROM jobs
-        WHERE status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL AND keeps_lanes IS NULL
+        WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
+            AND keeps_lanes IS NULL
         ORDER BY lock, priority DESC, id LIMIT 10000
     ), job AS MATERIALIZED (
         SELECT *, lock IS NOT NULL OR status = 'limited' AS stands
         FROM (TABLE oldest UNION TABLE in_lanes) AS found
-        WHERE status IN ('todo', 'blocked', 'limited')
+        WHERE status IN ('todo', 'blocked', 'limited', 'paused')
     ), lane AS (
         SELECT queue, lock, min(since) AS since, count(*) AS waiting FROM job GROUP BY queue, lock
     ), stopped AS MATERIALIZED (

@@ -43,6 +43,8 @@ AS $$
             UNION ALL
             SELECT until FROM queue_pauses WHERE until > clock()
             UNION ALL
+            SELECT coalesce(look_at, until) FROM task_pauses WHERE until IS NOT NULL
+            UNION ALL
             (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL
             (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)

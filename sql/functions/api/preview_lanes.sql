@@ -39,7 +39,7 @@ BEGIN
         SELECT FROM unnest(v_locks) AS mine(lock)
         CROSS JOIN LATERAL (
             SELECT jobs.id FROM jobs
-            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited')
+            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
             UNION ALL
             SELECT waits.id FROM waits WHERE waits.lock = mine.lock

@@ -15,16 +15,19 @@ DECLARE
 BEGIN
     IF p_after = '' THEN
         PERFORM reconcile_keys(1000);
+        PERFORM reconcile_pauses(1000);
     END IF;
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited') AND lock IS NOT NULL
+         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited', 'paused')
+             AND lock IS NOT NULL
              AND keeps_lanes IS NULL
          ORDER BY lock
          LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE jobs.lock > waiting.lock AND status IN ('todo', 'blocked', 'limited')
+                WHERE jobs.lock > waiting.lock
+                    AND status IN ('todo', 'blocked', 'limited', 'paused')
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit

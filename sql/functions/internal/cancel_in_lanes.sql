@@ -14,7 +14,8 @@ BEGIN
     v_ids := ARRAY(
         SELECT id FROM waits WHERE lock = p_lock
         UNION ALL
-        SELECT id FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+        SELECT id FROM jobs WHERE lock = p_lock
+            AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NOT NULL
         UNION ALL
         SELECT jobs.id FROM lanes JOIN jobs ON jobs.id = lanes.job_id

@@ -33,7 +33,7 @@ DECLARE
         SELECT status FROM unnest(p_statuses) AS status
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
     v_stored  job_status[] := v_waiting
-        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo}' ELSE '{}' END::job_status[];
+        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[];
     v_line    bigint[];
 BEGIN
     IF p_batch IS NOT NULL THEN
@@ -78,7 +78,7 @@ BEGIN
             SELECT * FROM lane_starters(p_looked, p_lock)
         );
     ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
-        IF v_stored <@ '{todo,blocked,limited}' AND p_statuses IS NOT NULL THEN
+        IF v_stored <@ '{todo,blocked,limited,paused}' AND p_statuses IS NOT NULL THEN
             v_line := CASE WHEN p_lock IS NOT NULL THEN lane_line(p_lock, p_looked) END;
         END IF;
         v_result := v_result || ARRAY(

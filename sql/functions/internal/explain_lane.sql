@@ -10,7 +10,7 @@ DECLARE
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
     v_other text;               -- a lane that this job waits for
     v_shared boolean;           -- it waits for jobs that share this lane
-    v_paused boolean;           -- its queue is paused
+    v_paused text;              -- its queue or its task is paused
     v_stops boolean := false;   -- it would start no job even if a worker had a free slot
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
@@ -54,7 +54,7 @@ BEGIN
         END IF;
         v_shared := v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (v_first.shared), true)
             AND NOT v_later;
-        v_paused := EXISTS (SELECT FROM explain_pause(v_first.queue));
+        v_paused := (SELECT p.reason FROM explain_pause(v_first.queue, v_first.task) AS p LIMIT 1);
         RETURN QUERY SELECT
             CASE WHEN v_lane.job_id IS NULL THEN 'lane head waits' ELSE 'lane retrying' END,
             'job ' || v_first.id || ' (' || v_first.task || ') goes first'
@@ -62,16 +62,17 @@ BEGIN
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
                         WHEN v_shared THEN ' and waits for those that share the lane'
-                        WHEN v_paused THEN ' and is in a paused queue'
+                        WHEN v_paused = 'task paused' THEN ' and its task is paused'
+                        WHEN v_paused IS NOT NULL THEN ' and is in a paused queue'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END
                 || v_where,
             CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
                  WHEN v_other IS NOT NULL OR v_shared
                  THEN 'queue jobs explain ' || v_first.id END;
-        -- The caller reports the pauses of this job's own queue.
-        RETURN QUERY SELECT * FROM explain_pause(v_first.queue)
-            EXCEPT SELECT * FROM explain_pause(p_job.queue);
-        v_stops := v_stops OR v_paused;
+        -- The caller reports the pauses of this job's own queue and task.
+        RETURN QUERY SELECT * FROM explain_pause(v_first.queue, v_first.task)
+            EXCEPT SELECT * FROM explain_pause(p_job.queue, p_job.task);
+        v_stops := v_stops OR v_paused IS NOT NULL;
         IF v_first.limit_key IS NOT NULL THEN
             RETURN QUERY SELECT * FROM explain_limit(v_first);
             v_stops := v_stops OR FOUND;

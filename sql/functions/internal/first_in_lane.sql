@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION first_in_lane(p_lock text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT id FROM (
         (SELECT head.priority, head.id FROM jobs AS head
-         WHERE head.lock = p_lock AND head.status IN ('todo', 'blocked', 'limited')
+         WHERE head.lock = p_lock AND head.status IN ('todo', 'blocked', 'limited', 'paused')
             AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
             AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
          ORDER BY head.priority DESC, head.id LIMIT 1)

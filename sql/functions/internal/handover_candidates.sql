@@ -16,10 +16,11 @@
 -- * It has no other lanes, and shares none: only a claim tries to win the others.
 -- * It has not expired, and it has no limit. A slot that falls free goes to the best job that waits
 --   for it, and only a claim takes one.
+-- * Its task is not paused (p_paused), and no claim has set it aside.
 -- * No open transaction has the job locked. A locked job is neither handed over nor given way
 --   to.
 CREATE OR REPLACE FUNCTION handover_candidates(
-    p_worker uuid, p_locks text[], p_queues text[], p_want integer
+    p_worker uuid, p_locks text[], p_queues text[], p_want integer, p_paused text[]
 )
 RETURNS TABLE (lock text, id bigint)
 LANGUAGE plpgsql AS $$
@@ -62,7 +63,8 @@ BEGIN
     SELECT head.lock, head.id
     FROM (
         SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, best.several, best.grouped, held.since,
+            best.start_before, best.limited, best.several, best.grouped, best.task, best.aside,
+            held.since,
             row_number() OVER (ORDER BY held.since, best.id) AS place
         FROM unnest(p_locks) AS lane(lock)
         CROSS JOIN LATERAL (
@@ -75,6 +77,7 @@ BEGIN
     WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (head.start_before IS NULL OR head.start_before > clock())
       AND NOT head.limited AND NOT head.several
+      AND NOT head.aside AND head.task NOT IN (SELECT unnest(p_paused))
       AND (NOT head.touched OR try_lock_job(head.id))
       AND (first.id IS NULL OR head.priority > first.priority
            OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)

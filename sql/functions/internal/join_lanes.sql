@@ -8,6 +8,6 @@ BEGIN
     SELECT lane.lock, job.priority, job.id
     FROM jobs AS job CROSS JOIN LATERAL unnest(job.locks[2:]) AS lane(lock)
     WHERE job.id = ANY (p_ids) AND job.locks IS NOT NULL
-        AND job.status IN ('todo', 'blocked', 'limited') AND job.keeps_lanes IS NULL
+        AND job.status IN ('todo', 'blocked', 'limited', 'paused') AND job.keeps_lanes IS NULL
     ON CONFLICT DO NOTHING;
 END $$;

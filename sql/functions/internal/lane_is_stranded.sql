@@ -21,15 +21,16 @@ LANGUAGE sql STABLE AS $$
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND (lock = p_lock OR p_lock = ANY (locks))
-                AND (status IN ('todo', 'scheduled') OR status = 'limited'
+                AND (status IN ('todo', 'scheduled') OR status IN ('limited', 'paused')
                     OR status = 'blocked' AND keeps_lanes)
         )
-        -- The key of a limited head wakes it.
+        -- The key of a limited head wakes it, and the end of the pause one that is aside.
         ELSE EXISTS (
             SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
             WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))
         ) AND NOT EXISTS (
-            SELECT FROM jobs WHERE lock = p_lock AND status IN ('todo', 'blocked', 'limited')
+            SELECT FROM jobs WHERE lock = p_lock
+                AND status IN ('todo', 'blocked', 'limited', 'paused')
                 AND lock IS NOT NULL AND keeps_lanes IS NULL AND status = 'todo' AND locks IS NULL
         )
     END

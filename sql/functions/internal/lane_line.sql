@@ -5,7 +5,7 @@ LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(line.id), '{}') END
     FROM (
         (SELECT jobs.id FROM jobs
-         WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited')
+         WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
              AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
          LIMIT p_most + 1)
         UNION ALL

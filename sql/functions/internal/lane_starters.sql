@@ -16,13 +16,13 @@ BEGIN
     UNION ALL
     (WITH RECURSIVE lane(lock) AS (
         (SELECT jobs.lock FROM jobs
-         WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+         WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
              AND jobs.keeps_lanes IS NULL
            AND (p_lock IS NULL OR jobs.lock = p_lock)
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
-                WHERE status IN ('todo', 'blocked', 'limited') AND jobs.lock IS NOT NULL
+                WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
                     AND jobs.keeps_lanes IS NULL
                   AND jobs.lock > lane.lock AND p_lock IS NULL
                 ORDER BY jobs.lock LIMIT 1)

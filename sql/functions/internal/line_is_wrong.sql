@@ -11,7 +11,7 @@ LANGUAGE sql STABLE AS $$
         ) AS first
         WHERE (SELECT true FROM jobs
                WHERE jobs.id = first.id AND jobs.priority = first.priority
-                   AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                   AND status IN ('todo', 'blocked', 'limited', 'paused') AND keeps_lanes IS NULL
                    AND p_lock = ANY (locks[2:]) LIMIT 1) IS NULL
     ) OR EXISTS (
         SELECT FROM lane_heads(ARRAY[p_lock]) AS head

@@ -11,7 +11,7 @@ BEGIN
         DELETE FROM waits WHERE waits.lock = p_lock AND NOT EXISTS (
             SELECT FROM jobs
             WHERE jobs.id = waits.id AND jobs.priority = waits.priority
-                AND status IN ('todo', 'blocked', 'limited') AND keeps_lanes IS NULL
+                AND status IN ('todo', 'blocked', 'limited', 'paused') AND keeps_lanes IS NULL
                 AND p_lock = ANY (locks[2:]))
         RETURNING waits.id
     )

@@ -36,8 +36,9 @@ BEGIN
         RAISE EXCEPTION 'locks: job % waits with other locks, which replace cannot change', p_id
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    UPDATE jobs
-    SET task = p_task, args = p_args, headers = p_options.headers, timeout = p_options.timeout,
+    UPDATE jobs   -- a new task need not be paused
+    SET status = CASE WHEN status = 'paused' THEN 'todo' ELSE status END,
+        task = p_task, args = p_args, headers = p_options.headers, timeout = p_options.timeout,
         expires_at = p_options.expires_at
     WHERE id = p_id;
     -- A job between two attempts is scheduled too, but its lane waits for it.

@@ -20,7 +20,8 @@ BEGIN
         AND (
             SELECT true FROM jobs AS mine
             JOIN jobs AS older ON older.lock = mine.lock AND older.priority = mine.priority
-                AND older.status IN ('todo', 'blocked', 'limited') AND older.lock IS NOT NULL
+                AND older.status IN ('todo', 'blocked', 'limited', 'paused')
+                AND older.lock IS NOT NULL
                 AND older.keeps_lanes IS NULL AND older.id < mine.id AND older.was_attempted
             WHERE mine.id = p_id AND mine.locks IS NULL LIMIT 1);
 END $$;

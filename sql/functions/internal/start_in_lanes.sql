@@ -11,7 +11,7 @@
 --
 -- A job that keeps its lanes for its retry is in no line, and starts without a look at the heads.
 CREATE OR REPLACE FUNCTION start_in_lanes(
-    p_worker uuid, p_queues text[], p_id bigint, p_slots integer,
+    p_worker uuid, p_queues text[], p_id bigint, p_slots integer, p_paused text[],
     OUT started jobs, OUT lost text
 )
 LANGUAGE plpgsql AS $$
@@ -41,6 +41,7 @@ BEGIN
                 SELECT head.lock FROM lane_heads(v_seen.locks) AS head WHERE head.id <> p_id);
         END IF;
         v_is_ok := v_other = '{}' AND is_startable(v_seen, p_queues)
+            AND (p_paused = '{}' OR set_aside(ARRAY[p_id], p_paused) = '{}')
             AND (v_seen.limit_key IS NULL OR (take_slots(ARRAY[p_id], p_slots)).ids <> '{}');
     END IF;
     IF v_is_ok THEN

@@ -40,7 +40,7 @@ def list_queues(database: Database, form: str) -> None:
     Only RUNNABLE jobs would start sooner if you had more workers. If a job is CLAIMED, a worker has
     claimed it, but runs other jobs first. A + means "or more".
     """
-    from inturn.doctor.queue_pause import describe_pause, get_resume_command
+    from inturn.doctor.pauses import describe_pause, get_resume_command
     from inturn.operations import queues, workers
 
     found = database.run(workers.list_queues())
@@ -75,7 +75,7 @@ def list_queues(database: Database, form: str) -> None:
     for name, pause in paused.items():
         if name not in named:
             command = complete(get_resume_command(pause))
-            remark(f"Nothing starts in {describe_pause(pause, now)}: {command}")
+            remark(f"Paused: {describe_pause(pause, now)}: {command}")
 
 
 @command.command(

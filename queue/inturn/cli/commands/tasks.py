@@ -1,14 +1,20 @@
-"""`queue tasks`: see how often tasks run, how they end, and how fast they are."""
+"""`queue tasks`: see how often tasks run, how they end, and how fast they are, and pause them."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
+from inturn.cli.completion import complete_task
 from inturn.cli.database import Database, with_database
-from inturn.cli.output import Output, output_options
-from inturn.formatting import brief
+from inturn.cli.exit_status import Conflict
+from inturn.cli.lane_argument import by_option
+from inturn.cli.next_command import complete
+from inturn.cli.output import Output, output_options, remark
+from inturn.cli.pause_options import check_end, pause_options
+from inturn.formatting import brief, on_clock, visible
 
 if TYPE_CHECKING:
     from inturn.operations.history import TaskStatus
@@ -19,11 +25,14 @@ LISTED = 1000
 @click.group(
     "tasks",
     invoke_without_command=True,
-    epilog="Example: queue tasks list (or just: queue tasks)",
+    epilog="""\b
+Examples:
+  queue tasks list (or just: queue tasks)
+  queue tasks pause shop.tasks.send --for 2h --reason "it sends twice\"""",
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """See how often tasks run, how they end, and how fast they are."""
+    """See how often tasks run, how they end, and how fast they are. Pause tasks."""
     if context.invoked_subcommand is None:
         context.invoke(list_tasks)
 
@@ -38,9 +47,16 @@ def list_tasks(database: Database, form: str) -> None:
     time that it was due until a worker claims it: for its lane, its limit and a slot. FAILED counts
     jobs that failed for good. The numbers come from the history, a minute or two late.
     """
-    from inturn.operations import history
+    from inturn.doctor.pauses import describe_pause, get_resume_command
+    from inturn.operations import history, tasks
 
     found = database.run(history.list_tasks(LISTED))
+    paused = {pause.task: pause for pause in database.run(tasks.list_paused_tasks())}
+
+    def describe(task: TaskStatus) -> str:
+        pause = paused.get(task.task)
+        return f"by {pause.by}{f': {pause.reason}' if pause.reason else ''}" if pause else ""
+
     columns = {
         "TASK": lambda task: task.task,
         "PER MINUTE": lambda task: f"{task.per_minute:,.1f}",
@@ -51,8 +67,64 @@ def list_tasks(database: Database, form: str) -> None:
         "RUN": lambda task: brief(task.run_p50),
         "RUN 95%": lambda task: brief(task.run_p95),
     }
+    if paused:
+        columns["PAUSED"] = describe
     nothing = "No job has ended in the last hour, or the history is not kept."
     Output(form).records(found, columns, nothing, spare=("SUCCEEDED", "WAIT 95%"))
+    for name in paused.keys() - {task.task for task in found}:
+        pause = paused[name]
+        command = complete(get_resume_command(pause))
+        remark(f"Paused: {describe_pause(pause, database.now())}: {command}")
+
+
+@command.command(
+    epilog='Example: queue tasks pause shop.tasks.send --for 2h --reason "it sends twice"'
+)
+@click.argument("name", shell_complete=complete_task)
+@pause_options
+@by_option
+@output_options
+@with_database
+def pause(
+    database: Database,
+    name: str,
+    by: str | None,
+    reason: str | None,
+    until: datetime | None,
+    length: timedelta | None,
+    form: str,
+) -> None:
+    """Let no job of a task start.
+
+    The pause lasts until the time you give, or until you resume the task. Jobs that workers have
+    claimed run. A lane whose next job is of the task waits, and other jobs go on. If the task is
+    paused already, this pause replaces the earlier one, and keeps its reason unless you give
+    another. Give the name that the jobs have: it need not be a name that a worker knows.
+    """
+    from inturn.operations import tasks
+
+    check_end(until, length)
+    database.run(tasks.pause_task(name, reason, until, by, length))
+    (done,) = [each for each in database.run(tasks.list_paused_tasks()) if each.task == name]
+    end = on_clock(done.until, database.now()) if done.until else "you resume it"
+    Output(form).record({"pause": done}, f"paused task {visible(name)} until {end}")
+
+
+@command.command(epilog="Example: queue tasks resume shop.tasks.send")
+@click.argument("name", shell_complete=complete_task)
+@by_option
+@output_options
+@with_database
+def resume(database: Database, name: str, by: str | None, form: str) -> None:
+    """Let a paused task go on. Its jobs start in the order in which they would have started."""
+    from inturn.operations import tasks
+
+    if not database.run(tasks.resume_task(name, by)):
+        raise Conflict(
+            f"There is no pause of task {visible(name)}. To see pauses: queue tasks list"
+        )
+    left = database.run(tasks.list_paused_tasks())
+    Output(form).record({"paused": left}, f"resumed task {visible(name)}")
 
 
 def _failed(task: TaskStatus) -> str:

@@ -1,0 +1,67 @@
+"""The model of the pauses of a task, explored to the end, and its mutants.
+
+flow_model/README.md says what it has.
+"""
+
+import pytest
+
+from tests.race.flow_model import task_pauses
+from tests.race.flow_model.task_pauses import (
+    OVERTAKEN,
+    SLEEPS,
+    STARTED,
+    Kind,
+    Scope,
+    TaskPause,
+)
+from tests.race.search import STUCK, explore
+
+MAIL, OTHER = Kind(), Kind(paused=False)
+URGENT, FREE_MAIL = Kind(paused=False, late=True), Kind(in_lane=False)
+
+SCOPES = {
+    "two of the task in a lane, two pauses": Scope((MAIL, MAIL), pauses=2),
+    "another job first, and one behind": Scope((OTHER, MAIL, OTHER)),
+    "one behind, and a free one": Scope((MAIL, OTHER, FREE_MAIL)),
+    "free jobs, three claims": Scope((FREE_MAIL, FREE_MAIL), claims=3),
+    "one that comes later and goes first": Scope((URGENT, MAIL, OTHER)),
+}
+REFUTATIONS = {
+    "aside without the row": (SLEEPS, Scope((FREE_MAIL,))),
+    "the row is not locked": (SLEEPS, Scope((FREE_MAIL,))),
+    "the row goes meanwhile": (SLEEPS, Scope((FREE_MAIL, FREE_MAIL))),
+    "looked before the lock": (SLEEPS, Scope((FREE_MAIL,))),
+    "the row goes with the first": (SLEEPS, Scope((FREE_MAIL, FREE_MAIL))),
+    "the resume deletes the row": (SLEEPS, Scope((FREE_MAIL,))),
+    "a paused head is handed over": (STARTED, Scope((OTHER, MAIL))),
+    "a head that is aside is handed over": (STUCK, Scope((URGENT, MAIL))),
+    "a claim starts what it cannot set aside": (STARTED, Scope((FREE_MAIL,))),
+    "a head that is aside is passed by": (OVERTAKEN, Scope((MAIL, OTHER))),
+    "the lane is kept": (STUCK, Scope((MAIL,))),
+    "only aside is woken": (STUCK, Scope((MAIL, MAIL), pauses=2)),
+}
+RARE = (
+    "claim: does not get the row",
+    "claim: cannot start the head",
+    "finish: gives the lane back",
+    "finish: hands B over",
+    "set_aside.sql B",
+)
+
+
+@pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES.keys())
+def test_pauses_of_a_task_keep_their_promises(scope: Scope) -> None:
+    verdict = explore(TaskPause(scope))
+    assert not verdict.broken, "\n".join((verdict.broken, *verdict.story))
+
+
+@pytest.mark.parametrize("mutant", task_pauses.MUTANTS)
+def test_every_protection_of_pauses_is_needed(mutant: str) -> None:
+    broken, scope = REFUTATIONS[mutant]
+    verdict = explore(TaskPause(scope._replace(mutant=mutant)))
+    assert verdict.broken == broken, "\n".join((verdict.broken, *verdict.story))
+
+
+def test_the_rare_steps_of_pauses_are_among_those_tried() -> None:
+    tried = {name for scope in SCOPES.values() for name in explore(TaskPause(scope)).tried}
+    assert [rare for rare in RARE if not any(rare in name for name in tried)] == []
