@@ -114,6 +114,7 @@ CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     AS $$
     SELECT id FROM jobs WHERE status = 'doing' AND worker_id = p_worker AND abort
 $$;
+COMMENT ON FUNCTION inturn.abort_requests(p_worker uuid) IS 'Returns the running jobs of a worker that it is asked to end.';
 CREATE FUNCTION inturn.acquire_lanes(p_worker uuid, p_queues text[], p_locks text[], p_seen bigint[], p_limit bigint) RETURNS TABLE(lock text, job_id bigint)
     LANGUAGE plpgsql
     AS $$
@@ -232,6 +233,7 @@ BEGIN
      WHERE id = p_id ORDER BY f.finished_at DESC LIMIT 1)
     LIMIT 1;
 END $$;
+COMMENT ON FUNCTION inturn.await_end(p_id bigint) IS 'Returns the status of a job, and asks to be notified of its end if it has not ended yet (see notify_ended).';
 CREATE FUNCTION inturn.await_keys(p_keys text[]) RETURNS void
     LANGUAGE plpgsql
     SET lock_timeout TO '50ms'
@@ -328,6 +330,7 @@ CREATE FUNCTION inturn.batch_counts(p_job bigint, p_batch bigint) RETURNS bigint
     SELECT ARRAY[total, succeeded, failed, cancelled, aborted]
     FROM batches WHERE id = p_batch AND callback_id = p_job
 $$;
+COMMENT ON FUNCTION inturn.batch_counts(p_job bigint, p_batch bigint) IS 'Returns how the jobs of a batch have ended, for its callback: how many joined it, succeeded, failed, were cancelled and were aborted.';
 CREATE FUNCTION inturn.begin_rollups() RETURNS void
     LANGUAGE sql
     AS $_$
@@ -497,6 +500,7 @@ BEGIN
         PERFORM pg_notify(current_schema(), '!') WHERE asked > 0;
     END IF;
 END $$;
+COMMENT ON FUNCTION inturn.cancel_batch(p_id bigint, p_after bigint, p_limit integer, p_abort boolean, OUT cancelled bigint, OUT asked bigint, OUT last bigint) IS 'Cancels the next jobs of a batch after p_after, the callback first, and closes the batch.';
 CREATE FUNCTION inturn.cancel_in_lanes(p_lock text, OUT cancelled bigint, OUT rest bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -583,6 +587,7 @@ BEGIN
         (SELECT status FROM finished_jobs WHERE id = p_id ORDER BY finished_at DESC LIMIT 1)
     );
 END $$;
+COMMENT ON FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean) IS 'A job that is not running moves to the history.';
 CREATE FUNCTION inturn.cancel_waiting(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -611,7 +616,8 @@ BEGIN
         CASE WHEN v_more.rest > 0 THEN v_more.rest || ' jobs with other lanes are left' END);
     RETURN v_count + v_more.cancelled;
 END $$;
-CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer, p_group text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint) RETURNS bigint[]
+COMMENT ON FUNCTION inturn.cancel_waiting(p_lock text, p_by text) IS 'Cancels every job that waits in a lane.';
+CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer, p_group text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_before_id bigint DEFAULT NULL::bigint) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     AS $$
 DECLARE
@@ -633,6 +639,7 @@ BEGIN
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)
               AND (p_group IS NULL OR group_key = p_group)
+              AND (p_before_id IS NULL OR id < p_before_id)
             ORDER BY id DESC LIMIT p_looked
         );
     END IF;
@@ -650,6 +657,7 @@ BEGIN
                     AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
                     AND (p_group IS NULL OR group_key = p_group)))
               AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_before_id IS NULL OR id < p_before_id)
             ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
     END IF;
@@ -660,6 +668,7 @@ BEGIN
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
                AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
                AND (p_group IS NULL OR group_key = p_group)
+               AND (p_before_id IS NULL OR id < p_before_id)
              ORDER BY id DESC LIMIT p_looked)
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
@@ -679,6 +688,7 @@ BEGIN
               AND (p_worker IS NULL OR worker_id = p_worker)
               AND (p_group IS NULL OR group_key = p_group)
               AND (v_line IS NULL OR id = ANY (v_line))
+              AND (p_before_id IS NULL OR id < p_before_id)
             ORDER BY id DESC LIMIT p_looked
         );
     END IF;
@@ -766,7 +776,8 @@ BEGIN
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
     RETURN QUERY SELECT * FROM unnest(v_result.ids, v_result.outcomes);
 END $$;
-CREATE FUNCTION inturn.change_lane(p_action text, p_lock text, p_states text[], p_by text, p_reason text, p_until timestamp with time zone) RETURNS text
+COMMENT ON FUNCTION inturn.change_jobs(p_action text, p_ids bigint[], p_filter inturn.job_filter, p_abort boolean) IS 'Makes a step of a bulk: retries, cancels or deletes these jobs, at most 1,000, in one short transaction. find_jobs returns them, whole lanes together.';
+CREATE FUNCTION inturn.change_lane(p_action text, p_lock text, p_states text[], p_by text, p_reason text, p_until timestamp with time zone, p_error text) RETURNS text
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -774,7 +785,8 @@ DECLARE
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF coalesce(v_lane.state::text, 'idle') <> ALL (p_states)
-        AND coalesce(v_lane.stopped::text <> ALL (p_states), true) THEN
+        AND coalesce(v_lane.stopped::text <> ALL (p_states), true)
+        OR p_error IS NOT NULL AND NOT lane_fails_with(p_lock, p_error) THEN
         RETURN 'changed';
     END IF;
     CASE p_action
@@ -792,7 +804,7 @@ BEGIN
         RETURN CASE WHEN skip_head(p_lock, p_by) IS NOT NULL THEN 'done' ELSE 'nothing' END;
     END CASE;
 END $$;
-CREATE FUNCTION inturn.change_lanes(p_action text, p_locks text[], p_states text[], p_by text DEFAULT NULL::text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(lock text, outcome text)
+CREATE FUNCTION inturn.change_lanes(p_action text, p_locks text[], p_states text[], p_by text DEFAULT NULL::text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_error text DEFAULT NULL::text) RETURNS TABLE(lock text, outcome text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -826,11 +838,61 @@ BEGIN
     SELECT asked.lock, CASE
         WHEN asked.lock NOT IN (SELECT unnest(v_held)) OR p_action IN ('retry-head', 'skip-head')
             AND NOT coalesce((next_job(asked.lock)).locks, '{}') <@ v_held THEN 'busy'
-        ELSE change_lane(p_action, asked.lock, p_states, p_by, p_reason, p_until) END
+        ELSE change_lane(p_action, asked.lock, p_states, p_by, p_reason, p_until,
+            p_error) END
     FROM (SELECT DISTINCT lock COLLATE "C" AS lock FROM unnest(p_locks) AS lock ORDER BY 1)
         AS asked;
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
 END $$;
+COMMENT ON FUNCTION inturn.change_lanes(p_action text, p_locks text[], p_states text[], p_by text, p_reason text, p_until timestamp with time zone, p_error text) IS 'Makes a step of a bulk of lanes, at most 1,000, in one short transaction.';
+CREATE TABLE inturn.limits (
+    pattern text NOT NULL COLLATE pg_catalog."C",
+    slots integer,
+    rate integer,
+    period interval,
+    burst integer,
+    CONSTRAINT limits_pattern CHECK ((((octet_length(pattern) >= 1) AND (octet_length(pattern) <= 1024)) AND ((strpos(pattern, '*'::text) = 0) OR (strpos(pattern, '*'::text) = length(pattern))))),
+    CONSTRAINT limits_rate CHECK (((((rate > 0) AND (period > '00:00:00'::interval) AND (burst > 0)) IS TRUE) OR ((rate IS NULL) AND (period IS NULL) AND (burst IS NULL)))),
+    CONSTRAINT limits_slots CHECK ((slots > 0)),
+    CONSTRAINT limits_something CHECK (((slots IS NOT NULL) OR (rate IS NOT NULL)))
+);
+COMMENT ON TABLE inturn.limits IS 'How many jobs of a key may run, and how often one may start.';
+CREATE FUNCTION inturn.change_limit(p_pattern text, p_slots integer DEFAULT NULL::integer, p_rate integer DEFAULT NULL::integer, p_period interval DEFAULT NULL::interval, p_burst integer DEFAULT NULL::integer, p_without text[] DEFAULT '{}'::text[], p_by text DEFAULT NULL::text) RETURNS SETOF inturn.limits
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+DECLARE
+    v_old limits;
+    v_new limits;
+BEGIN
+    IF p_without IS NULL OR NOT p_without <@ '{concurrency,rate}'
+        OR p_slots IS NOT NULL AND 'concurrency' = ANY (p_without)
+        OR num_nonnulls(p_rate, p_period, p_burst) > 0 AND 'rate' = ANY (p_without) THEN
+        RAISE EXCEPTION 'without: name concurrency or rate, and give no value for it'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM require_read_committed();
+    -- Only those who change limits wait. A row could not be locked if there is none yet.
+    LOCK TABLE limits IN SHARE ROW EXCLUSIVE MODE;
+    SELECT * INTO v_old FROM limits WHERE pattern = p_pattern;
+    v_new := v_old;
+    IF 'concurrency' = ANY (p_without) THEN
+        v_new.slots := NULL;
+    END IF;
+    IF 'rate' = ANY (p_without) THEN
+        v_new.rate := NULL;
+        v_new.period := NULL;
+        v_new.burst := NULL;
+    END IF;
+    PERFORM set_limit(p_pattern, coalesce(p_slots, v_new.slots), coalesce(p_rate, v_new.rate),
+        CASE WHEN p_rate IS NULL THEN coalesce(p_period, v_new.period) ELSE p_period END,
+        coalesce(p_burst, v_new.burst), p_by);
+    IF v_old.pattern IS NOT NULL THEN
+        RETURN NEXT v_old;
+    END IF;
+    RETURN QUERY SELECT * FROM limits WHERE pattern = p_pattern;
+END $$;
+COMMENT ON FUNCTION inturn.change_limit(p_pattern text, p_slots integer, p_rate integer, p_period interval, p_burst integer, p_without text[], p_by text) IS 'Sets the parts of a limit that you give, and keeps the others.';
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -845,6 +907,7 @@ BEGIN
                 HINT = 'Write nothing. A later attempt does the work.';
     END IF;
 END $$;
+COMMENT ON FUNCTION inturn.check_fence(p_resource text, p_token bigint) IS 'Fences for user code: refuses a write to a resource that a later start has already written to.';
 CREATE FUNCTION inturn.check_lanes(p_lanes text[], p_lanes_of integer[], p_lanes_shared boolean[], p_jobs integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -912,6 +975,7 @@ CREATE TABLE inturn.jobs (
     CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
 )
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.jobs IS 'Live jobs only: finished ones move to finished_jobs, so that no cost grows with history.';
 CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false, p_slots integer DEFAULT NULL::integer, p_turns jsonb DEFAULT NULL::jsonb) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1179,6 +1243,7 @@ BEGIN
         PERFORM set_config('inturn.turns', p_turns::text, true);
     END IF;
 END $$;
+COMMENT ON FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean, p_slots integer, p_turns jsonb) IS 'Starts up to p_limit jobs for this worker (status `doing`), at most one of each lane.';
 CREATE FUNCTION inturn.claim_candidates(p_queues text[], p_shares integer[], p_limit integer, p_windows integer[], p_window integer, p_lost text[], p_lanes integer) RETURNS TABLE(free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean, widest bigint, limited boolean, several bigint[], shut bigint[])
     LANGUAGE plpgsql
     AS $$
@@ -1272,6 +1337,7 @@ BEGIN
     ) AS free;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
 END $$;
+COMMENT ON FUNCTION inturn.claim_further(p_worker uuid, p_queues text[], p_priorities integer[], p_after bigint[], p_limit integer) IS 'Starts more free jobs after a batch that this worker has just claimed.';
 CREATE FUNCTION inturn.clear_stop(p_lock text, p_next bigint DEFAULT NULL::bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1293,6 +1359,7 @@ CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
         END,
         statement_timestamp())
 $$;
+COMMENT ON FUNCTION inturn.clock() IS 'The only clock of the engine: the server''s time at the start of the client''s statement.';
 CREATE FUNCTION inturn.close_batch(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1307,6 +1374,7 @@ BEGIN
     END IF;
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.close_batch(p_id bigint) IS 'Lets a batch end as soon as no job of it is left, and its callback run.';
 CREATE FUNCTION inturn.closed_lane(p_id bigint, p_locks text[], p_shared text[]) RETURNS text
     LANGUAGE sql STABLE
     AS $$
@@ -1327,6 +1395,7 @@ CREATE TABLE inturn.rollup_days (
     next_page bigint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='50');
+COMMENT ON TABLE inturn.rollup_days IS 'How far roll_up has counted each day of the history.';
 CREATE FUNCTION inturn.count_ends(p_pass inturn.rollup_days, p_to bigint) RETURNS void
     LANGUAGE plpgsql
     AS $_$
@@ -1413,20 +1482,30 @@ BEGIN
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
-            SELECT FROM finished_jobs
-            WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+            SELECT FROM newest_ended(p_limit, p_statuses, NULL, NULL)
+            WHERE p_batch IS NULL
+              AND (p_statuses IS NULL OR status = ANY (p_statuses))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (p_group IS NULL OR group_key = p_group)
-              AND (p_batch IS NULL OR batch_id = p_batch)
+            UNION ALL
+            SELECT FROM finished_jobs
+            WHERE p_batch IS NOT NULL AND batch_id = p_batch AND batch_id IS NOT NULL
+              AND (p_statuses IS NULL OR status = ANY (p_statuses))
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;
     RETURN QUERY
     SELECT v_live + v_finished,
-           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
+           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit
+               OR p_batch IS NULL AND search_is_cut(p_limit, p_statuses);
 END $$;
+COMMENT ON FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_batch bigint, p_group text, p_lock_prefix text, p_error text, p_before timestamp with time zone) IS 'Returns how many jobs there are, live and finished.';
 CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, limited bigint, scheduled bigint, pending bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1475,18 +1554,23 @@ BEGIN
                OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;
+COMMENT ON FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text) IS 'Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them.';
 CREATE FUNCTION inturn.count_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
     SELECT count(*) FROM (
-        SELECT FROM lanes
-        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        SELECT FROM lanes_to_list(p_limit) AS found
+        WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])
         UNION ALL
         SELECT FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
         LIMIT p_limit
     ) AS counted
 $$;
+COMMENT ON FUNCTION inturn.count_lanes(p_limit integer, p_states text[]) IS 'Returns how many lanes list_lanes would return without a limit.';
 CREATE FUNCTION inturn.count_readers(p_lock text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -1534,6 +1618,7 @@ CREATE FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp wit
     )
     DELETE FROM workers USING silent WHERE workers.id = silent.id RETURNING workers.id
 $$;
+COMMENT ON FUNCTION inturn.declare_dead(p_workers uuid[], p_heartbeats timestamp with time zone[]) IS 'Removes workers whose heartbeats did not change while the caller watched.';
 CREATE FUNCTION inturn.defer(task text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, scheduled_at timestamp with time zone DEFAULT NULL::timestamp with time zone, queueing_lock text DEFAULT NULL::text, on_conflict text DEFAULT 'raise'::text, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, limit_key text DEFAULT NULL::text, after bigint[] DEFAULT NULL::bigint[], on_parent text DEFAULT 'cancel'::text, group_key text DEFAULT NULL::text, batch_id bigint DEFAULT NULL::bigint, locks text[] DEFAULT NULL::text[], shared text[] DEFAULT NULL::text[], headers jsonb DEFAULT NULL::jsonb) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1619,6 +1704,7 @@ BEGIN
     END IF;
     RETURN v_job.id;
 END $_$;
+COMMENT ON FUNCTION inturn.defer(task text, args jsonb, lock text, queue text, priority integer, scheduled_at timestamp with time zone, queueing_lock text, on_conflict text, on_retry text, on_failure text, timeout interval, expires_at timestamp with time zone, limit_key text, after bigint[], on_parent text, group_key text, batch_id bigint, locks text[], shared text[], headers jsonb) IS 'Creates one job, from a trigger, psql or another language: SELECT inturn.defer(''app.write'', ''{"letter": "a"}'', lock => ''x'').';
 CREATE FUNCTION inturn.defer_after(p_tasks text[], p_args jsonb[], p_options inturn.job_options[], p_after bigint[], p_after_of integer[], p_on_parent inturn.parent_policy[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql
     AS $$
@@ -1706,6 +1792,7 @@ BEGIN
     PERFORM notify_workers(ARRAY[p_queue]);
     RETURN v_id;
 END $$;
+COMMENT ON FUNCTION inturn.defer_job(p_task text, p_args jsonb, p_queue text, p_lock text, p_priority integer, p_at timestamp with time zone, p_in interval, p_on_retry inturn.retry_policy, p_on_failure inturn.failure_policy, p_timeout interval, p_headers jsonb) IS 'Creates a single job without a queueing lock or an expiry.';
 CREATE FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_headers jsonb[] DEFAULT NULL::jsonb[], p_after bigint[] DEFAULT NULL::bigint[], p_after_of integer[] DEFAULT NULL::integer[], p_on_parent inturn.parent_policy[] DEFAULT NULL::inturn.parent_policy[], p_batch_ids bigint[] DEFAULT NULL::bigint[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1802,6 +1889,7 @@ BEGIN
     RETURNING jobs.id, true;
     PERFORM notify_workers(coalesce(p_queues, '{default}'));
 END $$;
+COMMENT ON FUNCTION inturn.defer_jobs(p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[], p_on_failure inturn.failure_policy[], p_queueing_locks text[], p_on_conflict inturn.conflict_policy, p_timeouts interval[], p_limit_keys text[], p_group_keys text[], p_expires_at timestamp with time zone[], p_expires_in interval[], p_headers jsonb[], p_after bigint[], p_after_of integer[], p_on_parent inturn.parent_policy[], p_batch_ids bigint[], p_lanes text[], p_lanes_of integer[], p_lanes_shared boolean[]) IS 'Creates jobs, in the order of the arrays.';
 CREATE FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[] DEFAULT NULL::inturn.retry_policy[], p_on_failure inturn.failure_policy[] DEFAULT NULL::inturn.failure_policy[], p_queueing_locks text[] DEFAULT NULL::text[], p_on_conflict inturn.conflict_policy DEFAULT 'raise'::inturn.conflict_policy, p_timeouts interval[] DEFAULT NULL::interval[], p_limit_keys text[] DEFAULT NULL::text[], p_group_keys text[] DEFAULT NULL::text[], p_expires_at timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_expires_in interval[] DEFAULT NULL::interval[], p_headers jsonb[] DEFAULT NULL::jsonb[], p_lanes text[] DEFAULT NULL::text[], p_lanes_of integer[] DEFAULT NULL::integer[], p_lanes_shared boolean[] DEFAULT NULL::boolean[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1827,6 +1915,7 @@ BEGIN
     WHERE task = p_tasks[1] AND periodic_id = p_periodic_id;
     RETURN v_job_id;
 END $$;
+COMMENT ON FUNCTION inturn.defer_periodic(p_periodic_id text, p_instant timestamp with time zone, p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[], p_at timestamp with time zone[], p_in interval[], p_on_retry inturn.retry_policy[], p_on_failure inturn.failure_policy[], p_queueing_locks text[], p_on_conflict inturn.conflict_policy, p_timeouts interval[], p_limit_keys text[], p_group_keys text[], p_expires_at timestamp with time zone[], p_expires_in interval[], p_headers jsonb[], p_lanes text[], p_lanes_of integer[], p_lanes_shared boolean[]) IS 'Defers the job of one instant of a schedule, for the first caller.';
 CREATE FUNCTION inturn.defer_unless_waiting(p_tasks text[], p_args jsonb[], p_options inturn.job_options[], p_on_conflict inturn.conflict_policy) RETURNS TABLE(id bigint, is_new boolean)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1921,6 +2010,7 @@ BEGIN
     DELETE FROM progress WHERE job_id = p_id;
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.delete_job(p_id bigint) IS 'Removes a job, live or finished, unless it is running.';
 CREATE FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuses inturn.job_status[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1939,6 +2029,7 @@ BEGIN
     SELECT count(*) INTO v_count FROM gone;
     RETURN v_count;
 END $$;
+COMMENT ON FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuses inturn.job_status[]) IS 'Deletes jobs that ended longer ago than p_older, in one queue (NULL: in all) and with one of these statuses.';
 CREATE FUNCTION inturn.describe_attempt(p_attempt integer, p_started_at timestamp with time zone, p_worker uuid) RETURNS jsonb
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2053,8 +2144,9 @@ BEGIN
         RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
-                 THEN 'queue lanes retry-head ' || shell_argument(f.lock)
-                 ELSE 'queue jobs retry ' || p_id END
+                 THEN once_known(f.queue, f.task,
+                     'queue lanes retry-head ' || shell_argument(f.lock))
+                 ELSE once_known(f.queue, f.task, 'queue jobs retry ' || p_id) END
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
             RETURN QUERY SELECT 'unknown', 'there is no job ' || p_id, NULL;
@@ -2085,7 +2177,8 @@ BEGIN
             CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,
             'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
                 ELSE ', after attempt ' || v_job.attempts END,
-            CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
+            CASE WHEN v_job.attempts > 0
+                 THEN once_known(v_job.queue, v_job.task, 'queue jobs retry ' || p_id) END;
         v_waits := true;
         v_found := true;
     END IF;
@@ -2133,6 +2226,7 @@ BEGIN
         RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;
     END IF;
 END $$;
+COMMENT ON FUNCTION inturn.explain(p_id bigint) IS 'Says why a job is not running.';
 CREATE FUNCTION inturn.explain_batch(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
@@ -2203,6 +2297,7 @@ END) STORED,
     CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.lanes IS 'A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it is stopped.';
 CREATE FUNCTION inturn.explain_held(p_lane inturn.lanes, p_where text) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2252,6 +2347,7 @@ DECLARE
     v_first jobs;
     v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
+    v_retry text;               -- the command that retries the job that halted the lane
     v_other text;               -- a lane that this job waits for
     v_shared boolean;           -- it waits for jobs that share this lane
     v_paused text;              -- its queue or its task is paused
@@ -2260,15 +2356,16 @@ BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.stopped IS NOT NULL
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
+        v_retry := (
+            SELECT once_known(queue, task, 'queue lanes retry-head ' || shell_argument(p_lock))
+            FROM finished_jobs WHERE id = v_lane.failed_job_id AND v_lane.stopped = 'halted'
+            LIMIT 1);
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
                 || v_where || coalesce(': ' || v_lane.stop_reason, ''),
-            CASE WHEN v_lane.stopped = 'halted'
-                      AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
-                 THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
-                || shell_argument(p_lock);
+            coalesce(v_retry, 'queue lanes resume ' || shell_argument(p_lock));
         v_stops := true;
     END IF;
     IF p_job.keeps_lanes AND v_lane.readers IS NOT NULL THEN
@@ -2308,7 +2405,9 @@ BEGIN
                         WHEN v_paused IS NOT NULL THEN ' and is in a paused queue'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END
                 || v_where,
-            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
+            CASE WHEN v_later
+                 THEN once_known(v_first.queue, v_first.task,
+                     'queue lanes retry-head ' || shell_argument(p_lock))
                  WHEN v_other IS NOT NULL OR v_shared
                  THEN 'queue jobs explain ' || v_first.id END;
         -- The caller reports the pauses of this job's own queue and task.
@@ -2334,15 +2433,32 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
              THEN own.used || CASE own.used WHEN 1 THEN ' job' ELSE ' jobs' END || ' of limit '
                  || p_job.limit_key || CASE own.used WHEN 1 THEN ' runs' ELSE ' run' END || ', and '
                  || rule.slots || ' may; it goes on when one ends'
+                 || coalesce(': ' || holders.names, '')
              WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
                  || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
-        NULL
+        'if it may take more: queue limits set --' || CASE
+            WHEN own.used >= rule.slots THEN 'concurrency ' || rule.slots::bigint * 2
+            WHEN room.free <= 0 THEN 'rate ' || rule.rate::bigint * 2 || '/' || CASE rule.period
+                WHEN '1 second' THEN 's' WHEN '1 minute' THEN 'min' WHEN '1 hour' THEN 'h'
+                WHEN '1 day' THEN 'day' END END || ' ' || shell_argument(rule.pattern)
     FROM (SELECT) AS once
     LEFT JOIN find_limit(p_job.limit_key) AS rule ON true
     LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
     LEFT JOIN LATERAL fold_key(own, rule) AS room ON true
+    LEFT JOIN LATERAL (
+        SELECT string_agg('job ' || id || ' (' || task || ') since ' || started_at, ', '
+            ORDER BY id) || CASE WHEN own.used > 3 THEN ' …' ELSE '' END AS names
+        FROM (
+            SELECT id, task, started_at FROM (
+                SELECT id, task, started_at, limit_key FROM jobs
+                WHERE status = 'doing' ORDER BY worker_id LIMIT 10000
+            ) AS running
+            WHERE limit_key = p_job.limit_key AND own.used >= rule.slots
+            ORDER BY started_at, id LIMIT 3
+        ) AS holder
+    ) AS holders ON true
     WHERE p_job.status = 'limited' OR room.free <= 0
     UNION ALL
     SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid
@@ -2652,7 +2768,8 @@ BEGIN
     ORDER BY coalesce(found.lock, '') COLLATE "C", -v_turn * found.priority, v_turn * found.id
     LIMIT p_limit;
 END $$;
-CREATE FUNCTION inturn.find_lanes(p_states text[], p_prefix text, p_limit integer, p_after text DEFAULT ''::text) RETURNS SETOF text
+COMMENT ON FUNCTION inturn.find_jobs(p_filter inturn.job_filter, p_limit integer, p_backwards boolean, p_after_lock text, p_after_priority integer, p_after_id bigint) IS 'Returns the jobs that a bulk is about, at most p_limit, lane by lane, and in the order in which they run there.';
+CREATE FUNCTION inturn.find_lanes(p_states text[], p_prefix text, p_limit integer, p_after text DEFAULT ''::text, p_error text DEFAULT NULL::text) RETURNS SETOF text
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -2664,7 +2781,8 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE line(lock) AS (
         (SELECT jobs.lock::text FROM jobs
-         WHERE p_states IS NULL AND status IN ('todo', 'blocked', 'limited', 'paused')
+         WHERE p_states IS NULL AND p_error IS NULL
+             AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND keeps_lanes IS NULL AND jobs.lock >= v_from
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
@@ -2676,7 +2794,8 @@ BEGIN
         WHERE line.lock IS NOT NULL AND starts_with(line.lock, coalesce(p_prefix, ''))
     ), other(lock) AS (
         (SELECT waits.lock::text FROM waits
-         WHERE p_states IS NULL AND waits.lock >= v_from ORDER BY waits.lock LIMIT 1)
+         WHERE p_states IS NULL AND p_error IS NULL AND waits.lock >= v_from
+         ORDER BY waits.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT waits.lock FROM waits WHERE waits.lock > other.lock
                 ORDER BY waits.lock LIMIT 1)
@@ -2694,21 +2813,12 @@ BEGIN
         UNION
         (SELECT other.lock FROM other WHERE other.lock IS NOT NULL LIMIT p_limit + 1)
     ) AS found
-    WHERE found.lock > p_after COLLATE "C" AND starts_with(found.lock, coalesce(p_prefix, ''))
+    WHERE (p_error IS NULL OR lane_fails_with(found.lock, p_error))
+        AND found.lock > p_after COLLATE "C" AND starts_with(found.lock, coalesce(p_prefix, ''))
     ORDER BY found.lock COLLATE "C"
     LIMIT p_limit;
 END $$;
-CREATE TABLE inturn.limits (
-    pattern text NOT NULL COLLATE pg_catalog."C",
-    slots integer,
-    rate integer,
-    period interval,
-    burst integer,
-    CONSTRAINT limits_pattern CHECK ((((octet_length(pattern) >= 1) AND (octet_length(pattern) <= 1024)) AND ((strpos(pattern, '*'::text) = 0) OR (strpos(pattern, '*'::text) = length(pattern))))),
-    CONSTRAINT limits_rate CHECK (((((rate > 0) AND (period > '00:00:00'::interval) AND (burst > 0)) IS TRUE) OR ((rate IS NULL) AND (period IS NULL) AND (burst IS NULL)))),
-    CONSTRAINT limits_slots CHECK ((slots > 0)),
-    CONSTRAINT limits_something CHECK (((slots IS NOT NULL) OR (rate IS NOT NULL)))
-);
+COMMENT ON FUNCTION inturn.find_lanes(p_states text[], p_prefix text, p_limit integer, p_after text, p_error text) IS 'Returns the lanes that a bulk is about, by their locks, at most p_limit, those after p_after.';
 CREATE FUNCTION inturn.find_limit(p_key text) RETURNS SETOF inturn.limits
     LANGUAGE sql STABLE ROWS 1
     AS $$
@@ -2799,6 +2909,7 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
     END IF;
 END $$;
+COMMENT ON FUNCTION inturn.finish(p_worker uuid, p_queues text[], p_want integer, p_ids bigint[], p_claims uuid[], p_statuses inturn.job_status[], p_errors jsonb[], p_results jsonb[], p_forget inturn.job_status[]) IS 'Moves jobs that a worker has ended from `jobs` to the history.';
 CREATE FUNCTION inturn.first_in_lane(p_lock text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -2829,6 +2940,7 @@ CREATE TABLE inturn.limit_keys (
     CONSTRAINT limit_keys_used CHECK ((used >= 0))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.limit_keys IS 'The slots and tokens of each key that was used lately.';
 CREATE FUNCTION inturn.fold_key(p_key inturn.limit_keys, p_limit inturn.limits, OUT free integer, OUT tokens double precision, OUT refilled_at timestamp with time zone, OUT next_at timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
     AS $$
@@ -3110,6 +3222,7 @@ BEGIN
     RETURN EXISTS (SELECT FROM finished_jobs WHERE id = p_id AND fence = p_fence)
         OR NOT EXISTS (SELECT FROM all_jobs WHERE id = p_id);
 END $$;
+COMMENT ON FUNCTION inturn.has_ended(p_id bigint, p_claim uuid, p_fence bigint) IS 'Returns whether an attempt has ended its job in a transaction of its own.';
 CREATE FUNCTION inturn.has_invalid_queue(p_queues text[]) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -3127,6 +3240,34 @@ BEGIN
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
+COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval) IS 'Records that a worker is alive, and for how long its event loop has not turned.';
+CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, job_id bigint, task text, since timestamp with time zone, usual interval)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+    WITH running AS MATERIALIZED (
+        SELECT job.lock, job.id, job.task, job.claimed_at FROM claimed_jobs AS job
+        WHERE job.status = 'doing' AND job.lock IS NOT NULL
+            AND job.claimed_at < clock() - interval '10 minutes'
+        ORDER BY job.claimed_at LIMIT 100
+    ), bin AS (
+        SELECT rollups.task, bins.bin, sum(bins.run) AS jobs
+        FROM rollups CROSS JOIN LATERAL unnest(rollups.runs) WITH ORDINALITY AS bins(run, bin)
+        WHERE minutes = 60 AND at >= clock() - interval '1 day'
+            AND rollups.task = ANY (ARRAY(SELECT running.task FROM running))
+        GROUP BY rollups.task, bins.bin
+    ), known AS (
+        SELECT bin.task, percentile(array_agg(jobs::bigint ORDER BY bin), 0.99) AS usual
+        FROM bin GROUP BY bin.task
+    )
+    SELECT running.lock, running.id, running.task, running.claimed_at, known.usual
+    FROM running LEFT JOIN known ON known.task = running.task
+    WHERE running.claimed_at < clock() - CASE WHEN known.usual IS NULL THEN interval '1 hour'
+        ELSE greatest(interval '10 minutes', 3 * known.usual) END
+    ORDER BY running.claimed_at, running.id LIMIT p_limit
+$$;
+COMMENT ON FUNCTION inturn.held_for_long(p_limit integer) IS 'Returns lanes that are held for long, the longest first, at most p_limit: their job has run for three times as long as 99 of 100 jobs of its task did in the last day, and for ten minutes at least.';
 CREATE FUNCTION inturn.histogram(p_bins integer[]) RETURNS integer[]
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -3169,9 +3310,13 @@ CREATE TABLE inturn.workers (
     started_at timestamp with time zone NOT NULL,
     heartbeat_at timestamp with time zone NOT NULL,
     loop_turned_at timestamp with time zone NOT NULL,
-    awake boolean DEFAULT false NOT NULL
+    awake boolean DEFAULT false NOT NULL,
+    heartbeat_every interval,
+    keep_history double precision,
+    CONSTRAINT workers_keep_history CHECK ((keep_history > (0)::double precision))
 )
 WITH (fillfactor='50');
+COMMENT ON TABLE inturn.workers IS 'One row per worker process.';
 CREATE FUNCTION inturn.is_blocked(p_worker inturn.workers) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -3180,7 +3325,8 @@ $$;
 CREATE FUNCTION inturn.is_live(p_worker inturn.workers) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
-    SELECT p_worker.heartbeat_at > clock() - interval '30 seconds'
+    SELECT p_worker.heartbeat_at
+        > clock() - greatest(interval '30 seconds', 3 * p_worker.heartbeat_every)
 $$;
 CREATE FUNCTION inturn.is_locked(p_worker uuid) RETURNS boolean
     LANGUAGE plpgsql
@@ -3247,6 +3393,7 @@ CREATE FUNCTION inturn.jobs_of_worker(p_worker uuid) RETURNS SETOF inturn.jobs
     AS $$
     SELECT * FROM jobs WHERE status = 'doing' AND worker_id = p_worker ORDER BY id
 $$;
+COMMENT ON FUNCTION inturn.jobs_of_worker(p_worker uuid) IS 'Returns the jobs that a worker is doing, as the server knows them.';
 CREATE FUNCTION inturn.join_batches(p_batches bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -3303,6 +3450,16 @@ BEGIN
         WHEN v_status <> ALL ((p_filter).statuses) OR v_at >= (p_filter).before THEN 'changed'
         ELSE 'done' END;
 END $$;
+CREATE FUNCTION inturn.keep_for(p_keep interval, p_is_default boolean) RETURNS interval
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN told.longest = 'infinity' THEN NULL
+        ELSE greatest(p_keep, make_interval(secs => told.longest * 86400)) END
+    FROM (
+        SELECT max(keep_history) AS longest FROM workers WHERE p_is_default AND is_live(workers)
+    ) AS told
+$$;
 CREATE FUNCTION inturn.keep_or_leave(p_keeping inturn.job_lanes[], p_leaving inturn.job_lanes[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
@@ -3389,6 +3546,7 @@ CREATE TABLE inturn.finished_jobs (
     headers jsonb
 )
 PARTITION BY RANGE (finished_at);
+COMMENT ON TABLE inturn.finished_jobs IS 'Append-only history, one partition a day, pruned by dropping partitions.';
 CREATE FUNCTION inturn.keep_uncounted(p_job inturn.finished_jobs, p_table oid, p_xact xid, p_place tid) RETURNS boolean
     LANGUAGE plpgsql
     SET "TimeZone" TO 'UTC'
@@ -3430,6 +3588,19 @@ CREATE FUNCTION inturn.keys_of(p_pattern text) RETURNS text[]
     SELECT array_agg(key) FROM limit_keys
     WHERE key = p_pattern
         OR (right(p_pattern, 1) = '*' AND starts_with(key, left(p_pattern, -1)))
+$$;
+CREATE FUNCTION inturn.lane_fails_with(p_lock text, p_error text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(strpos(CASE
+        WHEN lane.failed_job_id IS NOT NULL THEN (
+            SELECT finished.errors -> -1 ->> 'error' FROM finished_jobs AS finished
+            WHERE finished.id = lane.failed_job_id
+                AND finished.finished_at >= lane.stopped_at - interval '1 day'
+            ORDER BY finished.finished_at DESC LIMIT 1)
+        ELSE (SELECT errors -> -1 ->> 'error' FROM jobs WHERE jobs.id = lane.job_id) END,
+        p_error) > 0, false)
+    FROM (SELECT) AS once LEFT JOIN lanes AS lane ON lane.lock = p_lock
 $$;
 CREATE FUNCTION inturn.lane_heads(p_locks text[]) RETURNS TABLE(lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean, start_before timestamp with time zone, limited boolean, grouped boolean, several boolean, task text, aside boolean)
     LANGUAGE sql STABLE
@@ -3592,6 +3763,7 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
         SELECT * FROM finished_jobs WHERE id = lane.failed_job_id ORDER BY finished_at DESC LIMIT 1
     ) AS failed ON true
 $$;
+COMMENT ON FUNCTION inturn.lane_report(p_lock text) IS 'Returns all there is to say about one lane, in one row: its state, the job that runs or goes next (head), the job that has halted it (failed), and the jobs behind.';
 CREATE FUNCTION inturn.lane_starters(p_looked integer, p_lock text) RETURNS SETOF bigint
     LANGUAGE plpgsql STABLE
     AS $$
@@ -3669,7 +3841,22 @@ CREATE FUNCTION inturn.lanes_of(p_lock text, p_locks text[]) RETURNS text[]
     AS $$
     SELECT coalesce(p_locks, CASE WHEN p_lock IS NOT NULL THEN ARRAY[p_lock] END)
 $$;
-CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean)
+CREATE FUNCTION inturn.lanes_to_list(p_limit integer) RETURNS SETOF inturn.lanes
+    LANGUAGE sql STABLE
+    AS $$
+    (SELECT * FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT p_limit)
+    UNION
+    (SELECT * FROM lanes WHERE stopped = 'paused' ORDER BY stopped_at LIMIT p_limit)
+    UNION
+    (SELECT * FROM lanes WHERE coalesce(look_at, stopped_until) IS NOT NULL
+     ORDER BY coalesce(look_at, stopped_until) LIMIT 10000)
+    UNION
+    (SELECT * FROM lanes WHERE lock = ANY (ARRAY(
+        SELECT lock FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)))
+    UNION
+    (SELECT * FROM lanes ORDER BY lock LIMIT 10000)
+$$;
+CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id uuid, heartbeat_at timestamp with time zone, late boolean, locked boolean, heartbeat_every interval)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -3677,11 +3864,13 @@ CREATE FUNCTION inturn.last_heartbeats(p_late_after interval) RETURNS TABLE(id u
 BEGIN
     RETURN QUERY
     SELECT id, heartbeat_at,
-           heartbeat_at < clock() - p_late_after
+           heartbeat_at < clock() - greatest(p_late_after, 3 * heartbeat_every)
                AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
-           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
+           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END,
+           heartbeat_every
     FROM workers;
 END $$;
+COMMENT ON FUNCTION inturn.last_heartbeats(p_late_after interval) IS 'Returns when each worker was last heard of.';
 CREATE FUNCTION inturn.leave_lanes(p_jobs inturn.job_lanes[]) RETURNS SETOF text
     LANGUAGE plpgsql
     AS $$
@@ -3802,12 +3991,14 @@ CREATE TABLE inturn.lane_audit (
     jobs bigint NOT NULL,
     reason text
 );
+COMMENT ON TABLE inturn.lane_audit IS 'What people, and the reconciler, did to lanes.';
 CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF inturn.lane_audit
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     SELECT * FROM lane_audit WHERE lock = p_lock ORDER BY id DESC LIMIT p_limit
 $$;
+COMMENT ON FUNCTION inturn.list_audit(p_lock text, p_limit integer) IS 'Returns what people, and the reconciler, did to a lane, the newest first, at most p_limit.';
 CREATE FUNCTION inturn.list_groups(p_limit integer) RETURNS TABLE(name text, weight integer, waiting bigint, running bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3865,7 +4056,8 @@ BEGIN
     LEFT JOIN running ON running.name = known.name
     ORDER BY known.name COLLATE "C";
 END $$;
-CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[], headers jsonb)
+COMMENT ON FUNCTION inturn.list_groups(p_limit integer) IS 'Returns the weights that are set, and the groups whose jobs could start now or run, at most p_limit of each kind: how many jobs start in a turn, how many could start, counted up to 1,000, and how many run.';
+CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_before_id bigint DEFAULT NULL::bigint, p_search integer DEFAULT 10000) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[], headers jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
@@ -3875,6 +4067,9 @@ DECLARE
     v_filter   job_filter := ROW(NULL, p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch,
         p_group, p_lock_prefix, p_error, p_before, NULL);
     v_ids      bigint[];
+    v_ended    bigint[];   -- those that match, if they were searched
+    v_from     timestamptz;
+    v_until    timestamptz;
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
@@ -3887,8 +4082,23 @@ BEGIN
             CASE WHEN p_statuses IS NULL AND num_nonnulls(p_lock_prefix, p_error, p_before) = 0
                  THEN p_limit ELSE p_limit + 10000 END,
             p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
-            p_group, p_batch)
+            p_group, p_batch, p_before_id)
         ELSE '{}' END;
+    IF v_finished AND p_id IS NULL AND p_batch IS NULL AND (p_statuses IS NOT NULL
+        OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_group,
+            p_lock_prefix, p_error, p_before) > 0) THEN
+        SELECT coalesce(array_agg(found.id), '{}'), min(found.finished_at), max(found.finished_at)
+        INTO v_ended, v_from, v_until
+        FROM (
+            SELECT job.id, job.finished_at
+            FROM newest_ended(p_search, p_statuses, p_before, p_before_id) AS job
+            WHERE (p_statuses IS NULL OR job.status = ANY (p_statuses))
+                AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                    job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                    job.finished_at)
+            ORDER BY job.id DESC LIMIT p_limit
+        ) AS found;
+    END IF;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
            found.priority, found.attempts, found.args, found.errors, found.created_at,
@@ -3902,6 +4112,10 @@ BEGIN
         WHERE (p_id IS NULL OR job.id = p_id)
           -- Live jobs have no finished_at. So the planner leaves out the half that has no such job.
           AND (job.finished_at IS NOT NULL OR job.id = ANY (v_ids))
+          AND (p_before_id IS NULL OR job.id < p_before_id)
+          -- The times leave out the other days.
+          AND (v_ended IS NULL OR job.finished_at IS NULL
+               OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
           AND (v_live OR job.finished_at IS NOT NULL)
           AND (v_finished OR job.finished_at IS NULL)
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
@@ -3911,6 +4125,7 @@ BEGIN
         ORDER BY job.id DESC LIMIT p_limit
     ) AS found;
 END $$;
+COMMENT ON FUNCTION inturn.list_jobs(p_limit integer, p_id bigint, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_queueing_lock text, p_worker uuid, p_batch bigint, p_group text, p_lock_prefix text, p_error text, p_before timestamp with time zone, p_before_id bigint, p_search integer) IS 'Returns jobs, live and finished, the newest first, at most p_limit.';
 CREATE FUNCTION inturn.list_lanes(p_limit integer, p_states text[] DEFAULT NULL::text[]) RETURNS TABLE(lock text, state inturn.lane_state, since timestamp with time zone, job_id bigint, job_status inturn.job_status, task text, attempts integer, due_at timestamp with time zone, worker text, heartbeat_at timestamp with time zone, waiting bigint, more boolean, last_error text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, failed_job_id bigint, failed_task text, readers integer, waits_for text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3927,19 +4142,7 @@ BEGIN
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM (
-            SELECT lock, stopped, since FROM (
-                (SELECT * FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT p_limit)
-                UNION
-                (SELECT * FROM lanes WHERE stopped = 'paused' ORDER BY stopped_at LIMIT p_limit)
-                UNION
-                (SELECT * FROM lanes WHERE coalesce(look_at, stopped_until) IS NOT NULL
-                 ORDER BY coalesce(look_at, stopped_until) LIMIT 10000)
-                UNION
-                (SELECT * FROM lanes WHERE lock = ANY (ARRAY(
-                    SELECT lock FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)))
-                UNION
-                (SELECT * FROM lanes ORDER BY lock LIMIT 10000)
-            ) AS found
+            SELECT lock, stopped, since FROM lanes_to_list(p_limit) AS found
             WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])
             UNION ALL
             SELECT lock, NULL, since FROM idle_lanes
@@ -3949,6 +4152,7 @@ BEGIN
     ))
     ORDER BY stopped IS NULL, stopped = 'paused', since;
 END $$;
+COMMENT ON FUNCTION inturn.list_lanes(p_limit integer, p_states text[]) IS 'Returns the rows of lane_status in the same order, at most p_limit, and only lanes in p_states unless that is NULL.';
 CREATE FUNCTION inturn.list_limits(p_limit integer) RETURNS TABLE(pattern text, slots integer, rate integer, period interval, burst integer, running bigint, limited bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3969,6 +4173,7 @@ CREATE FUNCTION inturn.list_limits(p_limit integer) RETURNS TABLE(pattern text, 
     FROM limits LEFT JOIN known ON known.pattern = limits.pattern
     GROUP BY limits.pattern ORDER BY limits.pattern LIMIT p_limit
 $$;
+COMMENT ON FUNCTION inturn.list_limits(p_limit integer) IS 'Returns the limits, by pattern, at most p_limit: how many jobs of their keys run, and how many wait for a slot or a token.';
 CREATE TABLE inturn.schedules (
     task text NOT NULL COLLATE pg_catalog."C",
     periodic_id text NOT NULL COLLATE pg_catalog."C",
@@ -3980,12 +4185,14 @@ CREATE TABLE inturn.schedules (
     CONSTRAINT schedules_periodic_id_length CHECK ((octet_length(periodic_id) <= 512))
 )
 WITH (fillfactor='50');
+COMMENT ON TABLE inturn.schedules IS 'Periodic jobs: a row for each (task, periodic_id) that a worker has registered, none for its instants.';
 CREATE FUNCTION inturn.list_schedules(p_limit integer) RETURNS SETOF inturn.schedules
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     SELECT * FROM schedules ORDER BY task, periodic_id LIMIT p_limit
 $$;
+COMMENT ON FUNCTION inturn.list_schedules(p_limit integer) IS 'Returns the schedules that workers have registered, sorted by task, at most p_limit.';
 CREATE FUNCTION inturn.lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[], OUT busy bigint[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -4259,6 +4466,7 @@ BEGIN
         ON merged.at = counted.at AND merged.name IS NOT DISTINCT FROM counted.name
     ORDER BY counted.at, counted.name;
 END $$;
+COMMENT ON FUNCTION inturn.measure_history(p_from timestamp with time zone, p_until timestamp with time zone, p_minutes integer, p_by text, p_task text, p_queue text) IS 'Returns how many jobs ended in each bucket of p_minutes minutes, and how long they waited and ran: half of them at most p50, 19 of 20 at most p95.';
 CREATE FUNCTION inturn.measure_lane(p_lock text) RETURNS TABLE(ended bigint, failed bigint, since timestamp with time zone, per_minute double precision, wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4294,6 +4502,7 @@ BEGIN
         (SELECT count(*) FROM newest) >= 10000
     FROM job;
 END $$;
+COMMENT ON FUNCTION inturn.measure_lane(p_lock text) IS 'Returns how fast a lane went in the last hour: how many of its jobs ended, since when, how many that is in a minute, and how long they waited and ran (see measure_history, but exact).';
 CREATE FUNCTION inturn.measure_lanes() RETURNS TABLE(state text, lanes bigint, more boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4334,6 +4543,7 @@ CREATE FUNCTION inturn.measure_lanes() RETURNS TABLE(state text, lanes bigint, m
     UNION ALL
     SELECT 'retrying', count(*) FILTER (WHERE state = 'retrying'), count(*) >= 10000 FROM first
 $$;
+COMMENT ON FUNCTION inturn.measure_lanes() IS 'Returns how many lanes are in each state, for metrics.';
 CREATE FUNCTION inturn.measure_waiting() RETURNS TABLE(queue text, since timestamp with time zone, lane_since timestamp with time zone, longest bigint, more boolean, job_id bigint, job_since timestamp with time zone, job_lock text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4370,6 +4580,7 @@ CREATE FUNCTION inturn.measure_waiting() RETURNS TABLE(queue text, since timesta
     FROM lane LEFT JOIN first ON first.queue = lane.queue
     GROUP BY lane.queue, first.id, first.since, first.lock
 $$;
+COMMENT ON FUNCTION inturn.measure_waiting() IS 'Returns, for each queue, since when its oldest waiting job has been due, the same of its oldest job in a lane, how many jobs wait in its longest lane, and the job that has waited the longest in a lane that is not stopped, or for its limit: for metrics and the doctor.';
 CREATE FUNCTION inturn.measure_workers() RETURNS TABLE(state text, workers bigint, schedules text[])
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4385,6 +4596,7 @@ CREATE FUNCTION inturn.measure_workers() RETURNS TABLE(state text, workers bigin
         WHERE same.state = seen.state)
     FROM seen GROUP BY state
 $$;
+COMMENT ON FUNCTION inturn.measure_workers() IS 'Returns how many workers are in each state, and the schedules in their code: for metrics.';
 CREATE FUNCTION inturn.mend_line(p_lock text) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -4412,6 +4624,21 @@ BEGIN
         PERFORM join_lanes(ARRAY[v_job.id]);
     END LOOP;
 END $$;
+CREATE FUNCTION inturn.newest_ended(p_search integer, p_statuses inturn.job_status[], p_before timestamp with time zone, p_before_id bigint) RETURNS SETOF inturn.finished_jobs
+    LANGUAGE sql STABLE
+    AS $$
+    (SELECT * FROM finished_jobs
+     WHERE only_failed(p_statuses) AND status = 'failed'
+        AND (p_before IS NULL OR finished_at < p_before)
+        AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY finished_at DESC LIMIT p_search)
+    UNION ALL
+    (SELECT * FROM finished_jobs
+     WHERE NOT only_failed(p_statuses)
+        AND (p_before IS NULL OR finished_at < p_before)
+        AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY id DESC LIMIT p_search)
+$$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -4525,6 +4752,7 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id()
         ELSE p_horizon END) AS began(horizon)
 $$;
+COMMENT ON FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8, OUT delay interval, OUT notified boolean, OUT horizon xid8) IS 'Returns how long a worker that found nothing may sleep if nobody wakes it. delay     the time until the next scheduled job, the next job that expires, the end of a pause, or the next look at a lane, a limit, a batch, or at children whose rows were locked.';
 CREATE FUNCTION inturn.note_batch_event(p_batch bigint, p_event inturn.batch_event, p_jobs bigint, p_job bigint DEFAULT NULL::bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -4588,6 +4816,20 @@ BEGIN
     FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names
         FROM unnest(p_queues) AS queue) AS list;
 END $$;
+CREATE FUNCTION inturn.once_known(p_queue text, p_task text, p_command text) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN EXISTS (
+        SELECT FROM explain_workers(p_queue, p_task, true) AS found
+        WHERE found.reason = 'task unknown'
+    ) THEN 'deploy the code of its task, then: ' ELSE '' END || p_command
+$$;
+CREATE FUNCTION inturn.only_failed(p_statuses inturn.job_status[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT coalesce('failed' = ANY (p_statuses)
+        AND NOT p_statuses && '{succeeded,cancelled,aborted}', false)
+$$;
 CREATE FUNCTION inturn.open_batch(name text, callback text DEFAULT NULL::text, args jsonb DEFAULT '{}'::jsonb, lock text DEFAULT NULL::text, queue text DEFAULT 'default'::text, priority integer DEFAULT 0, on_retry text DEFAULT 'hold'::text, on_failure text DEFAULT 'continue'::text, timeout interval DEFAULT NULL::interval, limit_key text DEFAULT NULL::text, locks text[] DEFAULT NULL::text[], shared text[] DEFAULT NULL::text[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4613,6 +4855,7 @@ BEGIN
     WHERE job.id = v_job AND job.locks IS NOT NULL;
     RETURN v_batch;
 END $$;
+COMMENT ON FUNCTION inturn.open_batch(name text, callback text, args jsonb, lock text, queue text, priority integer, on_retry text, on_failure text, timeout interval, limit_key text, locks text[], shared text[]) IS 'Opens a batch and returns its id.';
 CREATE FUNCTION inturn.pause_front(p_worker uuid, p_served text[], p_queues text[], p_tasks text[], p_seen bigint[], p_lost text[]) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -4685,6 +4928,7 @@ BEGIN
     PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.pause_lane(p_lock text, p_reason text, p_until timestamp with time zone, p_by text) IS 'No job of the lane starts until the given time, or until somebody resumes the lane.';
 CREATE FUNCTION inturn.pause_queue(p_queue text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4707,6 +4951,7 @@ BEGIN
     -- Sleeping workers must learn when it ends.
     PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
 END $$;
+COMMENT ON FUNCTION inturn.pause_queue(p_queue text, p_reason text, p_until timestamp with time zone, p_by text) IS 'No job of the queue (NULL: of any queue) starts until the given time, or until somebody resumes it.';
 CREATE FUNCTION inturn.pause_task(p_task text, p_reason text DEFAULT NULL::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_by text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4732,6 +4977,7 @@ BEGIN
     -- Sleeping workers must learn when it ends.
     PERFORM notify_workers(NULL) WHERE p_until IS NOT NULL;
 END $$;
+COMMENT ON FUNCTION inturn.pause_task(p_task text, p_reason text, p_until timestamp with time zone, p_by text) IS 'No job of the task starts until the given time, or until somebody resumes it.';
 CREATE FUNCTION inturn.paused_task_names() RETURNS text[]
     LANGUAGE sql STABLE
     AS $$
@@ -4792,6 +5038,7 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $_$;
+COMMENT ON FUNCTION inturn.prepare_history(p_days integer) IS 'Creates the daily partitions of finished_jobs from today on, as many days ahead as asked, at most 31.';
 CREATE FUNCTION inturn.preview_jobs(p_filter inturn.job_filter, p_limit integer, p_backwards boolean DEFAULT false, OUT jobs_count bigint, OUT more boolean, OUT unlocked bigint, OUT lanes bigint, OUT waiting bigint, OUT halted_by bigint, OUT halted bigint, OUT paused bigint, OUT sample bigint[], OUT until timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4842,7 +5089,8 @@ BEGIN
         SELECT stopped, failed_job_id FROM lanes AS lane WHERE lane.lock = mine.lock LIMIT 1
     ) AS stop;
 END $$;
-CREATE FUNCTION inturn.preview_lanes(p_states text[], p_prefix text, p_limit integer, OUT lanes_count bigint, OUT more boolean, OUT halted bigint, OUT paused bigint, OUT retrying bigint, OUT held bigint, OUT waiting bigint, OUT sample text[]) RETURNS record
+COMMENT ON FUNCTION inturn.preview_jobs(p_filter inturn.job_filter, p_limit integer, p_backwards boolean, OUT jobs_count bigint, OUT more boolean, OUT unlocked bigint, OUT lanes bigint, OUT waiting bigint, OUT halted_by bigint, OUT halted bigint, OUT paused bigint, OUT sample bigint[], OUT until timestamp with time zone) IS 'Returns what a bulk is about, before it changes anything: how many jobs, and what stands beside them in their lanes.';
+CREATE FUNCTION inturn.preview_lanes(p_states text[], p_prefix text, p_limit integer, p_error text DEFAULT NULL::text, OUT lanes_count bigint, OUT more boolean, OUT halted bigint, OUT paused bigint, OUT retrying bigint, OUT held bigint, OUT waiting bigint, OUT sample text[]) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -4852,7 +5100,7 @@ CREATE FUNCTION inturn.preview_lanes(p_states text[], p_prefix text, p_limit int
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_locks text[] := ARRAY(SELECT find_lanes(p_states, p_prefix, p_limit + 1));
+    v_locks text[] := ARRAY(SELECT find_lanes(p_states, p_prefix, p_limit + 1, p_error => p_error));
 BEGIN
     more := cardinality(v_locks) > p_limit;
     v_locks := v_locks[:p_limit];
@@ -4879,6 +5127,7 @@ BEGIN
         LIMIT p_limit
     ) AS counted;
 END $$;
+COMMENT ON FUNCTION inturn.preview_lanes(p_states text[], p_prefix text, p_limit integer, p_error text, OUT lanes_count bigint, OUT more boolean, OUT halted bigint, OUT paused bigint, OUT retrying bigint, OUT held bigint, OUT waiting bigint, OUT sample text[]) IS 'Returns what a bulk of lanes is about, before it changes anything.';
 CREATE FUNCTION inturn.promote(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -4906,33 +5155,38 @@ BEGIN
         PERFORM await_parents(v_children);
     END IF;
 END $$;
-CREATE FUNCTION inturn.prune_batches(p_keep interval, p_limit integer) RETURNS bigint
+CREATE FUNCTION inturn.prune_batches(p_keep interval, p_limit integer, p_is_default boolean DEFAULT false) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
     v_count bigint;
+    v_keep  interval := keep_for(p_keep, p_is_default);
 BEGIN
     DELETE FROM batches WHERE id = ANY (ARRAY(
         SELECT id FROM batches
-        WHERE ended_at < clock() - p_keep AND ended_at IS NOT NULL
+        WHERE ended_at < clock() - v_keep AND ended_at IS NOT NULL
             AND (SELECT true FROM jobs WHERE jobs.id = callback_id LIMIT 1) IS NULL
         ORDER BY ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED
     ));
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $$;
-CREATE FUNCTION inturn.prune_history(p_keep interval) RETURNS integer
+COMMENT ON FUNCTION inturn.prune_batches(p_keep interval, p_limit integer, p_is_default boolean) IS 'Deletes batches that ended longer ago than p_keep, at most p_limit, unless their callback has yet to end.';
+CREATE FUNCTION inturn.prune_history(p_keep interval, p_is_default boolean DEFAULT false) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET "TimeZone" TO 'UTC'
     SET lock_timeout TO '50ms'
     AS $$
 DECLARE
-    v_before date := clock() - p_keep;
+    v_before date := clock() - keep_for(p_keep, p_is_default);
     v_day    text;
     v_gone   integer := 0;
 BEGIN
+    IF v_before IS NULL THEN
+        RETURN 0;
+    END IF;
     IF history_days(v_before) = '{}' THEN
         -- Rows outside the days. The whole table is named and not its default partition, so that
         -- locks are taken in the same order as everywhere.
@@ -4955,6 +5209,7 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;
 END $$;
+COMMENT ON FUNCTION inturn.prune_history(p_keep interval, p_is_default boolean) IS 'Drops the days of the history that are wholly older than p_keep and were counted (see roll_up).';
 CREATE FUNCTION inturn.prune_progress(p_after bigint, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4982,6 +5237,7 @@ BEGIN
     SELECT count(*), max(job_id) INTO v_count, v_last FROM looked;
     RETURN CASE WHEN v_count = p_limit THEN v_last END;
 END $$;
+COMMENT ON FUNCTION inturn.prune_progress(p_after bigint, p_limit integer) IS 'Deletes the progress of jobs that are neither live nor in the history, among the p_limit rows after p_after.';
 CREATE FUNCTION inturn.prune_rollups() RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -5069,6 +5325,7 @@ BEGIN
         PERFORM notify_workers(v_back.queues || release_lanes(v_back.lanes));
     END IF;
 END $$;
+COMMENT ON FUNCTION inturn.put_back(p_ids bigint[], p_claims uuid[]) IS 'Jobs that a worker has claimed but not begun become `todo` again, as if they had never been claimed.';
 CREATE FUNCTION inturn.raise_args_too_large(p_bytes integer, p_most integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -5206,6 +5463,7 @@ BEGIN
     END LOOP;
     RETURN CASE WHEN cardinality(v_locks) = p_limit THEN v_locks[p_limit] END;
 END $$;
+COMMENT ON FUNCTION inturn.reconcile(p_after text, p_limit integer) IS 'The safety net of the lanes.';
 CREATE FUNCTION inturn.reconcile_keys(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -5316,16 +5574,18 @@ CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[],
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)
        OR schedules.since > clock() + interval '1 day'   -- a wrong clock wrote it
 $$;
-CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[], p_schedules text[] DEFAULT NULL::text[]) RETURNS uuid
+COMMENT ON FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) IS 'Records which schedules a worker knows.';
+CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[], p_schedules text[] DEFAULT NULL::text[], p_heartbeat_every interval DEFAULT NULL::interval, p_keep_history double precision DEFAULT NULL::double precision) RETURNS uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     INSERT INTO workers (id, name, hostname, pid, queues, tasks, schedules, concurrency,
-        started_at, heartbeat_at, loop_turned_at)
+        started_at, heartbeat_at, loop_turned_at, heartbeat_every, keep_history)
     VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_schedules,
-        p_concurrency, clock(), clock(), clock())
+        p_concurrency, clock(), clock(), clock(), p_heartbeat_every, p_keep_history)
     RETURNING id
 $$;
+COMMENT ON FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[], p_schedules text[], p_heartbeat_every interval, p_keep_history double precision) IS 'Adds a worker process and returns its id, which is random and new with each start.';
 CREATE FUNCTION inturn.rejoin_batch(p_id bigint, p_batch bigint, p_status inturn.job_status) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -5388,6 +5648,7 @@ BEGIN
     PERFORM audit('remove-group', p_pattern, 0, p_by, NULL);
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.remove_group(p_pattern text, p_by text) IS 'Removes the weight of a pattern.';
 CREATE FUNCTION inturn.remove_limit(p_pattern text, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -5402,6 +5663,7 @@ BEGIN
     PERFORM audit('remove-limit', p_pattern, 0, p_by, NULL);
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.remove_limit(p_pattern text, p_by text) IS 'Removes the limit of a pattern.';
 CREATE FUNCTION inturn.remove_waiting(p_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -5545,6 +5807,7 @@ BEGIN
         updated_at = excluded.updated_at
     WHERE stored.fence <= excluded.fence;
 END $$;
+COMMENT ON FUNCTION inturn.report_progress(p_ids bigint[], p_fences bigint[], p_done bigint[], p_totals bigint[], p_texts text[]) IS 'Stores how far attempts at jobs are.';
 CREATE FUNCTION inturn.require_read_committed() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -5655,6 +5918,7 @@ BEGIN
     JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
     WHERE NOT taken.busy;
 END $$;
+COMMENT ON FUNCTION inturn.rescue(p_max_lost integer, p_worker uuid, p_lost boolean, p_error text) IS 'The jobs of a worker without a row wait for their next attempt, before everything else of their lanes: at once after the first loss, staggered after later ones. (declare_dead deletes the rows of dead workers, and unregister_worker that of a worker that ends.) It is a retry on behalf of the dead worker and fenced like any other.';
 CREATE FUNCTION inturn.reserve_lanes(p_locks text[], p_jobs bigint[], p_waiting bigint[]) RETURNS SETOF text
     LANGUAGE plpgsql
     AS $$
@@ -5766,6 +6030,7 @@ BEGIN
     END IF;
     RETURN v_lane.stopped IS NOT NULL;
 END $$;
+COMMENT ON FUNCTION inturn.resume_lane(p_lock text, p_by text) IS 'A paused or halted lane goes on.';
 CREATE FUNCTION inturn.resume_queue(p_queue text, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -5782,6 +6047,7 @@ BEGIN
     PERFORM notify_workers(NULL);
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.resume_queue(p_queue text, p_by text) IS 'A paused queue goes on (NULL: the pause of all queues ends, while those of single queues stay).';
 CREATE FUNCTION inturn.resume_task(p_task text, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -5800,6 +6066,7 @@ BEGIN
     PERFORM notify_workers(NULL);
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.resume_task(p_task text, p_by text) IS 'A paused task goes on.';
 CREATE FUNCTION inturn.resume_tasks(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -5951,6 +6218,7 @@ BEGIN
         RETURN QUERY SELECT unnest(v_again.ids), false;
     END IF;
 END $$;
+COMMENT ON FUNCTION inturn.retry(p_ids bigint[], p_claims uuid[], p_delays interval[], p_errors jsonb[], p_at timestamp with time zone[], p_priorities integer[], p_queues text[], p_locks text[], p_uncharged boolean[]) IS 'A running job waits for its next attempt, before everything else of its lane.';
 CREATE FUNCTION inturn.retry_at_its_place(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -6009,6 +6277,7 @@ BEGIN
     PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
+COMMENT ON FUNCTION inturn.retry_head(p_lock text, p_by text) IS 'The job that a lane waits for is tried at once.';
 CREATE FUNCTION inturn.retry_in_bulk(p_id bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -6052,6 +6321,7 @@ BEGIN
     END IF;
     RETURN retry_at_its_place(p_id);
 END $$;
+COMMENT ON FUNCTION inturn.retry_job(p_id bigint) IS 'Runs a finished job again under its id, at its old place in its lane.';
 CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_priority integer DEFAULT NULL::integer, p_queue text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6113,6 +6383,7 @@ BEGIN
     PERFORM join_lanes(ARRAY[p_id]) WHERE v_locks IS NOT NULL;
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone, p_priority integer, p_queue text, p_lock text) IS 'Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and with another priority, in another queue, or in another lane.';
 CREATE FUNCTION inturn.roll_up(p_pages integer) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6172,6 +6443,7 @@ BEGIN
 EXCEPTION WHEN lock_not_available OR undefined_table THEN
     RETURN false;   -- somebody drops the day or has locked it
 END $$;
+COMMENT ON FUNCTION inturn.roll_up(p_pages integer) IS 'Counts ended jobs for the rollup (see count_ends), in one step of at most p_pages pages of the history.';
 CREATE FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) RETURNS TABLE(now timestamp with time zone, after timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6187,6 +6459,18 @@ CREATE FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], 
     LEFT JOIN schedules AS known USING (task, periodic_id)
     ORDER BY given.position
 $$;
+COMMENT ON FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) IS 'Returns, for each given schedule and in the given order, the engine''s time and the instant after which jobs are to be deferred.';
+CREATE FUNCTION inturn.search_is_cut(p_search integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_before_id bigint DEFAULT NULL::bigint) RETURNS boolean
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+    RETURN (p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}')
+        AND (SELECT count(*) FROM newest_ended(p_search + 1, p_statuses, p_before, p_before_id))
+            > p_search;
+END $$;
+COMMENT ON FUNCTION inturn.search_is_cut(p_search integer, p_statuses inturn.job_status[], p_before timestamp with time zone, p_before_id bigint) IS 'Returns whether there are more ended jobs than list_jobs searches for a filter, so that it may not have found all.';
 CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigint, needed bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6221,6 +6505,7 @@ CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigi
     ) AS counted
     WHERE used > reached
 $$;
+COMMENT ON FUNCTION inturn.sequences_behind() IS 'Returns the sequences that would repeat a number, and the value that they must be set to.';
 CREATE FUNCTION inturn.set_aside(p_ids bigint[], p_tasks text[]) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -6262,6 +6547,7 @@ BEGIN
     UPDATE workers SET awake = p_awake WHERE id = p_worker;
     RETURN true;
 END $$;
+COMMENT ON FUNCTION inturn.set_awake(p_worker uuid, p_awake boolean) IS 'Records whether a worker is awake.';
 CREATE FUNCTION inturn.set_group(p_pattern text, p_weight integer, p_by text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6282,6 +6568,7 @@ BEGIN
     ON CONFLICT (pattern) DO UPDATE SET weight = excluded.weight;
     PERFORM audit('set-group', p_pattern, 0, p_by, 'weight ' || p_weight);
 END $$;
+COMMENT ON FUNCTION inturn.set_group(p_pattern text, p_weight integer, p_by text) IS 'Sets how many jobs of a group start in each of its turns, 1 to 1,000.';
 CREATE FUNCTION inturn.set_limit(p_pattern text, p_slots integer DEFAULT NULL::integer, p_rate integer DEFAULT NULL::integer, p_period interval DEFAULT NULL::interval, p_burst integer DEFAULT NULL::integer, p_by text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6320,6 +6607,7 @@ BEGIN
     PERFORM audit('set-limit', p_pattern, 0, p_by, concat_ws(', ', p_slots || ' at once',
         p_rate || ' in ' || p_period || ', burst ' || coalesce(p_burst, 1)));
 END $$;
+COMMENT ON FUNCTION inturn.set_limit(p_pattern text, p_slots integer, p_rate integer, p_period interval, p_burst integer, p_by text) IS 'Sets how many jobs of a key may run at once (p_slots), and how often one may start (p_rate in each p_period, and p_burst at once after a quiet time).';
 CREATE FUNCTION inturn.settle_batches(p_limit integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -6474,6 +6762,7 @@ BEGIN
     PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
+COMMENT ON FUNCTION inturn.skip_head(p_lock text, p_by text) IS 'Cancels the next job of a lane, so that the one behind it goes next.';
 CREATE FUNCTION inturn.spare_lanes(p_queues text[], p_limit integer, p_windows integer[], p_lost text[], p_free bigint[], p_lanes integer, OUT locks text[], OUT seen bigint[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -6514,6 +6803,7 @@ CREATE FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_lim
       AND (p_task IS NULL OR job.task = p_task)
     ORDER BY job.id LIMIT p_limit
 $$;
+COMMENT ON FUNCTION inturn.stalled_jobs(p_silent interval, p_running interval, p_limit integer, p_queue text, p_task text) IS 'Returns running jobs whose worker is gone or was last heard of longer ago than p_silent.';
 CREATE FUNCTION inturn.start_in_lanes(p_worker uuid, p_queues text[], p_id bigint, p_slots integer, p_paused text[], OUT started inturn.jobs, OUT lost text) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -6830,6 +7120,7 @@ BEGIN
     WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
     RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
 END $$;
+COMMENT ON FUNCTION inturn.unregister_worker(p_worker uuid, p_error text, p_max_lost integer) IS 'Removes a worker that ends.';
 CREATE FUNCTION inturn.upkeep_is_due() RETURNS boolean
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6853,6 +7144,7 @@ CREATE FUNCTION inturn.upkeep_is_due() RETURNS boolean
         OR to_regclass('finished_jobs_' || to_char(clock()::date, 'YYYYMMDD')) IS NULL
         OR to_regclass('finished_jobs_' || to_char(clock()::date + 1, 'YYYYMMDD')) IS NULL
 $$;
+COMMENT ON FUNCTION inturn.upkeep_is_due() IS 'Returns whether a worker that has just started must look after others at once: somebody who has no row left jobs behind, or the history lacks a partition for today or tomorrow.';
 CREATE FUNCTION inturn.wake_limited(p_keys text[], p_frees boolean DEFAULT false) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
@@ -7033,6 +7325,7 @@ CREATE TABLE inturn.progress (
     CONSTRAINT progress_text_length CHECK ((length(text) <= 200))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.progress IS 'How far jobs are, as their tasks have told.';
 CREATE TABLE inturn.task_pauses (
     task text NOT NULL COLLATE pg_catalog."C",
     paused_at timestamp with time zone NOT NULL,
@@ -7043,12 +7336,14 @@ CREATE TABLE inturn.task_pauses (
     CONSTRAINT task_pauses_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512)))
 )
 WITH (fillfactor='50');
+COMMENT ON TABLE inturn.task_pauses IS 'Tasks of which nobody starts a job.';
 CREATE TABLE inturn.waits (
     lock inturn.lock_name NOT NULL,
     priority integer NOT NULL,
     id bigint NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.waits IS 'The lines of lanes, beside jobs_lane: a job with `locks` has a row for each of its lanes after the first, exactly while it is in line.';
 CREATE VIEW inturn.live_jobs AS
  SELECT id,
         CASE
@@ -7232,6 +7527,7 @@ CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
 );
+COMMENT ON TABLE inturn.applied_code IS 'Which functions and views were applied, so that a worker can tell whether it knows them.';
 CREATE TABLE inturn.batch_events (
     batch_id bigint NOT NULL,
     xact bigint NOT NULL,
@@ -7241,9 +7537,11 @@ CREATE TABLE inturn.batch_events (
     due_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.batch_events IS 'What has happened to batches since a claim last counted.';
 CREATE TABLE inturn.batch_gates (
     batch_id bigint NOT NULL
 );
+COMMENT ON TABLE inturn.batch_gates IS 'A row while jobs can join the batch.';
 CREATE TABLE inturn.batches (
     id bigint NOT NULL,
     name text NOT NULL,
@@ -7259,6 +7557,7 @@ CREATE TABLE inturn.batches (
     CONSTRAINT batches_name_length CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 1024)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.batches IS 'Jobs whose ends are counted together, and the job that runs when all of them have ended.';
 CREATE VIEW inturn.batch_status AS
  SELECT batches.id,
     batches.name,
@@ -7321,6 +7620,7 @@ CREATE TABLE inturn.edges (
     horizon bigint
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.edges IS 'Which job comes after which.';
 CREATE TABLE inturn.ends (
     seq bigint NOT NULL,
     job_id bigint NOT NULL,
@@ -7329,6 +7629,7 @@ CREATE TABLE inturn.ends (
     status inturn.job_status NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.ends IS 'The ends of jobs that others come after.';
 ALTER TABLE inturn.ends ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME inturn.ends_seq_seq
     START WITH 1
@@ -7381,6 +7682,7 @@ CREATE TABLE inturn.fences_seen (
     CONSTRAINT fences_seen_resource_length CHECK (((octet_length(resource) >= 1) AND (octet_length(resource) <= 1024)))
 )
 WITH (fillfactor='50');
+COMMENT ON TABLE inturn.fences_seen IS 'The highest fence that a resource of the user''s has seen: see check_fence.';
 CREATE TABLE inturn.finished_jobs_default (
     id bigint CONSTRAINT finished_jobs_id_not_null NOT NULL,
     fence bigint,
@@ -7410,6 +7712,7 @@ CREATE TABLE inturn.finished_jobs_default (
     shared text[] COLLATE pg_catalog."C",
     headers jsonb
 );
+COMMENT ON TABLE inturn.finished_jobs_default IS 'The safety net of the daily partitions: keeps a job that finishes on a day without one.';
 CREATE VIEW inturn.forgotten_batches AS
  SELECT batch.id,
     batch.name,
@@ -7418,7 +7721,7 @@ CREATE VIEW inturn.forgotten_batches AS
    FROM (( SELECT batch_gates.batch_id
            FROM inturn.batch_gates
           ORDER BY batch_gates.batch_id
-         LIMIT 10000) gate
+         LIMIT 1000) gate
      CROSS JOIN LATERAL ( SELECT batches.id,
             batches.name,
             batches.opened_at,
@@ -7450,12 +7753,14 @@ CREATE TABLE inturn.granted_roles (
     kind text NOT NULL,
     CONSTRAINT granted_roles_kind CHECK ((kind = ANY (ARRAY['producer'::text, 'worker'::text, 'operator'::text, 'monitor'::text])))
 );
+COMMENT ON TABLE inturn.granted_roles IS 'The database roles that may do what a producer, worker, operator or monitor does (see grant_to).';
 CREATE TABLE inturn.groups (
     pattern text NOT NULL COLLATE pg_catalog."C",
     weight integer NOT NULL,
     CONSTRAINT groups_pattern CHECK ((((octet_length(pattern) >= 1) AND (octet_length(pattern) <= 1024)) AND ((strpos(pattern, '*'::text) = 0) OR (strpos(pattern, '*'::text) = length(pattern))))),
     CONSTRAINT groups_weight CHECK (((weight >= 1) AND (weight <= 1000)))
 );
+COMMENT ON TABLE inturn.groups IS 'How many jobs of a group start in each of its turns.';
 CREATE VIEW inturn.halted_lanes AS
  SELECT lock,
     stopped_at,
@@ -7739,6 +8044,7 @@ CREATE TABLE inturn.limit_looks (
     left_at timestamp with time zone NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.limit_looks IS 'Keys that the next claims must look at (see leave_looks).';
 CREATE VIEW inturn.miscounted_limits AS
  WITH RECURSIVE waiting(key) AS (
         ( SELECT (jobs.limit_key)::text AS limit_key
@@ -7831,6 +8137,7 @@ CREATE TABLE inturn.queue_pauses (
     reason text
 )
 WITH (fillfactor='50');
+COMMENT ON TABLE inturn.queue_pauses IS 'Queues in which nobody starts a job.';
 CREATE VIEW inturn.paused_queues AS
  SELECT NULLIF(queue, ''::text) AS queue,
     paused_at,
@@ -8292,7 +8599,7 @@ CREATE VIEW inturn.queue_status AS
     COALESCE(in_hand.doing, (0)::bigint) AS doing,
     ( SELECT count(*) AS count
            FROM inturn.workers
-          WHERE ((workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
+          WHERE ((workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AND ((workers.queues IS NULL) OR (name.queue = ANY (workers.queues))))) AS workers,
     (COALESCE(startable.cut, false) OR (COALESCE(( SELECT sum(in_lane_1.looked) AS sum
            FROM in_lane in_lane_1), (0)::numeric) >= (10000)::numeric) OR (( SELECT count(*) AS count
            FROM later) >= 10000) OR (COALESCE(( SELECT sum(pending_1.looked) AS sum
@@ -8411,9 +8718,11 @@ CREATE TABLE inturn.rollups (
     runs integer[] NOT NULL
 )
 WITH (fillfactor='80');
+COMMENT ON TABLE inturn.rollups IS 'How many jobs ended in each five minutes and in each hour, and how long they waited and ran, as histograms (see duration_bin).';
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
+COMMENT ON TABLE inturn.schema_version IS 'The revision of the tables.';
 CREATE VIEW inturn.shared_errors AS
  WITH halted AS MATERIALIZED (
          SELECT failed.id,
@@ -8495,7 +8804,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -8644,6 +8953,7 @@ CREATE TABLE inturn.uncounted_ends (
     started_at timestamp with time zone,
     finished_at timestamp with time zone NOT NULL
 );
+COMMENT ON TABLE inturn.uncounted_ends IS 'Ends that left the history before they were counted, because somebody retried or deleted the job.';
 CREATE VIEW inturn.unknown_tasks AS
  WITH served AS MATERIALIZED (
          SELECT queue_status.queue
@@ -8685,7 +8995,7 @@ CREATE VIEW inturn.unknown_tasks AS
          SELECT workers.queues,
             workers.tasks
            FROM inturn.workers
-          WHERE (workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval))
+          WHERE (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every))))
         )
  SELECT queue,
     (task)::text AS task
@@ -8703,7 +9013,7 @@ CREATE VIEW inturn.worker_status AS
     workers.hostname,
     workers.pid,
         CASE
-            WHEN (workers.heartbeat_at <= (inturn.clock() - '00:00:30'::interval)) THEN 'late'::text
+            WHEN (NOT heard.lately) THEN 'late'::text
             WHEN ((workers.heartbeat_at - workers.loop_turned_at) > '00:00:10'::interval) THEN 'blocked'::text
             ELSE 'live'::text
         END AS state,
@@ -8715,18 +9025,19 @@ CREATE VIEW inturn.worker_status AS
     workers.started_at,
     workers.heartbeat_at,
     workers.loop_turned_at
-   FROM (inturn.workers
+   FROM ((inturn.workers
+     CROSS JOIN LATERAL ( SELECT (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AS lately) heard)
      CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (claimed_jobs.status = 'claimed'::inturn.job_status)) AS claimed,
             count(*) FILTER (WHERE (claimed_jobs.status = 'doing'::inturn.job_status)) AS doing
            FROM inturn.claimed_jobs
           WHERE (claimed_jobs.worker_id = workers.id)) in_hand)
-  ORDER BY (workers.heartbeat_at > (inturn.clock() - '00:00:30'::interval)), workers.name, workers.started_at;
+  ORDER BY heard.lately, workers.name, workers.started_at;
 COMMENT ON VIEW inturn.worker_status IS 'Worker processes, late ones first.';
 COMMENT ON COLUMN inturn.worker_status.id IS 'Random, new with each start.';
 COMMENT ON COLUMN inturn.worker_status.name IS 'The name that it was started with.';
 COMMENT ON COLUMN inturn.worker_status.hostname IS 'The machine that it runs on.';
 COMMENT ON COLUMN inturn.worker_status.pid IS 'Its process there.';
-COMMENT ON COLUMN inturn.worker_status.state IS 'live: it sent a heartbeat in the last 30 seconds; late: it did not; blocked: it did, but its event loop stands still.';
+COMMENT ON COLUMN inturn.worker_status.state IS 'live: it sent a heartbeat in the last 30 seconds, or in three of its intervals if that is longer; late: it did not; blocked: it did, but its event loop stands still.';
 COMMENT ON COLUMN inturn.worker_status.claimed IS 'How many jobs it has claimed that wait for a slot of it.';
 COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it runs.';
 COMMENT ON COLUMN inturn.worker_status.concurrency IS 'How many it does at once at most.';

@@ -477,7 +477,11 @@ CREATE TABLE workers (
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
     loop_turned_at timestamptz NOT NULL,    -- the heartbeat's thread goes on if the loop blocks
-    awake        boolean     NOT NULL DEFAULT false  -- needs no notification (see notify_workers)
+    awake        boolean     NOT NULL DEFAULT false, -- needs no notification (see notify_workers)
+    heartbeat_every interval,               -- how often it means to be heard of; NULL: unknown
+    -- For how many days it was told to keep the history. Infinity: for ever. NULL: not told.
+    keep_history double precision,
+    CONSTRAINT workers_keep_history CHECK (keep_history > 0)
 ) WITH (fillfactor = 50);
 
 -- Periodic jobs: a row for each (task, periodic_id) that a worker has registered, none for its

@@ -4,6 +4,7 @@ In a wheel, `sql/` and `migrations/` are beside this file. In a checkout they ar
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -63,6 +64,53 @@ def _read_scripts(folder: Path) -> Iterator[tuple[str, str]]:
         if name.endswith(".sql"):
             with open(os.path.join(folder, name), "rb", buffering=0) as file:
                 yield name, file.read().decode().replace("\r\n", "\n")
+
+
+# A block of comment lines, and what is created below it.
+_DESCRIBED = re.compile(
+    r"((?:^--.*\n)+)CREATE (?:OR REPLACE )?(FUNCTION|TABLE) (\w+)", re.MULTILINE
+)
+_NAMES_ITSELF = re.compile(r"^[a-z_]+: ")
+_SENTENCE = re.compile(r".*?[.](?= (?:[A-Z]|p_)|$)|.*")
+# Alembic creates it.
+_OTHER_TABLES = {"schema_version": "The revision of the tables."}
+
+
+@cache
+def find_comments(kind: str) -> Mapping[str, str]:
+    """Return what each TABLE is, or what each FUNCTION of the api does.
+
+    It is the first sentence above it in our own files, so it is written once.
+    """
+    if kind == "TABLE":
+        files = sorted((find_folder("migrations") / "versions").glob("[0-9]*.up.sql"))
+    else:
+        files = sorted((find_folder("sql") / "functions" / "api").glob("*.sql"))
+    found = dict(_OTHER_TABLES) if kind == "TABLE" else {}
+    for file in files:
+        for block, what, name in _DESCRIBED.findall(file.read_text(encoding="utf-8")):
+            if what == kind:
+                found[name] = _first_sentence(block)
+    return found
+
+
+def _first_sentence(block: str) -> str:
+    paragraph = block.replace("\r", "").split("\n--\n")[0]
+    text = " ".join(line.removeprefix("--").strip() for line in paragraph.splitlines())
+    sentence = _SENTENCE.match(_NAMES_ITSELF.sub("", text))
+    assert sentence is not None
+    return sentence[0][:1].upper() + sentence[0][1:]
+
+
+def comments(schema: str) -> str:
+    """Return the SQL that tells psql and other clients what the tables and functions are."""
+    return "\n".join(
+        SQL("COMMENT ON {} {} IS {};")
+        .format(SQL(kind), Identifier(schema, name), Literal(text))
+        .as_string()
+        for kind in ("TABLE", "FUNCTION")
+        for name, text in find_comments(kind).items()
+    )
 
 
 @cache
@@ -135,6 +183,7 @@ def script(schema: str = SCHEMA) -> str:
             "CREATE TABLE schema_version "
             "(version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
             *code(),
+            comments(schema),
             applied.format(revision(), list(served())).as_string(),
             "RESET search_path;",
             "RESET check_function_bodies;",

@@ -2,10 +2,10 @@
 -- most 1,000: they have been open for more than an hour, and no job has joined them for as long. No
 -- such batch ends, so its callback never runs.
 --
--- Bounded: it looks at the first 10,000 batches that have not ended.
+-- Bounded: it looks at the first 1,000 batches that have not ended, since each takes some pages.
 CREATE OR REPLACE VIEW forgotten_batches AS
 SELECT batch.id, batch.name, batch.opened_at, batch.callback_id
-FROM (SELECT batch_id FROM batch_gates ORDER BY batch_id LIMIT 10000) AS gate
+FROM (SELECT batch_id FROM batch_gates ORDER BY batch_id LIMIT 1000) AS gate
 CROSS JOIN LATERAL (
     SELECT batches.id, batches.name, batches.opened_at, batches.closed_at, batches.callback_id
     FROM batches WHERE batches.id = gate.batch_id LIMIT 1

@@ -223,7 +223,7 @@ SELECT name.queue,
        coalesce(in_hand.claimed, 0) AS claimed,
        coalesce(in_hand.doing, 0) AS doing,
        (SELECT count(*) FROM workers
-        WHERE heartbeat_at > clock() - interval '30 seconds'
+        WHERE heartbeat_at > clock() - greatest(interval '30 seconds', 3 * heartbeat_every)
             AND (queues IS NULL OR name.queue = ANY (queues))) AS workers,
        coalesce(startable.cut, false) OR coalesce((SELECT sum(looked) FROM in_lane), 0) >= 10000
            OR (SELECT count(*) FROM later) >= 10000

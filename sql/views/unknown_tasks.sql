@@ -28,7 +28,8 @@ WITH served AS MATERIALIZED (
         ORDER BY scheduled_at LIMIT 10000
     ) AS due WHERE queue IN (SELECT queue FROM served)
 ), live AS MATERIALIZED (
-    SELECT queues, tasks FROM workers WHERE heartbeat_at > clock() - interval '30 seconds'
+    SELECT queues, tasks FROM workers
+    WHERE heartbeat_at > clock() - greatest(interval '30 seconds', 3 * heartbeat_every)
 )
 SELECT queue, task::text FROM waiting
 WHERE NOT EXISTS (

@@ -4,17 +4,21 @@ CREATE OR REPLACE VIEW worker_status AS
 SELECT workers.id, name, hostname, pid,
        -- Like is_live and is_blocked. Inside a view they would look for clock() on the reader's
        -- search_path.
-       CASE WHEN heartbeat_at <= clock() - interval '30 seconds' THEN 'late'
+       CASE WHEN NOT heard.lately THEN 'late'
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
             ELSE 'live' END AS state,
        in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
        loop_turned_at
-FROM workers CROSS JOIN LATERAL (
+FROM workers
+CROSS JOIN LATERAL (
+    SELECT heartbeat_at > clock() - greatest(interval '30 seconds', 3 * heartbeat_every) AS lately
+) AS heard
+CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE claimed_jobs.status = 'claimed') AS claimed,
            count(*) FILTER (WHERE claimed_jobs.status = 'doing') AS doing
     FROM claimed_jobs WHERE worker_id = workers.id
 ) AS in_hand
-ORDER BY heartbeat_at > clock() - interval '30 seconds', name, started_at;
+ORDER BY heard.lately, name, started_at;
 
 COMMENT ON VIEW worker_status IS 'Worker processes, late ones first.';
 COMMENT ON COLUMN worker_status.id IS 'Random, new with each start.';
@@ -22,8 +26,8 @@ COMMENT ON COLUMN worker_status.name IS 'The name that it was started with.';
 COMMENT ON COLUMN worker_status.hostname IS 'The machine that it runs on.';
 COMMENT ON COLUMN worker_status.pid IS 'Its process there.';
 COMMENT ON COLUMN worker_status.state IS
-    'live: it sent a heartbeat in the last 30 seconds; late: it did not; blocked: it did, but its '
-    'event loop stands still.';
+    'live: it sent a heartbeat in the last 30 seconds, or in three of its intervals if that is '
+    'longer; late: it did not; blocked: it did, but its event loop stands still.';
 COMMENT ON COLUMN worker_status.claimed IS
     'How many jobs it has claimed that wait for a slot of it.';
 COMMENT ON COLUMN worker_status.doing IS 'How many jobs it runs.';

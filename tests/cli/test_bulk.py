@@ -221,3 +221,23 @@ def test_a_paused_queue_is_named_wherever_somebody_looks(engine: Engine, queue: 
     assert "all queues are paused" in queue("jobs", "explain", str(job)).stdout
     assert queue("queues", "resume", "--all").returncode == 0
     assert engine.claim()[0] == job
+
+
+def test_lanes_are_retried_by_their_error_and_the_question_says_so(
+    engine: Engine, queue: Run, answer: Answer
+) -> None:
+    for lock, error in (("a", "CardTimeout"), ("b", "CardTimeout"), ("c", "KeyError")):
+        engine.defer(lock=lock, on_failure="halt")
+        engine.fail(engine.claim(), None, error)
+    words = ["lanes", "retry-head", "--state", "halted", "--error", "Timeout"]
+    dry = queue(*words, "--dry-run").stdout.splitlines()
+    assert dry[:2] == [
+        "Would have retried the head of 2 lanes.",
+        "Only lanes whose job failed with 'Timeout'.",
+    ]
+    asked = answer("n", *words).stderr
+    assert "Retry the head of 2 lanes whose job failed with 'Timeout'" in asked
+    refused = queue(*words)
+    assert "queue lanes retry-head --state halted --error Timeout --yes" in refused.stderr
+    assert queue(*words, "--yes").stdout == "retried the head of 2 lanes\n"
+    assert engine.query("SELECT lock FROM lanes WHERE stopped = 'halted'") == [("c",)]

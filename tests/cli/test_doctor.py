@@ -1,7 +1,7 @@
 """`queue doctor` tells the truth, and each line of its advice helps as it is printed."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from inturn.cli.database import Database
 from inturn.doctor import checks
 from inturn.doctor.checks import judge_history
 from inturn.doctor.finding import Finding
+from inturn.formatting import span
 from inturn.operations import history
 from inturn.schema.migrate import migrate
 from tests.cli.conftest import SCRIPT, Run, StartScript, Until
@@ -540,3 +541,36 @@ def test_the_doctor_warns_of_a_history_that_is_large_and_most_of_the_database(
     found = judge_history(history.Stored(size * 2**30, round(size * 2**30 / share), 7))
     assert (found.check, found.state) == ("history", state)
     assert f"{size}.0 GB" in found.detail
+
+
+RAN = """
+INSERT INTO rollups SELECT 60, '2026-01-31 12:00:00+00', 'default', 't', 100, 0, 0, 0, '{}',
+    histogram(array_fill(duration_bin(now(), now() + interval '%s minutes'), '{100}'))
+"""
+
+
+@pytest.mark.parametrize(
+    ("usual", "minutes", "state"),
+    [(None, 59, "ok"), (None, 61, "warn"), ("10", 20, "ok"), ("10", 50, "warn"), ("1", 9, "ok"),
+     ("1", 11, "warn"), ("60", 61, "ok")],
+)  # fmt: skip
+def test_a_lane_whose_job_runs_far_longer_than_others_of_its_task_is_held_for_long(
+    engine: Engine, queue: Run, usual: str | None, minutes: int, state: str
+) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    if usual is not None:
+        engine.query(RAN.replace("%s", usual))
+    engine.defer(lock="order:4711")
+    engine.claim()
+    engine.query("SELECT register_worker('other', 'host', 8, '{default}', 1)")
+    engine.defer()  # it has no lane
+    engine.query("SELECT FROM claim((SELECT id FROM workers WHERE name = 'other'), NULL, 1)")
+    engine.at(f"{datetime(2026, 1, 31, 14, tzinfo=UTC) + timedelta(minutes=minutes)}")
+    engine.query("UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock()")
+    found = findings(queue)[1]["held"]
+    assert found["state"] == state, found
+    if state == "warn":
+        age = span(timedelta(minutes=minutes))
+        assert found["detail"].startswith(f"1 lane is held for long: order:4711 (for {age} by job")
+        assert ("99 of 100 took at most" in found["detail"]) == (usual is not None)
+        assert found["advice"].startswith("queue jobs explain 1")

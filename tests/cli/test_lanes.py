@@ -62,6 +62,7 @@ def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: 
         listed = queue("lanes", "list").stdout
         assert "an open transaction has job 2 locked" in queue("lanes", "explain", "lane").stdout
     assert "delayed" in listed
+    assert listed.rstrip().endswith("an open transaction has job 2 locked")
     assert queue("lanes", "explain", "lane").stdout.splitlines() == [
         "lane  delayed   2 waiting, oldest 0s",
         "  head 2 second  not tried yet",
@@ -101,6 +102,7 @@ def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
     ]
     assert lines[2] == "  └─ the next job starts when this one ends"
     assert lines[3:] == [f"  behind it: {second} t"]
+    assert queue("lanes", "list").stdout.rstrip().endswith("attempt 1 runs")
     engine.at("2026-01-31 14:01:00+00")
     assert (
         "worker w was last heard of at 14:00:00Z (1m00s ago)"
@@ -328,7 +330,10 @@ def test_lanes_are_listed_stopped_ones_first(retrying: Engine, queue: Run) -> No
         ["order:4711", "retrying"],
     ]
     assert lines[1].rstrip().endswith("why [bold]")
-    assert lines[2].split(maxsplit=5)[4:] == ["6", "9001 charge_card          CardTimeout"]
+    assert lines[2].split(maxsplit=5)[4:] == [
+        "6",
+        "9001 charge_card          tried again in 3m12s: CardTimeout",
+    ]
     rows = json.loads(queue("lanes", "list", "--json").stdout)
     assert [(row["lock"], row["job_id"], row["waiting"]) for row in rows] == [
         ("z", None, 0),

@@ -125,11 +125,13 @@ def test_an_option_that_the_worker_itself_refuses_is_named(
 
 
 def test_yesterdays_address_of_queue_dev_is_recognized(run: Run) -> None:
-    dsn = "postgresql://postgres@/postgres?host=/tmp/inturn-is-gone&port=5432"
+    dsn = "postgresql://postgres@/postgres?host=/tmp/inturn-dev-gone&port=5432"
     said = run("jobs", "list", INTURN_DSN=dsn).stderr
     assert "`queue dev` has another address each time it starts" in said
-    other = run("jobs", "list", INTURN_DSN="postgresql:///x?host=/tmp/is-gone").stderr
-    assert "queue dev" not in other
+    for folder in ("is-gone", "inturn-is-gone", "inturn"):
+        other = run("jobs", "list", INTURN_DSN=f"postgresql:///x?host=/tmp/{folder}").stderr
+        assert "No such file" in other
+        assert "queue dev" not in other
 
 
 def test_all_errors_begin_alike_and_say_where_the_help_is(run: Run) -> None:

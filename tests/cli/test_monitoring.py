@@ -166,3 +166,30 @@ def test_every_column_of_a_view_says_what_it_means(engine: Engine, view: str) ->
         )
         == []
     )
+
+
+def test_each_column_of_the_list_of_queues_has_its_own_number(engine: Engine, queue: Run) -> None:
+    worker = engine.sign_on()
+    for _ in range(3):
+        engine.defer()
+    engine.query("SELECT FROM claim(%s, '{default}', 3)", worker)  # it runs one at once
+    for status, count, lock, limit in (
+        ("todo", 4, None, None),
+        ("blocked", 5, "lane", None),
+        ("limited", 6, None, "bank"),
+        ("scheduled", 7, None, None),
+        ("pending", 8, None, None),
+    ):
+        engine.query(
+            "INSERT INTO jobs (created_at, status, task, lock, limit_key, scheduled_at) "
+            "SELECT clock(), %s, 't', %s, %s, CASE %s WHEN 'scheduled' THEN clock() + '1 day' END "
+            "FROM generate_series(1, %s)",
+            *(status, lock, limit, status, count),
+        )
+    head, row = queue("queues", "list").stdout.splitlines()
+    names = [name for name in head.split() if name not in ("QUEUE", "OLDEST")]
+    numbers = [int(word) for word in row.split() if word.isdigit()]
+    assert dict(zip(names, numbers, strict=True)) == {
+        "RUNNABLE": 4, "BLOCKED": 5, "LIMITED": 6, "SCHEDULED": 7, "PENDING": 8, "CLAIMED": 2,
+        "DOING": 1, "WORKERS": 1,
+    }  # fmt: skip

@@ -1,6 +1,7 @@
 """A pause of a queue, or of all queues, is named wherever somebody asks why nothing starts."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,9 @@ def test_the_list_of_queues_names_a_pause_even_if_no_row_does(engine: Engine, qu
     assert "queues resume mail" in said
     engine.sign_on()  # the queue default, which has a row by now
     listed = queue("queues", "list")
-    assert "PAUSED" in listed.stdout
+    (head, row) = listed.stdout.splitlines()
+    assert "PAUSED" in head
+    assert row.split()[0] == "default"
+    assert re.search(r"\bby \w+$", row.rstrip()), "all queues are paused"
     assert "queues resume --all" not in listed.stderr
     assert "queues resume mail" in listed.stderr

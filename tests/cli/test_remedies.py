@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -257,6 +258,77 @@ def test_a_task_that_no_worker_knows_runs_once_its_code_is_deployed(
     deploy(engine, folder)
     start_script([str(SCRIPT), "-a", "own:app", "worker"])
     until(lambda: engine.statuses()[id] == "succeeded")
+
+
+def behind_a_failed_job_of_an_unknown_task(engine: Engine) -> int:
+    engine.sign_on()
+    asked = behind_a_failed_job(engine)
+    engine.query("UPDATE workers SET tasks = '{other}'")
+    return asked
+
+
+def behind_a_retry_of_an_unknown_task(engine: Engine) -> int:
+    engine.sign_on()
+    engine.defer(lock=LOCK)
+    engine.fail(engine.claim(), "1 hour", "no")
+    engine.query("UPDATE workers SET tasks = '{other}'")
+    return engine.defer(lock=LOCK)
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [behind_a_failed_job_of_an_unknown_task, behind_a_retry_of_an_unknown_task],
+    ids=lambda each: each.__name__,
+)
+def test_nobody_is_told_to_retry_a_task_that_no_worker_knows_before_it_is_deployed(
+    situation: Situation, engine: Engine, run: Run, folder: Path
+) -> None:
+    asked = situation(engine)
+    command = ""
+    for job in (asked - 1, asked):
+        first, *others = advice_in(run("jobs", "explain", str(job), "--dsn", engine.dsn).stdout)
+        condition, _, command = first.partition(", then: ")
+        assert condition == "deploy the code of its task"
+        assert all(other == "deploy the code that declares it" for other in others)
+    engine.query("UPDATE workers SET tasks = '{other,t}'")  # it is deployed
+    assert advice_in(run("jobs", "explain", str(asked), "--dsn", engine.dsn).stdout) == [command]
+    assert type_in(command, folder).returncode == 0
+    assert engine.claim()[0] == asked - 1
+
+
+def test_the_jobs_that_fill_a_limit_are_named_and_the_limit_can_be_raised(
+    engine: Engine, run: Run, folder: Path
+) -> None:
+    engine.query("SELECT register_worker('w', 'host', 7, '{default}', 10)")
+    engine.query("SELECT set_limit(%s, 5)", "-it's $HOME; a\tkey*")
+    for _ in range(8):
+        engine.query("SELECT defer('t', limit_key => %s)", "-it's $HOME; a\tkey 1")
+    worker = "(SELECT id FROM workers)"
+    engine.query(f"SELECT claim({worker}, '{{default}}', 1)")
+    engine.query(f"SELECT claim({worker}, '{{default}}', 8)")
+    printed = run("jobs", "explain", "6", "--dsn", engine.dsn).stdout
+    assert "5 jobs of limit" in printed
+    assert all(f"job {job} (t) since" in printed for job in (1, 2, 3))
+    assert "job 4 (t)" not in printed
+    [advised] = advice_in(printed)
+    condition, _, command = advised.partition("more: ")
+    assert condition == "if it may take "
+    assert type_in(command, folder).returncode == 0
+    assert engine.query("SELECT slots FROM limits") == [(10,)]
+    engine.query(f"SELECT claim({worker}, '{{default}}', 8)")
+    assert list(engine.statuses().values()) == ["doing"] * 8
+
+
+def test_a_rate_can_be_raised(engine: Engine, run: Run, folder: Path) -> None:
+    engine.sign_on()
+    engine.query("SELECT set_limit('mail', NULL, 3, '1 minute', 1)")
+    for _ in range(2):
+        engine.query("SELECT defer('t', limit_key => 'mail')")
+        engine.query("SELECT claim((SELECT id FROM workers), '{default}', 1)")
+    [advised] = advice_in(run("jobs", "explain", "2", "--dsn", engine.dsn).stdout)
+    assert advised.endswith(" --rate 6/min mail")
+    assert type_in(advised.partition("more: ")[2], folder).returncode == 0
+    assert engine.query("SELECT rate, period, burst FROM limits") == [(6, timedelta(minutes=1), 1)]
 
 
 def test_the_transaction_that_explain_names_can_be_ended(

@@ -117,3 +117,20 @@ def test_a_bad_expression_is_one_line_that_says_where(
         ended.stderr.split()
     )
     assert "Traceback" not in ended.stderr
+
+
+def test_a_schedule_that_a_wrong_clock_has_set_ahead_is_listed_with_the_time_at_which_it_fires(
+    at_two: Engine, queue: Run
+) -> None:
+    register(at_two, "report", "", "*/20 * * * *", "UTC")
+    at_two.query("UPDATE schedules SET last_instant = '2026-01-31 20:00:00+00'")
+    [line] = json.loads(queue("schedules", "list", "--json").stdout)
+    assert line["next"] == "2026-01-31T20:20:00Z"
+    assert line["note"] == (
+        "it stands still until 20:00:00Z (in 6h00m), since a clock was wrong: queue doctor"
+    )
+    first, _ = json.loads(queue("schedules", "next", "--count", "2", "--json").stdout)
+    assert first["at"] == line["next"]
+    at_two.query("UPDATE schedules SET last_instant = '2026-02-01 20:00:00+00'")  # it is ignored
+    [line] = json.loads(queue("schedules", "list", "--json").stdout)
+    assert (line["next"], line["note"]) == ("2026-01-31T14:20:00Z", "")

@@ -118,9 +118,10 @@ def make_limited(engine: Engine) -> None:
         (make_paused, "paused", "by me: bank is down", "queue lanes resume lane"),
         (make_retrying, "retrying", r"job 1 t, again at .*: boom", "queue lanes retry-head lane"),
         (make_stalled, "stalled", "worker w was last heard of at", "queue .*worker"),
-        (make_unserved, "waiting", "no live worker serves queue lonely", "queue .*worker"),
-        (make_unknown, "waiting", "no worker of queue default knows task t", "deploy the code"),
-        (make_limited, "limited", "1 job of limit bank runs, and 1 may; it goes on when one", None),
+        (make_unserved, "unserved", "no live worker serves queue lonely", "queue .*worker"),
+        (make_unknown, "unknown", "no worker of queue default knows task t", "deploy the code"),
+        (make_limited, "limited", "1 job of limit bank runs, and 1 may; it goes on when one",
+         "if it may take more: queue .*limits set"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip

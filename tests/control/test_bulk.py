@@ -184,6 +184,38 @@ async def test_halted_lanes_are_retried_skipped_and_not_paused(app: App, shop: S
     assert ran.index("a") < ran.index("a later")
 
 
+async def test_lanes_are_chosen_by_the_error_of_the_job_that_they_wait_for(
+    app: App, query: Query
+) -> None:
+    def fail(error: str, *locks: str) -> None:
+        for lock in locks:
+            query(
+                "SELECT defer('t', lock => %s, on_failure => 'halt'), defer('t', lock => %s)",
+                lock, lock,
+            )  # fmt: skip
+            query(
+                "SELECT finish(w, NULL, 0, ARRAY[id], ARRAY[claim_id], '{failed}', "
+                "ARRAY[jsonb_build_object('error', %s::text)]) "
+                "FROM register_worker('w', 'h', 1, NULL, 1) AS w "
+                "CROSS JOIN LATERAL claim(w, NULL, 1)",
+                error,
+            )
+
+    fail("CardTimeout", "a", "b")
+    fail("KeyError: 'total'", "c")
+    seen = app.lanes.preview_lanes("retry-head", states=["halted"], error="Timeout")
+    assert (seen.count, seen.halted, seen.sample) == (2, 2, ["a", "b"])
+    assert app.lanes.change_lanes("skip-head", error="KeyError").changed == 1
+    assert app.lanes.change_lanes("retry-head", states=["halted"], error="nothing").changed == 0
+    assert app.lanes.change_lanes("pause", error="Timeout").refused == {"halted": 2}
+    assert app.lanes.change_lanes("retry-head", lock_prefix="a", error="Timeout").changed == 1
+    assert query("SELECT lock FROM lanes WHERE stopped = 'halted'") == [("b",)]
+    refused = query(
+        "SELECT outcome FROM change_lanes('resume', '{b}', NULL, p_error => 'KeyError')"
+    )
+    assert refused == [("changed",)]
+
+
 def test_a_step_takes_whole_lanes() -> None:
     free = [(id, None) for id in range(bulk.STEP + 1)]
     others = [(1000 + id, f"{id:05}") for id in range(bulk.STEP - 2)]

@@ -363,3 +363,20 @@ def test_a_job_that_its_lane_waits_for_leaves_it_for_another(
     assert query("SELECT lock FROM lanes") == []
     (job,) = jobs.list_jobs(job_id)
     assert (job.status, job.lock, job.attempts, job.scheduled_at) == ("scheduled", "new", 1, LATER)
+
+
+@pytest.mark.parametrize("which", [{}, {"queue": "default"}, {"status": "succeeded"}])
+def test_pages_of_a_list_follow_each_other_without_a_gap(app: App, which: dict[str, str]) -> None:
+    @app.task
+    def work() -> None: ...
+
+    ended = [work.defer() for _ in range(5)]
+    app.run_worker()
+    live = [] if "status" in which else [work.defer() for _ in range(4)]
+    seen: list[int] = []
+    before: int | None = None
+    while page := app.job_manager.list_jobs(**which, limit=2, before_id=before):  # type: ignore[arg-type]
+        assert len(page) <= 2
+        seen = [job.id for job in page] + seen
+        before = page[0].id
+    assert seen == ended + live

@@ -152,6 +152,60 @@ async def test_by_default_a_worker_keeps_a_week(
     assert set(query(DAYS)[0][0]) == {*kept, "_default"}
 
 
+async def test_a_default_drops_nothing_that_a_live_worker_was_told_to_keep(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "inturn")
+    prepare_days(dsn, before=20, count=20)
+    today = datetime.now(UTC)
+    kept = {f"{today + timedelta(days=n):%Y%m%d}" for n in range(-12, 4)}
+    query("SELECT register_worker('told', 'there', 1, '{mail}', 1, NULL, NULL, '1 h', 12)")
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(lambda: app.run_worker_async(name="bare", **OFTEN))
+        await until(lambda: len(query(DAYS)[0][0]) <= len(kept) + 1)
+        ((now,),) = query("SELECT clock_timestamp()")
+        await until(lambda: query("SELECT FROM workers WHERE heartbeat_at > %s", now))
+        group.cancel_scope.cancel()
+    assert set(query(DAYS)[0][0]) == {*kept, "_default"}
+    assert "history.pruned: days dropped: 8; this worker keeps 7d00h by default" in caplog.text
+
+
+@pytest.mark.parametrize(("told", "is_live", "dropped"), [
+    ("12", True, 0), ("Infinity", True, 0), ("8", True, 2), ("12", False, 3), (None, True, 3),
+])  # fmt: skip
+def test_the_longest_time_that_a_live_worker_was_told_goes_before_a_default(
+    past: Then, told: str | None, is_live: bool, dropped: int
+) -> None:
+    for days in (10, 9, 8):
+        value(past(days), PREPARE, 0)
+    connection = count_all(past(-0.1))
+    for longest in (told, "7.5"):
+        register = "SELECT register_worker('w', 'h', 1, NULL, 1, NULL, NULL, '1 min', %s::float8)"
+        worker = value(connection, register, longest)
+        if not is_live:
+            connection.execute(
+                "UPDATE workers SET heartbeat_at = heartbeat_at - interval '190 s' WHERE id = %s",
+                [worker],
+            )
+    assert value(connection, "SELECT prune_history('7 days', true)") == dropped
+
+
+async def test_a_worker_says_how_often_it_beats_and_how_long_it_was_told_to_keep_the_history(
+    app: App, query: Query
+) -> None:
+    said: list[Any] = []
+
+    @app.task
+    def look() -> None:
+        said.extend(query("SELECT heartbeat_every, keep_history FROM workers"))
+
+    for options in ({}, {"keep_history": timedelta(hours=36)}, {"keep_history": None}):
+        look.defer()
+        await app.run_worker_async(update_heartbeat_interval=9, **options)
+    every = timedelta(seconds=9)
+    assert said == [(every, None), (every, 1.5), (every, float("inf"))]
+
+
 async def test_a_worker_that_is_told_so_keeps_all(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:

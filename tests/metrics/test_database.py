@@ -170,6 +170,21 @@ def test_a_schedule_is_late_if_it_is_in_the_code_of_a_live_worker_and_its_job_wa
     assert look(dsn).by("inturn_schedule_lag_seconds", "schedule") == {"report:daily": 240}
     engine.query("UPDATE schedules SET last_instant = '2030-01-01 12:05:00+00'")
     assert look(dsn).by("inturn_schedule_lag_seconds", "schedule") == {}
+    assert look(dsn).by("inturn_schedule_ahead_seconds", "schedule") == {}
+
+
+def test_a_schedule_that_a_wrong_clock_has_set_ahead_says_for_how_long_it_stands_still(
+    engine: Engine, dsn: str
+) -> None:
+    engine.at("2030-01-01 12:00:00+00")
+    engine.query("SELECT register_schedules('{report}', '{\"\"}', '{* * * * *}', '{UTC}')")
+    engine.query("SELECT register_worker('w', 'host', 7, NULL, 1, '{report}', '{report}')")
+    for last, ahead in (
+        ("2030-01-01 14:00:00+00", {"report": 7200}),
+        ("2030-01-03 14:00:00+00", {}),  # no worker minds it
+    ):
+        engine.query("UPDATE schedules SET last_instant = %s", last)
+        assert look(dsn).by("inturn_schedule_ahead_seconds", "schedule") == ahead
 
 
 def test_queues_beyond_a_number_share_a_series(engine: Engine, dsn: str) -> None:

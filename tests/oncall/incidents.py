@@ -212,12 +212,14 @@ INCIDENTS: dict[str, Incident] = {
         late_schedule,
         "The report that comes every minute has not come today. The database's server had a wrong "
         "clock last night.",
-        None,
+        "InturnScheduleAhead",
         [
             "queue schedules list",
             "queue doctor",
             "UPDATE inturn.schedules SET last_instant = now() WHERE last_instant > now();",
         ],
+        labels={"schedule": "report"},
+        value="20h",
         is_over=has_fired,
     ),
     "full-history": Incident(

@@ -43,6 +43,29 @@ def test_no_more_jobs_of_a_key_run_than_its_limit_allows(stage: Stage) -> None:
 
 
 @story(
+    Mutation(
+        "changes of a limit do not wait for each other",
+        "change_limit.sql",
+        "LOCK TABLE limits IN SHARE ROW EXCLUSIVE MODE;",
+        "",
+    )
+)
+def test_two_who_change_parts_of_a_limit_at_once_both_change_it(stage: Stage) -> None:
+    first, second, worker = stage.session(), stage.session(), stage.worker()
+    [job] = first.defer(None, limit="stripe")
+    first.begin()
+    first.run("SELECT change_limit('stripe', 3)")
+    second.start(second.run, "SELECT change_limit('stripe', NULL, 100, '1 min', 20)")
+    promise(ids(worker.claim()) == [job], "a job waits for a person")
+    first.commit()
+    second.result()
+    promise(
+        first.run("SELECT slots, rate, burst FROM limits") == [(3, 100, 20)],
+        "the second change forgot the first",
+    )
+
+
+@story(
     WAKE_AT_FINISH,
     Mutation(
         "a finish keeps the slot",

@@ -42,6 +42,15 @@ KEYS = {
     "batch_status": "id = 7",
     "lane_status": "lock = 'lane 7'",
 }
+# A filter that matches nothing searches as much as it ever does. They ask for ended jobs only.
+RARE = ["--status", "succeeded", "--lock", "none", "--queue", "none"]
+FILTERED = [
+    ["jobs", "list", *RARE],
+    ["jobs", "list", "--status", "failed", "--task", "none"],
+    ["jobs", "list", "--before-id", "7"],
+    ["jobs", "count", *RARE],
+    *(["lanes", "list", "--limit", "1", "--state", state] for state in ("held", "delayed")),
+]
 NOT_OF_JOBS = (["locks", "list"],)  # it asks another store
 
 
@@ -84,7 +93,7 @@ class Gauge:
         with patch.object(Database, "run", lambda _, operation: self.run(operation)):
             self._reader = "doctor"
             list(examine(database))
-            for words in find_lists():
+            for words in (*find_lists(), *FILTERED):
                 self._reader = " ".join(words)
                 done = invoke(*words, "--dsn", self._address)
                 assert done.exit_code == 0, (words, done.output)

@@ -39,6 +39,16 @@ def test_a_single_sign_of_life_restarts_the_observation() -> None:
     assert judged((10.0 * n, n, 7 if n < 3 else 8) for n in range(6)) == [False] * 6
 
 
+def test_a_worker_that_means_to_be_heard_of_rarely_is_silent_only_after_three_of_its_heartbeats() -> (
+    None
+):
+    witness = Witness(PATIENCE, GAP)
+    looks = [
+        bool(witness.look({ME: at(n), OTHER: at(7)}, ME, 10.0 * n, {OTHER: 20.0})) for n in range(8)
+    ]
+    assert looks == [False] * 6 + [True] * 2
+
+
 @pytest.mark.parametrize("pause", [21.0, 1e6])
 def test_a_pause_between_two_looks_restarts_the_observation_however_long_it_was(
     pause: float,

@@ -446,6 +446,28 @@ async def test_a_worker_that_was_taken_for_dead_registers_again_and_its_result_i
     assert query("SELECT status::text, fence FROM finished_jobs") == [("succeeded", runs[1])]
 
 
+async def test_a_worker_with_a_longer_interval_than_the_patience_of_another_is_not_taken_for_dead(
+    app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    def beat() -> Any:
+        return query("SELECT id, heartbeat_at FROM workers WHERE name = 'rare'")[0]
+
+    def has_name(name: str) -> bool:
+        return bool(query("SELECT 1 FROM workers WHERE name = %s", name))
+
+    rare = {"update_heartbeat_interval": 3.0, "stalled_worker_timeout": 9.0}
+    hasty = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.4}
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(lambda: app.run_worker_async(name="rare", wait=True, **rare))
+        group.start_soon(lambda: app.run_worker_async(name="hasty", wait=True, **hasty))
+        await until(lambda: has_name("rare") and has_name("hasty"))
+        for _ in range(2):
+            seen = beat()
+            await until(lambda: beat() != seen)  # noqa: B023 (it is awaited at once)
+        group.cancel_scope.cancel()
+    assert "worker.lost" not in caplog.text
+
+
 async def test_a_task_that_blocks_the_event_loop_does_not_make_its_worker_look_dead(
     app: App, query: Query
 ) -> None:

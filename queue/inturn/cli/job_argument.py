@@ -66,9 +66,12 @@ def make_runnable(unblock: str | None) -> str | None:
     """Return the command as it runs here, with escapes for what a terminal would not show."""
     if unblock is None:
         return None
-    if unblock.startswith("queue lanes "):
-        *_, lock = shlex.split(unblock)  # the server has quoted it
-        unblock = f"{' '.join(unblock.split(' ', 3)[:3])} {argument(lock)}"
+    for command in ("queue lanes ", "queue limits set "):
+        condition, found, rest = unblock.partition(command)
+        if found:
+            *words, name = shlex.split(rest)  # the server has quoted the lock or the pattern
+            options = " ".join(word for word in words if word != "--")
+            return complete(f"{condition}{command}{options} {argument(name)}")
     return complete(unblock)
 
 

@@ -108,17 +108,8 @@ def change_matching(
     which = bulk.for_action(action, make_filter(database, **asked), abort=abort)
     seen = database.run(bulk.preview_jobs(action, which))
     which = replace(which, before=which.before or seen.until)
-    assert which.before is not None
     options = [
-        *(("--status", status) for status in asked["statuses"]),
-        ("--queue", which.queue),
-        ("--task", which.task),
-        ("--lock", which.lock),
-        ("--lock-prefix", which.lock_prefix),
-        ("--group", which.group),
-        ("--batch", which.batch),
-        ("--error", which.error),
-        ("--before", iso(which.before)),
+        *spell_filter(replace(which, statuses=asked["statuses"])),
         ("--abort", abort),
         ("--all", everything),
         ("--yes", True),
@@ -141,6 +132,21 @@ def change_matching(
         dry_run=dry_run,
         yes=yes,
     )
+
+
+def spell_filter(which: JobFilter) -> list[tuple[str, Any]]:
+    """Return the options that describe the filter."""
+    return [
+        *(("--status", status) for status in which.statuses),
+        ("--queue", which.queue),
+        ("--task", which.task),
+        ("--lock", which.lock),
+        ("--lock-prefix", which.lock_prefix),
+        ("--group", which.group),
+        ("--batch", which.batch),
+        ("--error", which.error),
+        ("--before", None if which.before is None else iso(which.before)),
+    ]
 
 
 def _count(seen: JobPreview) -> str:

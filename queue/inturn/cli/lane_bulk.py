@@ -24,6 +24,11 @@ def lane_filter_options(command: F) -> F:
     """Add the options that say which lanes, if no LOCK does."""
     for option in (
         click.option(
+            "--error",
+            metavar="WORDS",
+            help="Only lanes whose failed job has this text in its last error.",
+        ),
+        click.option(
             "--lock-prefix", metavar="PREFIX", help="Only lanes with locks that begin so."
         ),
         click.option(
@@ -44,7 +49,9 @@ def is_bulk(lock: str | None, asked: dict[str, Any]) -> bool:
     if lock is not None and (given or asked["dry_run"]):
         raise click.UsageError("Give either a LOCK or filters.")
     if lock is None and not given:
-        raise click.UsageError("Give a LOCK, or say which lanes: --state, --lock-prefix or --all.")
+        raise click.UsageError(
+            "Give a LOCK, or say which lanes: --state, --lock-prefix, --error or --all."
+        )
     return lock is None
 
 
@@ -63,11 +70,12 @@ def change_matching(
     from inturn.operations import bulk
     from inturn.operations.bulk_effect import describe_lanes
 
-    which = bulk.LaneFilter(asked["states"], asked["lock_prefix"])
+    which = bulk.LaneFilter(asked["states"], asked["lock_prefix"], asked["error"])
     seen = database.run(bulk.preview_lanes(action, which))
     options = [
         *(("--state", state) for state in which.states),
         ("--lock-prefix", which.prefix),
+        ("--error", which.error),
         ("--reason", reason),
         ("--until", until and iso(until)),
         ("--all", asked["everything"]),
@@ -75,15 +83,17 @@ def change_matching(
     ]
     more = " or more" if seen.more else ""
     waiting = f" with {amount(seen.waiting, 'waiting job')}{more}" if seen.waiting else ""
+    count = f"{amount(seen.count, 'lane')}{more}"
     rest = seen.count - len(seen.sample)
+    error = f" whose job failed with {visible(which.error)!r}" if which.error else ""
     names = ", ".join(map(visible, seen.sample)) + (f" and {rest:,} more" if rest > 0 else "")
     verb = {"retry-head": "Retry the head of", "skip-head": "Skip the head of"}
     plan = Plan(
         action,
         "lane",
         seen,
-        f"{verb.get(action, action.capitalize())} {amount(seen.count, 'lane')}{more}{waiting}?",
-        describe_lanes(action, seen),
+        f"{verb.get(action, action.capitalize())} {count}{error}{waiting}?",
+        [*([f"Only lanes{error}."] if error else []), *describe_lanes(action, seen)],
         [f"  {names}"] if names else [],
         words(f"queue lanes {action}", options),
     )

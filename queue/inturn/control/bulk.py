@@ -104,11 +104,14 @@ class JobBulks:
 class WhichLanes(TypedDict, total=False):
     """Which lanes a bulk is about: in one of these states, and with locks that begin so.
 
-    app.lanes.change_lanes("resume", states=["halted"], lock_prefix="customer:")
+        app.lanes.change_lanes("resume", states=["halted"], lock_prefix="customer:")
+
+    `error` is a part of the error of the job that has halted the lane, or waits for its retry.
     """
 
     states: Sequence[str]
     lock_prefix: str
+    error: str
     everything: bool
 
 
@@ -185,8 +188,10 @@ def _filter_jobs(which: WhichJobs) -> JobFilter:
 
 
 def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
-    made = bulk.LaneFilter(tuple(which.get("states", ())), which.get("lock_prefix"))
-    if not (which.get("everything") or made.states or made.prefix):
+    made = bulk.LaneFilter(
+        tuple(which.get("states", ())), which.get("lock_prefix"), which.get("error")
+    )
+    if not (which.get("everything") or made.states or made.prefix or made.error):
         raise BadArgument("everything", "is missing. Say which lanes, or everything=True")
     for state in made.states:
         if state not in LANE_STATES:

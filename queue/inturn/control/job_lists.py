@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -24,8 +25,9 @@ class JobLists:
     """Lists and counts jobs, within limits.
 
     `list_jobs` returns the newest 1,000 unless you set a limit. If you ask for a status, it looks
-    at the newest 10,000 live jobs. The counts cover the newest 10,000 live and the newest 10,000
-    finished jobs that match.
+    at the newest 10,000 live jobs. With any filter but an id or a batch, it searches the newest
+    10,000 jobs that have ended, or the newest 10,000 failed ones if you ask for these. The counts
+    cover the newest 10,000 live and the newest 10,000 finished jobs that match.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -43,14 +45,20 @@ class JobLists:
         limit: int = LISTED,
         batch: int | None = None,
         group: str | None = None,
+        before_id: int | None = None,
     ) -> list[StoredJob]:
         """Return the newest jobs that match, at most `limit`, the oldest of them first.
 
-        [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
+            [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
+
+        `before_id` is for the page after another one: the id of its oldest job.
         """
         return self._connector.run(
             list_jobs(
-                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
+                replace(
+                    _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
+                    before_id=before_id,
+                ),
                 limit,
             )
         )
@@ -67,11 +75,15 @@ class JobLists:
         limit: int = LISTED,
         batch: int | None = None,
         group: str | None = None,
+        before_id: int | None = None,
     ) -> list[StoredJob]:
         """Like `list_jobs`, in an event loop."""
         return await self._connector.run_async(
             list_jobs(
-                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
+                replace(
+                    _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
+                    before_id=before_id,
+                ),
                 limit,
             )
         )

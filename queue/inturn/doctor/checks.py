@@ -16,7 +16,6 @@ from inturn.operations.schedules import name_schedule
 
 SKEW = timedelta(seconds=2)
 LONGER = timedelta(hours=1)
-AHEAD = timedelta(minutes=1)  # a schedule fires at its time
 GIGABYTE = 2**30
 LARGE_HISTORY = 5 * GIGABYTE
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
@@ -119,8 +118,7 @@ def _schedules(reader: Reader) -> Finding:
         visible(name)
         for each in reader.run(schedules.list_schedules(MOST))
         if (name := name_schedule(each.task, each.periodic_id)) in live
-        and each.last_instant is not None
-        and each.last_instant > now + AHEAD
+        and schedules.find_ahead(each, now) > schedules.AHEAD
     ]
     if not ahead:
         return Finding("schedules", "ok", "no schedule has fired for a time that is still to come")

@@ -1,16 +1,44 @@
 """Why a lane does not go on, in a few words."""
 
-from inturn.formatting import last_line
+from datetime import UTC, datetime
+
+from inturn.formatting import last_line, relative
 from inturn.model import Lane
 
 
-def get_reason(lane: Lane) -> str:
+def get_reason(lane: Lane, now: datetime | None = None) -> str:
+    """Return what the lane waits for. `now` is the database's time."""
+    error = last_line(lane.last_error)
     if lane.failed_job_id is not None and lane.last_error:
-        return last_line(lane.last_error)
+        return error
     if lane.waits_for is not None:
         return f"waits for lane {lane.waits_for}"
     if lane.readers is not None:
         return f"shared by {lane.readers:,}"
     if lane.job_status == "claimed":
         return "claimed: its worker runs other jobs first"
-    return lane.stop_reason or last_line(lane.last_error)
+    return lane.stop_reason or _describe(lane, now or datetime.now(UTC), error)
+
+
+def _describe(lane: Lane, now: datetime, error: str) -> str:
+    """Return what its state means for its job, with the last error of that job."""
+    said = {
+        "delayed": f"an open transaction has job {lane.job_id} locked",
+        "held": _held(lane),
+        "retrying": _retrying(lane, now),
+    }.get(lane.state, "")
+    return ": ".join(filter(None, (said, error)))
+
+
+def _held(lane: Lane) -> str:
+    if lane.worker is None:
+        return "its worker is gone"
+    if lane.last_error:
+        return f"attempt {lane.attempts} runs, the last one failed"
+    return f"attempt {lane.attempts} runs" if lane.attempts else "runs"
+
+
+def _retrying(lane: Lane, now: datetime) -> str:
+    if lane.due_at is None or lane.due_at <= now:
+        return "tried again at the next claim"
+    return f"tried again {relative(lane.due_at, now)}"

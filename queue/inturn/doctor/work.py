@@ -7,7 +7,7 @@ from datetime import datetime
 from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
 from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.reader import Reader
-from inturn.formatting import amount, argument, option_value, span, visible
+from inturn.formatting import amount, argument, brief, option_value, span, visible
 from inturn.operations import batches, failures, lanes, measures, queues, tasks, workers
 from inturn.operations.queues import PausedQueue
 from inturn.operations.tasks import PausedTask
@@ -51,6 +51,7 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
     yield _tasks(reader, scene)
     yield _backlog(scene)
     yield _waiting(reader, scene)
+    yield _held(reader, scene)
     may_read = reader.run(failures.may_read_errors(reader.schema))
     shared = reader.run(failures.list_shared_errors(with_errors=may_read))
     yield _halted(reader, scene, shared)
@@ -134,6 +135,21 @@ def _waiting(reader: Reader, scene: Scene) -> Finding:
     if age > LONG:
         return Finding("waiting", "warn", detail, f"queue jobs explain {worst.job_id}")
     return Finding("waiting", "ok", detail)
+
+
+def _held(reader: Reader, scene: Scene) -> Finding:
+    found = reader.run(lanes.list_long_holds(MOST))
+    if not found:
+        return Finding("held", "ok", "no lane is held for longer than the jobs of its task take")
+    names = name_some([_hold(each, scene.now) for each in found])
+    detail = f"{_lanes(len(found))} held for long: {names}"
+    return Finding("held", "warn", detail, f"queue jobs explain {found[0].job_id}")
+
+
+def _hold(lane: lanes.LongHold, now: datetime) -> str:
+    usual = "" if lane.usual is None else f", and 99 of 100 took at most {brief(lane.usual)}"
+    what = f"job {lane.job_id} ({visible(lane.task)})"
+    return f"{visible(lane.lock)} (for {span(now - lane.since)} by {what}{usual})"
 
 
 def _halted(reader: Reader, scene: Scene, shared: Sequence[failures.SharedError]) -> Finding:

@@ -37,7 +37,9 @@ from inturn.errors import EmbeddedServerError
 START_SECONDS = 60  # generous: the server first recovers if it was killed
 STOP_SECONDS = 10
 PORT = "5432"  # part of the socket's name: if we left it out, PGPORT would change our side
-TEMP_PATH_LIMIT = 70  # bytes: of about a hundred for a socket's path, our names need the rest
+TEMP_PATH_LIMIT = 66  # bytes: of about a hundred for a socket's path, our names need the rest
+# How the names of our folders begin. A server that keeps its data is that of `queue dev`.
+DEV, ANY = "inturn-dev-", "inturn-"
 DISPOSABLE = {"fsync": "off", "full_page_writes": "off"}
 MEMORY = "/dev/shm"  # noqa: S108 (mkdtemp chooses the name in it)
 MEMORY_NEEDED = 4 * 2**30  # bytes free; in a container there may be as little as 64 MB
@@ -96,7 +98,7 @@ class Server:
         account = server_account()
         with contextlib.ExitStack() as running:
             folder, scrap = (
-                _temporary_folder(running, parent)
+                _temporary_folder(running, parent, DEV if self._data else ANY)
                 for parent in (tempfile.gettempdir(), _fast_folder())
             )
             binaries = reachable(find_binaries(self._bin_dir), account, folder)
@@ -131,11 +133,11 @@ def _dsn(folder: Path, database: str) -> str:
     return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={PORT}"
 
 
-def _temporary_folder(running: contextlib.ExitStack, parent: str) -> Path:
+def _temporary_folder(running: contextlib.ExitStack, parent: str, prefix: str) -> Path:
     """Create a folder that only its owner may enter, because no password protects the socket."""
     if len(os.fsencode(parent)) > TEMP_PATH_LIMIT:
         parent = "/tmp"  # noqa: S108 (mkdtemp chooses the name in it)
-    folder = Path(tempfile.mkdtemp(prefix="inturn-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     running.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

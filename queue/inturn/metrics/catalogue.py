@@ -257,6 +257,13 @@ DATABASE = (
         "How late the next job of a periodic task is; 0 if it is not due yet. Only of schedules "
         "in the code of a live worker",
     ),
+    Metric(
+        "inturn_schedule_ahead_seconds",
+        GAUGE,
+        ("schedule",),
+        "How long a periodic task stands still because a wrong clock made it fire for a later "
+        "time; usually 0. Only of schedules in the code of a live worker",
+    ),
     Metric("inturn_schema_version", GAUGE, (), "The revision of the schema"),
     Metric(
         "inturn_schema_expected_version",

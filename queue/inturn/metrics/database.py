@@ -183,12 +183,15 @@ class Reader:
         yield family("inturn_workers", {(state,): count for state, count in found.states.items()})
         now = self._run(maintenance.get_now())
         known = self._run(schedules.list_schedules(MOST_SCHEDULES))
-        lags = {
-            (name,): _find_lag(each, now)
+        live = {
+            (name,): each
             for each in known
             if (name := name_schedule(each.task, each.periodic_id)) in found.live_schedules
         }
+        lags = {name: _find_lag(each, now) for name, each in live.items()}
         yield family("inturn_schedule_lag_seconds", lags)
+        ahead = {name: _find_wait(each, now) for name, each in live.items()}
+        yield family("inturn_schedule_ahead_seconds", ahead)
 
     def read_server(self) -> Iterator[Metric]:
         """Yield what the server says about itself."""
@@ -239,6 +242,12 @@ def _fold(queues: list[Queue]) -> list[Queue]:
         rest.name = OTHER
         kept.append(rest)
     return kept
+
+
+def _find_wait(schedule: StoredSchedule, now: datetime) -> float:
+    """Return for how many seconds a schedule is ahead of its time."""
+    ahead = schedules.find_ahead(schedule, now)
+    return ahead.total_seconds() if ahead <= schedules.IGNORED else 0.0
 
 
 def _find_lag(schedule: StoredSchedule, now: datetime) -> float:

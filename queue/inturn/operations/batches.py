@@ -22,7 +22,7 @@ SELECT id, name, state, total, remaining, succeeded, failed, cancelled, aborted,
 FROM {schema}.batch_status WHERE id = %s OR %s ORDER BY id DESC LIMIT %s
 """
 FORGOTTEN = "SELECT id, name, opened_at FROM {schema}.forgotten_batches"
-PRUNE = "SELECT {schema}.prune_batches(%s, %s)"
+PRUNE = "SELECT {schema}.prune_batches(%s, %s, %s)"
 
 FOR_CALLBACKS = ("queue", "lock", "priority", "on_retry", "on_failure", "timeout", "limit")
 CANCELLED_AT_ONCE = 1_000
@@ -110,7 +110,10 @@ def list_forgotten_batches() -> Operation[list[ForgottenBatch]]:
     return [ForgottenBatch(*row) for row in rows]
 
 
-def prune_batches(keep: timedelta, limit: int) -> Operation[int]:
-    """Delete batches that ended longer ago. Return how many."""
-    ((count,),) = yield Statement(PRUNE, [keep, limit])
+def prune_batches(keep: timedelta, limit: int, is_default: bool = False) -> Operation[int]:
+    """Delete batches that ended longer ago. Return how many.
+
+    With `is_default`, live workers that were told a longer time go before it.
+    """
+    ((count,),) = yield Statement(PRUNE, [keep, limit, is_default])
     return int(count)

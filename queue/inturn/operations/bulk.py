@@ -52,14 +52,14 @@ CHANGE_JOBS: LiteralString = (
     "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], " + _FILTER + ", %s)"  # noqa: S608 (of constants)
 )
 NOW = "SELECT {schema}.clock()"
-FIND_LANES = "SELECT lock FROM {schema}.find_lanes(%s::text[], %s, %s, %s) AS lock"
+FIND_LANES = "SELECT lock FROM {schema}.find_lanes(%s::text[], %s, %s, %s, %s) AS lock"
 PREVIEW_LANES = """
 SELECT lanes_count, more, halted, paused, retrying, held, waiting, sample
-FROM {schema}.preview_lanes(%s::text[], %s, %s)
+FROM {schema}.preview_lanes(%s::text[], %s, %s, %s)
 """
 CHANGE_LANES = """
 SELECT lock, outcome
-FROM {schema}.change_lanes(%s, %s::text[], %s::text[], %s, %s, %s::timestamptz)
+FROM {schema}.change_lanes(%s, %s::text[], %s::text[], %s, %s, %s::timestamptz, %s)
 """
 
 
@@ -134,10 +134,14 @@ Watch = Callable[[Bulk], object]
 
 @dataclass(frozen=True, slots=True)
 class LaneFilter:
-    """Which lanes a bulk is about. An empty sequence and None mean any."""
+    """Which lanes a bulk is about. An empty sequence and None mean any.
+
+    `error` is a part of the error of the job that the lane waits for.
+    """
 
     states: Sequence[str] = ()
     prefix: str | None = None
+    error: str | None = None
 
 
 def preview_jobs(action: JobAction, which: JobFilter) -> Operation[JobPreview]:
@@ -223,7 +227,9 @@ def split_by_lane(found: Sequence[tuple[int, str | None]]) -> list[list[int]]:
 
 def preview_lanes(action: LaneAction, which: LaneFilter) -> Operation[LanePreview]:
     """Say what a change is about. Nothing is changed."""
-    (row,) = yield Statement(PREVIEW_LANES, [_states(action, which), which.prefix, PREVIEWED])
+    (row,) = yield Statement(
+        PREVIEW_LANES, [_states(action, which), which.prefix, PREVIEWED, which.error]
+    )
     return LanePreview(*row)
 
 
@@ -242,13 +248,18 @@ def change_lanes(
     busy: list[str] = []
 
     def step(locks: Sequence[str]) -> Operation[list[str]]:
-        rows = yield Statement(CHANGE_LANES, [action, list(locks), states, by, reason, until])
+        rows = yield Statement(
+            CHANGE_LANES, [action, list(locks), states, by, reason, until, which.error]
+        )
         done.add([outcome for _, outcome in rows if outcome != "busy"])
         return [lock for lock, outcome in rows if outcome == "busy"]
 
     last = ""
     while locks := [
-        lock for (lock,) in (yield Statement(FIND_LANES, [states, which.prefix, STEP, last]))
+        lock
+        for (lock,) in (
+            yield Statement(FIND_LANES, [states, which.prefix, STEP, last, which.error])
+        )
     ]:
         busy += yield from step(locks)
         watch(done)

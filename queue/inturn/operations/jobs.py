@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, NamedTuple, TypedDict, cast
 from uuid import UUID
@@ -13,6 +13,7 @@ from inturn.operations import Operation, Statement, decode_column
 
 LISTED = 1_000
 COUNTED = 10_000
+SEARCHED = 10_000
 
 STATUS = "SELECT status::text FROM {schema}.all_jobs WHERE id = %s"
 EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
@@ -31,7 +32,7 @@ _JOB: LiteralString = (
 )
 _LISTED: LiteralString = (
     "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, "
-    "%s, %s, %s::timestamptz)"
+    "%s, %s, %s::timestamptz, %s::bigint, %s::int)"
 )
 LIST: LiteralString = (
     _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
@@ -60,6 +61,9 @@ COUNT = """
 SELECT jobs_count, more FROM {schema}.count_jobs(
     %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s, %s, %s, %s::timestamptz)
 """
+SEARCH_IS_CUT = """
+SELECT {schema}.search_is_cut(%s, %s::{schema}.job_status[], %s::timestamptz, %s::bigint)
+"""
 COUNT_BY = """
 SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
        failed, cancelled, aborted, more
@@ -86,11 +90,20 @@ class JobFilter:
     error: str | None = None  # a part of how the last attempt failed
     before: datetime | None = None  # it ended before, or was deferred before if it has not ended
     ids: Sequence[int] | None = None  # for bulks
+    before_id: int | None = None  # for lists: a page after the first
+    search: int = SEARCHED  # how many ended jobs a list with a filter looks at
+
+    @property
+    def searches_ended(self) -> bool:
+        """Return True if a list searches the newest ended jobs, and not all of them."""
+        others = replace(self, id=None, batch=None, before_id=None, search=SEARCHED)
+        return self.id is None and self.batch is None and others != JobFilter()
 
     def list_parameters(self) -> list[Any]:
         """Return the parameters of list_jobs.sql that follow its limit."""
         mine = [self.queueing_lock, self.worker_id, self.batch, self.group]
-        return [self.id, *self.common_parameters(), *mine, *self.late_parameters()]
+        page = [self.before_id, self.search]
+        return [self.id, *self.common_parameters(), *mine, *self.late_parameters(), *page]
 
     def count_parameters(self) -> list[Any]:
         """Return the parameters of count_jobs.sql that follow its limit."""
@@ -189,6 +202,13 @@ def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
     """Return the newest jobs, the oldest of them first."""
     rows = yield Statement(LIST, [limit, *which.list_parameters()])
     return [_make_job(row) for row in reversed(rows)]
+
+
+def is_search_cut(which: JobFilter) -> Operation[bool]:
+    """Return True if a list of these jobs did not look at all jobs that have ended."""
+    asked = [which.search, list(which.statuses) or None, which.before, which.before_id]
+    ((is_cut,),) = yield Statement(SEARCH_IS_CUT, asked)
+    return bool(is_cut)
 
 
 def list_stalled_jobs(

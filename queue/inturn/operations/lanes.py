@@ -28,6 +28,7 @@ FROM {schema}.lane_report(%s)
 HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
 PAUSED = "SELECT lock, stopped_at, stopped_until FROM {schema}.paused_lanes"
 REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
+HELD_FOR_LONG = "SELECT lock, job_id, task, since, usual FROM {schema}.held_for_long(%s)"
 AUDIT = "SELECT at, who, operation, jobs, reason FROM {schema}.list_audit(%s, %s)"
 PAUSE = """
 SELECT {schema}.pause_lane(
@@ -112,6 +113,17 @@ class PausedLane:
     lock: str
     since: datetime
     until: datetime | None  # None: until it is resumed
+
+
+@dataclass(frozen=True, slots=True)
+class LongHold:
+    """A lane whose job runs for far longer than the jobs of its task do."""
+
+    lock: str
+    job_id: int
+    task: str
+    since: datetime
+    usual: timedelta | None  # 99 of 100 jobs took at most so long; None: none has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +228,12 @@ def list_paused_lanes() -> Operation[list[PausedLane]]:
     """Return the lanes that somebody has paused, the longest first, at most 1,000."""
     rows = yield Statement(PAUSED)
     return [PausedLane(*row) for row in rows]
+
+
+def list_long_holds(limit: int) -> Operation[list[LongHold]]:
+    """Return the lanes that are held for long, the longest first."""
+    rows = yield Statement(HELD_FOR_LONG, [limit])
+    return [LongHold(*row) for row in rows]
 
 
 def _head(fields: tuple[Any, ...]) -> Head | None:

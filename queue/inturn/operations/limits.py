@@ -1,6 +1,7 @@
 """Limits: how many jobs of a key may run at once, and how often one may start."""
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 
 from inturn.arguments import check_lock
@@ -9,6 +10,10 @@ from inturn.model import Limit
 from inturn.operations import Operation, Statement
 
 SET = "SELECT {schema}.set_limit(%s, %s::int, %s::int, %s::interval, %s::int, %s)"
+CHANGE = """
+SELECT slots, rate, period, burst
+FROM {schema}.change_limit(%s, %s::int, %s::int, %s::interval, %s::int, %s::text[], %s)
+"""
 REMOVE = "SELECT {schema}.remove_limit(%s, %s)"
 LIST = "SELECT pattern, slots, rate, period, burst, running, limited FROM {schema}.list_limits(%s)"
 REPAIRED = "SELECT DISTINCT key FROM {schema}.repaired_limits ORDER BY key"
@@ -37,6 +42,26 @@ def set_limit(
         raise BadArgument("burst", "was given without a rate")
     count, period = (None, None) if rate is None else parse_rate(rate)
     yield Statement(SET, [pattern, concurrency, count, period, burst, by])
+
+
+def change_limit(
+    pattern: str,
+    concurrency: int | None,
+    rate: str | None,
+    burst: int | None,
+    without: Sequence[str],
+    by: str | None,
+) -> Operation[list[str]]:
+    """Set the given parts of a limit, and keep the others.
+
+    Return how people write the limit that there was, if any, and the limit that there is.
+    """
+    check_pattern(pattern)
+    _check_count("concurrency", concurrency)
+    _check_count("burst", burst)
+    count, period = (None, None) if rate is None else parse_rate(rate)
+    rows = yield Statement(CHANGE, [pattern, concurrency, count, period, burst, list(without), by])
+    return [format_limit(*row) for row in rows]
 
 
 def remove_limit(pattern: str, by: str | None) -> Operation[bool]:
@@ -91,6 +116,18 @@ def format_rate(count: int, period: timedelta) -> str:
     """Return a rate as people write it."""
     names = {span: name for name, span in PERIODS.items()}
     return f"{count}/{names.get(period, period)}"
+
+
+def format_limit(
+    slots: int | None, rate: int | None, period: timedelta | None, burst: int | None
+) -> str:
+    """Return a limit as people write it: "concurrency 5, rate 100/min, burst 20"."""
+    parts = []
+    if slots is not None:
+        parts.append(f"concurrency {slots}")
+    if rate is not None and period is not None:
+        parts.append(f"rate {format_rate(rate, period)}, burst {burst}")
+    return ", ".join(parts)
 
 
 def _check_count(name: str, count: object) -> None:

@@ -11,7 +11,7 @@ DAYS_AHEAD = 3  # for which the history has partitions
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 UPKEEP_IS_DUE = "SELECT {schema}.upkeep_is_due()"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
-PRUNE_HISTORY = "SELECT {schema}.prune_history(%s)"
+PRUNE_HISTORY = "SELECT {schema}.prune_history(%s, %s)"
 ROLL_UP = "SELECT {schema}.roll_up(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
@@ -57,12 +57,13 @@ def prepare_history(days: int) -> Operation[int | None]:
     return None if created is None else int(created)
 
 
-def prune_history(keep: timedelta) -> Operation[int | None]:
+def prune_history(keep: timedelta, is_default: bool = False) -> Operation[int | None]:
     """Return how many days were dropped, perhaps not all.
 
-    None means that somebody is reading the history and nothing was dropped.
+    None means that somebody is reading the history and nothing was dropped. With `is_default`, live
+    workers that were told a longer time go before it.
     """
-    ((dropped,),) = yield Statement(PRUNE_HISTORY, [keep])
+    ((dropped,),) = yield Statement(PRUNE_HISTORY, [keep, is_default])
     return None if dropped is None else int(dropped)
 
 

@@ -37,7 +37,8 @@ WITH stopped AS MATERIALIZED (
     WHERE job.lock IS NOT NULL
     ORDER BY job.started_at LIMIT %s
 ), unserved AS MATERIALIZED (
-    SELECT head.lock, 'waiting' AS trouble, head.since, head.id AS job_id
+    SELECT head.lock, CASE WHEN unserved.task IS NULL THEN 'unserved' ELSE 'unknown' END AS trouble,
+           head.since, head.id AS job_id
     FROM unnest(%s::text[], %s::text[]) AS unserved(queue, task)
     CROSS JOIN LATERAL (
         SELECT first.lock, first.id, first.since FROM (
@@ -72,8 +73,8 @@ WITH stopped AS MATERIALIZED (
     UNION ALL SELECT lock, trouble, since, NULL FROM in_use
 ), ranked AS (
     SELECT DISTINCT ON (lock) lock, trouble, since, job_id, array_position(
-        ARRAY['halted', 'stalled', 'delayed', 'waiting', 'limited', 'paused', 'retrying', 'idle',
-            'held'], trouble) AS rank
+        ARRAY['halted', 'stalled', 'delayed', 'unserved', 'unknown', 'limited', 'paused',
+            'retrying', 'idle', 'held'], trouble) AS rank
     FROM found ORDER BY lock, rank, since
 ), shown AS (
     SELECT * FROM ranked ORDER BY rank, since, lock LIMIT %s

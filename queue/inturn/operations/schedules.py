@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from inturn.operations import Operation, Statement
@@ -12,6 +12,10 @@ PROGRESS = """
 SELECT now, after
 FROM {schema}.schedule_progress(%s::text[], %s::text[], %s::text[], %s::text[])
 """
+# It fires at its time, so it cannot be ahead by more, unless a clock was wrong.
+AHEAD = timedelta(minutes=1)
+# What is further ahead counts for nothing: see schedule_progress.
+IGNORED = timedelta(days=1)
 LIST = """
 SELECT task, periodic_id, cron, tz, since, last_instant, last_job_id
 FROM {schema}.list_schedules(%s)
@@ -50,6 +54,11 @@ class StoredSchedule:
     since: datetime
     last_instant: datetime | None
     last_job_id: int | None
+
+
+def find_ahead(schedule: StoredSchedule, now: datetime) -> timedelta:
+    """Return how far ahead of its time a schedule is, because a clock was wrong. Usually 0."""
+    return max(timedelta(0), (schedule.last_instant or now) - now)
 
 
 def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:

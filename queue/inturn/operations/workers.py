@@ -9,10 +9,13 @@ from uuid import UUID
 from inturn.operations import Operation, Statement
 
 REGISTER = """
-SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[])
+SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[], %s,
+    %s::double precision)
 """
 HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s)"
-LAST_HEARTBEATS = "SELECT id, heartbeat_at, late, locked FROM {schema}.last_heartbeats(%s)"
+LAST_HEARTBEATS = """
+SELECT id, heartbeat_at, late, locked, heartbeat_every FROM {schema}.last_heartbeats(%s)
+"""
 DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
 RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
@@ -36,13 +39,14 @@ class LastHeartbeat(NamedTuple):
     """When a worker was last heard of.
 
     `late` means that it has jobs in hand and was silent for too long. `locked` means that its row
-    is locked, so its heartbeats cannot be recorded.
+    is locked, so its heartbeats cannot be recorded. `every` is how often it means to be heard of.
     """
 
     worker_id: UUID
     heartbeat_at: datetime
     late: bool
     locked: bool
+    every: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +104,18 @@ def register_worker(
     concurrency: int,
     tasks: Iterable[str],
     schedules: Iterable[str] = (),
+    heartbeat_every: timedelta | None = None,
+    keep_history: float | None = None,
 ) -> Operation[UUID]:
-    """Add a worker and return its id."""
+    """Add a worker and return its id.
+
+    `keep_history` is for how many days it was told to keep the history, and infinity for ever.
+    """
     names = None if queues is None else list(queues)
+    known = [list(tasks), list(schedules)]
     ((worker_id,),) = yield Statement(
-        REGISTER, [name, hostname, pid, names, concurrency, list(tasks), list(schedules)]
+        REGISTER,
+        [name, hostname, pid, names, concurrency, *known, heartbeat_every, keep_history],
     )
     assert isinstance(worker_id, UUID)
     return worker_id

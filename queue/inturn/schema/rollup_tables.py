@@ -3,6 +3,7 @@
 from sqlalchemy import BigInteger, Column, Date, Index, Integer, SmallInteger, Table, Text
 from sqlalchemy.dialects.postgresql import ARRAY, OID
 
+from inturn import sql
 from inturn.schema.tables import job_status, key, metadata, moment
 
 __all__ = ["metadata", "rollup_days", "rollups", "uncounted_ends"]
@@ -52,3 +53,6 @@ uncounted_ends = Table(
     Column("finished_at", moment, nullable=False),
 )
 Index("uncounted_ends_place", *uncounted_ends.c["day", "page"])
+
+for _table in metadata.tables.values():
+    _table.comment = sql.find_comments("TABLE").get(_table.name)

@@ -14,6 +14,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError
+from inturn.formatting import span
 from inturn.operations import Operation, batches, maintenance, progress, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
@@ -91,6 +92,7 @@ class Chores:
         rest = 2 * options.stalled_worker_timeout
         self._connector = connector
         self._keep = options.history
+        self._is_default = options.has_default_history
         self._max_lost = options.max_lost_attempts
         self._is_counting = False  # the rollup has more to count
         self._last_lane = ""  # that was reconciled
@@ -184,11 +186,19 @@ class Chores:
         """Delete old batches a few at a time."""
         if self._keep is None:
             return HOUR
-        pruned = self._run(batches.prune_batches(self._keep, BATCHES_A_ROUND), connection)
+        pruned = self._run(
+            batches.prune_batches(self._keep, BATCHES_A_ROUND, self._is_default), connection
+        )
         return EACH_ROUND if pruned == BATCHES_A_ROUND else HOUR
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
         """Drop a few days at a time, so that workers can store ends of jobs in between."""
-        while dropped := self._run(maintenance.prune_history(keep), connection):
-            logger.info("history.pruned: days dropped: %d", dropped)
+        prune = maintenance.prune_history
+        while dropped := self._run(prune(keep, self._is_default), connection):
+            logger.info(
+                "history.pruned: days dropped: %d; this worker keeps %s%s",
+                dropped,
+                span(keep),
+                " by default, and what a live worker was told to keep" if self._is_default else "",
+            )
         return dropped

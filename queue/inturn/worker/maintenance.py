@@ -164,4 +164,5 @@ class Maintenance:
     def _observe(self, everybody: list[LastHeartbeat]) -> dict[UUID, datetime]:
         """Take in the heartbeats. Return those of the workers that have fallen silent."""
         heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
-        return self._witness.look(heard, self._worker_id(), time.monotonic())
+        every = {each.worker_id: each.every.total_seconds() for each in everybody if each.every}
+        return self._witness.look(heard, self._worker_id(), time.monotonic(), every)

@@ -13,6 +13,7 @@ from inturn.model import Status
 from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 
 MOST_DAYS = 366 * 1000
+DEFAULT_HISTORY = timedelta(days=7)  # this very object, so that a week that you give is another
 FORGET = {
     "never": (),
     "successful": (Status.SUCCEEDED,),
@@ -48,7 +49,8 @@ class Options:
     delete_jobs: "never", "successful" or "always". Such jobs leave no trace in the history when
     they end, which is cheaper, but you cannot read their results. A job that halts its lane stays.
     keep_history: how long ended jobs are kept, by default a week: a timedelta, a number of days, or
-    None for ever. Whole days are dropped.
+    None for ever. Whole days are dropped. The shortest time that a worker was given counts. The
+    default drops nothing that a live worker was told to keep.
     max_lost_attempts: how often a job is started again after its worker died while running it, None
     for no limit. After that it fails, since it may be what kills the workers. This applies to the
     jobs that this worker takes over from others.
@@ -75,7 +77,7 @@ class Options:
     db_grace: float | None = None
     max_result_size: int = 2**16
     delete_jobs: str = "never"
-    keep_history: timedelta | float | None = 7
+    keep_history: timedelta | float | None = DEFAULT_HISTORY
     max_lost_attempts: int | None = 5
     additional_context: Mapping[str, Any] | None = None
     metrics_port: int | None = None
@@ -142,6 +144,18 @@ class Options:
         """Return `keep_history` as a timedelta, however you gave it."""
         keep = self.keep_history
         return keep if keep is None or isinstance(keep, timedelta) else timedelta(days=keep)
+
+    @property
+    def days_told(self) -> float | None:
+        """Return for how many days to keep the history, infinity for ever, or None by default."""
+        if self.has_default_history:
+            return None
+        return float("inf") if self.history is None else self.history / timedelta(days=1)
+
+    @property
+    def has_default_history(self) -> bool:
+        """Return True if nobody said how long the history is kept."""
+        return self.keep_history is DEFAULT_HISTORY
 
 
 def _is_countable(losses: object) -> bool:

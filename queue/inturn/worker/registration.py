@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+from datetime import timedelta
 from uuid import UUID
 
 from inturn.operations import Operation, workers
@@ -48,6 +49,8 @@ class Registration:
                 o.concurrency,
                 self._tasks,
                 self._schedules,
+                timedelta(seconds=o.update_heartbeat_interval),
+                o.days_told,
             )
         )
         logger.info(

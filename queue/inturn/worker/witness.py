@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+HEARTBEATS = 3  # of its own, for which a worker may be silent; last_heartbeats has it too
+
 
 class Observation(NamedTuple):
     """A heartbeat, and when we first saw it by our own clock."""
@@ -23,8 +25,9 @@ class Observation(NamedTuple):
 class Witness:
     """Observes the heartbeats of all workers.
 
-    `patience`: for how long a worker may be silent. `gap`: how far two looks may be apart to belong
-    to one series. Both are in seconds.
+    `patience`: for how long a worker may be silent. It may be silent for three of its own
+    heartbeats in any case, since it may have a longer interval than we have. `gap`: how far two
+    looks may be apart to belong to one series. Both are in seconds.
     """
 
     def __init__(self, patience: float, gap: float) -> None:
@@ -33,8 +36,17 @@ class Witness:
         self._seen: dict[UUID, Observation] = {}
         self._looked_at = float("-inf")
 
-    def look(self, heard: Mapping[UUID, datetime], mine: UUID, now: float) -> dict[UUID, datetime]:
-        """Take in the last heartbeat of each worker, and return those of the silent ones."""
+    def look(
+        self,
+        heard: Mapping[UUID, datetime],
+        mine: UUID,
+        now: float,
+        every: Mapping[UUID, float] = {},
+    ) -> dict[UUID, datetime]:
+        """Take in the last heartbeat of each worker, and return those of the silent ones.
+
+        `every` has the seconds between two heartbeats, of the workers that say so.
+        """
         if now - self._looked_at > self._gap:
             self.forget()
         self._looked_at = now
@@ -45,7 +57,8 @@ class Witness:
         return {
             worker: seen.heartbeat_at
             for worker, seen in self._seen.items()
-            if worker != mine and now - seen.since >= self._patience
+            if worker != mine
+            and now - seen.since >= max(self._patience, HEARTBEATS * every.get(worker, 0.0))
         }
 
     def forget(self, worker: UUID | None = None) -> None:

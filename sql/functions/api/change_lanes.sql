@@ -1,7 +1,7 @@
 -- Makes a step of a bulk of lanes, at most 1,000, in one short transaction. Returns what became of
 -- each:
 --   done     it is changed
---   changed  it is no longer in one of these states
+--   changed  it is no longer in one of these states, or waits for a job with another error
 --   halted   it is halted, so that it cannot be paused
 --   running  its next job runs, so that it cannot be skipped
 --   nothing  it waits for no job that could be tried again or skipped
@@ -13,7 +13,8 @@ CREATE OR REPLACE FUNCTION change_lanes(
     p_states text[],    -- NULL: whatever its state
     p_by     text        DEFAULT NULL,
     p_reason text        DEFAULT NULL,
-    p_until  timestamptz DEFAULT NULL
+    p_until  timestamptz DEFAULT NULL,
+    p_error  text        DEFAULT NULL
 ) RETURNS TABLE (lock text, outcome text)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -48,7 +49,8 @@ BEGIN
     SELECT asked.lock, CASE
         WHEN asked.lock NOT IN (SELECT unnest(v_held)) OR p_action IN ('retry-head', 'skip-head')
             AND NOT coalesce((next_job(asked.lock)).locks, '{}') <@ v_held THEN 'busy'
-        ELSE change_lane(p_action, asked.lock, p_states, p_by, p_reason, p_until) END
+        ELSE change_lane(p_action, asked.lock, p_states, p_by, p_reason, p_until,
+            p_error) END
     FROM (SELECT DISTINCT lock COLLATE "C" AS lock FROM unnest(p_locks) AS lock ORDER BY 1)
         AS asked;
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;

@@ -1,6 +1,7 @@
 -- Returns how many jobs there are, live and finished. NULL in a filter means any. Counting stops at
--- p_limit, and looks at about p_limit live jobs if you ask for a status (see candidates). `more` is
--- true if there may be more.
+-- p_limit, and looks at about p_limit live jobs if you ask for a status (see candidates). With a
+-- filter, it searches the newest p_limit jobs that have ended (see newest_ended). `more` is true if
+-- there may be more.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs(
@@ -49,17 +50,26 @@ BEGIN
     END IF;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
-            SELECT FROM finished_jobs
-            WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+            SELECT FROM newest_ended(p_limit, p_statuses, NULL, NULL)
+            WHERE p_batch IS NULL
+              AND (p_statuses IS NULL OR status = ANY (p_statuses))
               AND (p_queue IS NULL OR queue = p_queue)
               AND (p_task IS NULL OR task = p_task)
               AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
               AND (p_group IS NULL OR group_key = p_group)
-              AND (p_batch IS NULL OR batch_id = p_batch)
+            UNION ALL
+            SELECT FROM finished_jobs
+            WHERE p_batch IS NOT NULL AND batch_id = p_batch AND batch_id IS NOT NULL
+              AND (p_statuses IS NULL OR status = ANY (p_statuses))
+              AND (p_queue IS NULL OR queue = p_queue)
+              AND (p_task IS NULL OR task = p_task)
+              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
+              AND (p_group IS NULL OR group_key = p_group)
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;
     RETURN QUERY
     SELECT v_live + v_finished,
-           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit;
+           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit
+               OR p_batch IS NULL AND search_is_cut(p_limit, p_statuses);
 END $$;

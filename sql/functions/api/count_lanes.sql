@@ -1,12 +1,16 @@
 -- Returns how many lanes list_lanes would return without a limit. Counting stops at p_limit.
+-- Bounded: see lanes_to_list.
 CREATE OR REPLACE FUNCTION count_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
 AS $$
     SELECT count(*) FROM (
-        SELECT FROM lanes
-        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
+        SELECT FROM lanes_to_list(p_limit) AS found
+        WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])
         UNION ALL
         SELECT FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
         LIMIT p_limit

@@ -21,8 +21,9 @@ BEGIN
         RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
-                 THEN 'queue lanes retry-head ' || shell_argument(f.lock)
-                 ELSE 'queue jobs retry ' || p_id END
+                 THEN once_known(f.queue, f.task,
+                     'queue lanes retry-head ' || shell_argument(f.lock))
+                 ELSE once_known(f.queue, f.task, 'queue jobs retry ' || p_id) END
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
             RETURN QUERY SELECT 'unknown', 'there is no job ' || p_id, NULL;
@@ -54,7 +55,8 @@ BEGIN
             CASE WHEN v_job.attempts = 0 THEN 'scheduled' ELSE 'retry wait' END,
             'until ' || v_job.scheduled_at || CASE WHEN v_job.attempts = 0 THEN ''
                 ELSE ', after attempt ' || v_job.attempts END,
-            CASE WHEN v_job.attempts > 0 THEN 'queue jobs retry ' || p_id END;
+            CASE WHEN v_job.attempts > 0
+                 THEN once_known(v_job.queue, v_job.task, 'queue jobs retry ' || p_id) END;
         v_waits := true;
         v_found := true;
     END IF;

@@ -1,11 +1,13 @@
 -- Returns the lanes that a bulk is about, by their locks, at most p_limit, those after p_after.
 -- p_states are those of lane_status. A lane that is stopped while a job of it still runs counts as
 -- stopped. If you name no state, lanes in which jobs wait count too, even if nobody holds them.
+-- p_error is a part of the error of the job that the lane waits for (see lane_fails_with).
 CREATE OR REPLACE FUNCTION find_lanes(
     p_states text[],
     p_prefix text,
     p_limit  integer,
-    p_after  text DEFAULT ''
+    p_after  text DEFAULT '',
+    p_error  text DEFAULT NULL
 ) RETURNS SETOF text
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -18,7 +20,8 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE line(lock) AS (
         (SELECT jobs.lock::text FROM jobs
-         WHERE p_states IS NULL AND status IN ('todo', 'blocked', 'limited', 'paused')
+         WHERE p_states IS NULL AND p_error IS NULL
+             AND status IN ('todo', 'blocked', 'limited', 'paused')
             AND jobs.lock IS NOT NULL AND keeps_lanes IS NULL AND jobs.lock >= v_from
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
@@ -30,7 +33,8 @@ BEGIN
         WHERE line.lock IS NOT NULL AND starts_with(line.lock, coalesce(p_prefix, ''))
     ), other(lock) AS (
         (SELECT waits.lock::text FROM waits
-         WHERE p_states IS NULL AND waits.lock >= v_from ORDER BY waits.lock LIMIT 1)
+         WHERE p_states IS NULL AND p_error IS NULL AND waits.lock >= v_from
+         ORDER BY waits.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT waits.lock FROM waits WHERE waits.lock > other.lock
                 ORDER BY waits.lock LIMIT 1)
@@ -48,7 +52,8 @@ BEGIN
         UNION
         (SELECT other.lock FROM other WHERE other.lock IS NOT NULL LIMIT p_limit + 1)
     ) AS found
-    WHERE found.lock > p_after COLLATE "C" AND starts_with(found.lock, coalesce(p_prefix, ''))
+    WHERE (p_error IS NULL OR lane_fails_with(found.lock, p_error))
+        AND found.lock > p_after COLLATE "C" AND starts_with(found.lock, coalesce(p_prefix, ''))
     ORDER BY found.lock COLLATE "C"
     LIMIT p_limit;
 END $$;

@@ -1,10 +1,14 @@
 -- Returns when each worker was last heard of. To judge a worker, compare two answers of your own
 -- (see declare_dead). The time alone cannot tell a dead worker from a database that was away and
 -- could not hear it.
---   late    silent for longer than p_late_after by the server's clock, with jobs in hand
+--   late    silent for longer than p_late_after and three of its own heartbeats by the server's
+--           clock, with jobs in hand
 --   locked  its row is locked, so its heartbeats cannot be recorded
+--   heartbeat_every  how often it means to be heard of
 CREATE OR REPLACE FUNCTION last_heartbeats(p_late_after interval)
-RETURNS TABLE (id uuid, heartbeat_at timestamptz, late boolean, locked boolean)
+RETURNS TABLE (
+    id uuid, heartbeat_at timestamptz, late boolean, locked boolean, heartbeat_every interval
+)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -12,8 +16,9 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT id, heartbeat_at,
-           heartbeat_at < clock() - p_late_after
+           heartbeat_at < clock() - greatest(p_late_after, 3 * heartbeat_every)
                AND EXISTS (SELECT FROM jobs WHERE status = 'doing' AND worker_id = workers.id),
-           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END
+           CASE WHEN is_touched(xmin, xmax) THEN is_locked(id) ELSE false END,
+           heartbeat_every
     FROM workers;
 END $$;

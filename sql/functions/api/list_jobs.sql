@@ -1,6 +1,10 @@
 -- Returns jobs, live and finished, the newest first, at most p_limit. NULL in a filter means any.
 -- The status is what people see (see live_jobs). If you ask for one, it looks at the newest 10,000
--- live jobs that match otherwise, or goes a shorter way (see candidates).
+-- live jobs that match otherwise, or goes a shorter way (see candidates). If you give any filter
+-- but an id or a batch, it searches the newest p_search jobs that have ended (see newest_ended),
+-- and search_is_cut tells whether there are more.
+--
+-- To go on after a page, give the id of its last job as p_before_id.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION list_jobs(
@@ -16,7 +20,9 @@ CREATE OR REPLACE FUNCTION list_jobs(
     p_group         text         DEFAULT NULL,
     p_lock_prefix   text         DEFAULT NULL,
     p_error         text         DEFAULT NULL,
-    p_before        timestamptz  DEFAULT NULL
+    p_before        timestamptz  DEFAULT NULL,
+    p_before_id     bigint       DEFAULT NULL,
+    p_search        integer      DEFAULT 10000
 ) RETURNS TABLE (
     id bigint, status job_status, queue text, task text, lock text, queueing_lock text,
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
@@ -34,6 +40,9 @@ DECLARE
     v_filter   job_filter := ROW(NULL, p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch,
         p_group, p_lock_prefix, p_error, p_before, NULL);
     v_ids      bigint[];
+    v_ended    bigint[];   -- those that match, if they were searched
+    v_from     timestamptz;
+    v_until    timestamptz;
     v_live     boolean := p_statuses IS NULL
         OR p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
@@ -46,8 +55,23 @@ BEGIN
             CASE WHEN p_statuses IS NULL AND num_nonnulls(p_lock_prefix, p_error, p_before) = 0
                  THEN p_limit ELSE p_limit + 10000 END,
             p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
-            p_group, p_batch)
+            p_group, p_batch, p_before_id)
         ELSE '{}' END;
+    IF v_finished AND p_id IS NULL AND p_batch IS NULL AND (p_statuses IS NOT NULL
+        OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_group,
+            p_lock_prefix, p_error, p_before) > 0) THEN
+        SELECT coalesce(array_agg(found.id), '{}'), min(found.finished_at), max(found.finished_at)
+        INTO v_ended, v_from, v_until
+        FROM (
+            SELECT job.id, job.finished_at
+            FROM newest_ended(p_search, p_statuses, p_before, p_before_id) AS job
+            WHERE (p_statuses IS NULL OR job.status = ANY (p_statuses))
+                AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                    job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                    job.finished_at)
+            ORDER BY job.id DESC LIMIT p_limit
+        ) AS found;
+    END IF;
     RETURN QUERY
     SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
            found.priority, found.attempts, found.args, found.errors, found.created_at,
@@ -61,6 +85,10 @@ BEGIN
         WHERE (p_id IS NULL OR job.id = p_id)
           -- Live jobs have no finished_at. So the planner leaves out the half that has no such job.
           AND (job.finished_at IS NOT NULL OR job.id = ANY (v_ids))
+          AND (p_before_id IS NULL OR job.id < p_before_id)
+          -- The times leave out the other days.
+          AND (v_ended IS NULL OR job.finished_at IS NULL
+               OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
           AND (v_live OR job.finished_at IS NOT NULL)
           AND (v_finished OR job.finished_at IS NULL)
           AND (p_statuses IS NULL OR job.status = ANY (p_statuses))

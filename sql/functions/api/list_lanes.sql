@@ -1,8 +1,7 @@
 -- Returns the rows of lane_status in the same order, at most p_limit, and only lanes in p_states
 -- unless that is NULL. The lanes are chosen before their jobs are read.
 --
--- Bounded: it chooses among the lanes that were stopped first, those that are looked at next, those
--- of the first 10,000 jobs that run, and the first 10,000 lanes by name.
+-- Bounded: see lanes_to_list.
 CREATE OR REPLACE FUNCTION list_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS TABLE (
     lock text, state lane_state, since timestamptz, job_id bigint, job_status job_status, task text,
@@ -26,19 +25,7 @@ BEGIN
     FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM (
-            SELECT lock, stopped, since FROM (
-                (SELECT * FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT p_limit)
-                UNION
-                (SELECT * FROM lanes WHERE stopped = 'paused' ORDER BY stopped_at LIMIT p_limit)
-                UNION
-                (SELECT * FROM lanes WHERE coalesce(look_at, stopped_until) IS NOT NULL
-                 ORDER BY coalesce(look_at, stopped_until) LIMIT 10000)
-                UNION
-                (SELECT * FROM lanes WHERE lock = ANY (ARRAY(
-                    SELECT lock FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000)))
-                UNION
-                (SELECT * FROM lanes ORDER BY lock LIMIT 10000)
-            ) AS found
+            SELECT lock, stopped, since FROM lanes_to_list(p_limit) AS found
             WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])
             UNION ALL
             SELECT lock, NULL, since FROM idle_lanes

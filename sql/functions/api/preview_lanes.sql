@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION preview_lanes(
     p_states text[],
     p_prefix text,
     p_limit  integer,
+    p_error  text DEFAULT NULL,
     OUT lanes_count bigint, OUT more boolean, OUT halted bigint, OUT paused bigint,
     OUT retrying bigint, OUT held bigint, OUT waiting bigint, OUT sample text[]
 )
@@ -20,7 +21,7 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_locks text[] := ARRAY(SELECT find_lanes(p_states, p_prefix, p_limit + 1));
+    v_locks text[] := ARRAY(SELECT find_lanes(p_states, p_prefix, p_limit + 1, p_error => p_error));
 BEGIN
     more := cardinality(v_locks) > p_limit;
     v_locks := v_locks[:p_limit];

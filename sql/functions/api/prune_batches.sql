@@ -1,15 +1,19 @@
 -- Deletes batches that ended longer ago than p_keep, at most p_limit, unless their callback has yet
--- to end. Returns how many. It waits for nobody.
-CREATE OR REPLACE FUNCTION prune_batches(p_keep interval, p_limit integer) RETURNS bigint
+-- to end. With p_is_default it keeps them for as long as any live worker was told (see keep_for).
+-- Returns how many. It waits for nobody.
+CREATE OR REPLACE FUNCTION prune_batches(
+    p_keep interval, p_limit integer, p_is_default boolean DEFAULT false
+) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     v_count bigint;
+    v_keep  interval := keep_for(p_keep, p_is_default);
 BEGIN
     DELETE FROM batches WHERE id = ANY (ARRAY(
         SELECT id FROM batches
-        WHERE ended_at < clock() - p_keep AND ended_at IS NOT NULL
+        WHERE ended_at < clock() - v_keep AND ended_at IS NOT NULL
             AND (SELECT true FROM jobs WHERE jobs.id = callback_id LIMIT 1) IS NULL
         ORDER BY ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED
     ));

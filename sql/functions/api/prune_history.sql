@@ -1,23 +1,28 @@
 -- Drops the days of the history that are wholly older than p_keep and were counted (see roll_up). A
 -- job that halts its lane is kept, in the default partition, because a person has to decide about
--- it. Returns the number of days dropped, at most ten in one call. NULL means that somebody is
--- reading the history and nothing was dropped.
+-- it. With p_is_default, nobody told the caller how long to keep them, and the history is kept for
+-- as long as any live worker was told (see keep_for). Returns the number of days dropped, at most
+-- ten in one call. NULL means that somebody is reading the history and nothing was dropped.
 --
 -- A partition can only be detached while no statement uses the whole table, and every finish waits
 -- behind the detaching call. So it waits for readers for a moment only, and comes back later.
 -- (DETACH … CONCURRENTLY needs no such moment, but PostgreSQL refuses it if there is a default
 -- partition.)
-CREATE OR REPLACE FUNCTION prune_history(p_keep interval) RETURNS integer
+CREATE OR REPLACE FUNCTION prune_history(p_keep interval, p_is_default boolean DEFAULT false)
+    RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET timezone = 'UTC'
 SET lock_timeout = '50ms'
 AS $$
 DECLARE
-    v_before date := clock() - p_keep;
+    v_before date := clock() - keep_for(p_keep, p_is_default);
     v_day    text;
     v_gone   integer := 0;
 BEGIN
+    IF v_before IS NULL THEN
+        RETURN 0;
+    END IF;
     IF history_days(v_before) = '{}' THEN
         -- Rows outside the days. The whole table is named and not its default partition, so that
         -- locks are taken in the same order as everywhere.

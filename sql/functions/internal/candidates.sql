@@ -24,7 +24,8 @@ CREATE OR REPLACE FUNCTION candidates(
     p_worker        uuid    DEFAULT NULL,
     p_in_hand       integer DEFAULT NULL,   -- how many in hand are enough: all of them match
     p_group         text    DEFAULT NULL,
-    p_batch         bigint  DEFAULT NULL
+    p_batch         bigint  DEFAULT NULL,
+    p_before_id     bigint  DEFAULT NULL    -- only jobs with smaller ids
 ) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -46,6 +47,7 @@ BEGIN
               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
               AND (p_worker IS NULL OR worker_id = p_worker)
               AND (p_group IS NULL OR group_key = p_group)
+              AND (p_before_id IS NULL OR id < p_before_id)
             ORDER BY id DESC LIMIT p_looked
         );
     END IF;
@@ -63,6 +65,7 @@ BEGIN
                     AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
                     AND (p_group IS NULL OR group_key = p_group)))
               AND (p_worker IS NULL OR worker_id = p_worker)
+              AND (p_before_id IS NULL OR id < p_before_id)
             ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
         );
     END IF;
@@ -73,6 +76,7 @@ BEGIN
                AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
                AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
                AND (p_group IS NULL OR group_key = p_group)
+               AND (p_before_id IS NULL OR id < p_before_id)
              ORDER BY id DESC LIMIT p_looked)
             UNION ALL
             SELECT * FROM lane_starters(p_looked, p_lock)
@@ -92,6 +96,7 @@ BEGIN
               AND (p_worker IS NULL OR worker_id = p_worker)
               AND (p_group IS NULL OR group_key = p_group)
               AND (v_line IS NULL OR id = ANY (v_line))
+              AND (p_before_id IS NULL OR id < p_before_id)
             ORDER BY id DESC LIMIT p_looked
         );
     END IF;

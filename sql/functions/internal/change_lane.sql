@@ -1,7 +1,8 @@
 -- Makes one change of a bulk of lanes, and says what became of the lane (see change_lanes). The
 -- caller has locked it, and the other lanes of its next job.
 CREATE OR REPLACE FUNCTION change_lane(
-    p_action text, p_lock text, p_states text[], p_by text, p_reason text, p_until timestamptz
+    p_action text, p_lock text, p_states text[], p_by text, p_reason text, p_until timestamptz,
+    p_error text
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,7 +10,8 @@ DECLARE
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF coalesce(v_lane.state::text, 'idle') <> ALL (p_states)
-        AND coalesce(v_lane.stopped::text <> ALL (p_states), true) THEN
+        AND coalesce(v_lane.stopped::text <> ALL (p_states), true)
+        OR p_error IS NOT NULL AND NOT lane_fails_with(p_lock, p_error) THEN
         RETURN 'changed';
     END IF;
     CASE p_action

@@ -8,6 +8,7 @@ DECLARE
     v_first jobs;
     v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
+    v_retry text;               -- the command that retries the job that halted the lane
     v_other text;               -- a lane that this job waits for
     v_shared boolean;           -- it waits for jobs that share this lane
     v_paused text;              -- its queue or its task is paused
@@ -16,15 +17,16 @@ BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.stopped IS NOT NULL
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
+        v_retry := (
+            SELECT once_known(queue, task, 'queue lanes retry-head ' || shell_argument(p_lock))
+            FROM finished_jobs WHERE id = v_lane.failed_job_id AND v_lane.stopped = 'halted'
+            LIMIT 1);
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
                 || v_where || coalesce(': ' || v_lane.stop_reason, ''),
-            CASE WHEN v_lane.stopped = 'halted'
-                      AND EXISTS (SELECT FROM finished_jobs WHERE id = v_lane.failed_job_id)
-                 THEN 'queue lanes retry-head ' ELSE 'queue lanes resume ' END
-                || shell_argument(p_lock);
+            coalesce(v_retry, 'queue lanes resume ' || shell_argument(p_lock));
         v_stops := true;
     END IF;
     IF p_job.keeps_lanes AND v_lane.readers IS NOT NULL THEN
@@ -66,7 +68,9 @@ BEGIN
                         WHEN v_paused IS NOT NULL THEN ' and is in a paused queue'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END
                 || v_where,
-            CASE WHEN v_later THEN 'queue lanes retry-head ' || shell_argument(p_lock)
+            CASE WHEN v_later
+                 THEN once_known(v_first.queue, v_first.task,
+                     'queue lanes retry-head ' || shell_argument(p_lock))
                  WHEN v_other IS NOT NULL OR v_shared
                  THEN 'queue jobs explain ' || v_first.id END;
         -- The caller reports the pauses of this job's own queue and task.

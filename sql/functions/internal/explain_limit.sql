@@ -1,6 +1,9 @@
 -- Returns the reasons if a job's limit does not let it start: all slots are taken, a token has to
 -- come first, or an open transaction has the key locked. A job that was woken, and finds a slot,
 -- has no reason here.
+--
+-- Bounded: it looks for the jobs that have the slots among the first 10,000 that run, and names
+-- three.
 CREATE OR REPLACE FUNCTION explain_limit(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
@@ -9,15 +12,32 @@ LANGUAGE sql STABLE AS $$
              THEN own.used || CASE own.used WHEN 1 THEN ' job' ELSE ' jobs' END || ' of limit '
                  || p_job.limit_key || CASE own.used WHEN 1 THEN ' runs' ELSE ' run' END || ', and '
                  || rule.slots || ' may; it goes on when one ends'
+                 || coalesce(': ' || holders.names, '')
              WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
                  || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
-        NULL
+        'if it may take more: queue limits set --' || CASE
+            WHEN own.used >= rule.slots THEN 'concurrency ' || rule.slots::bigint * 2
+            WHEN room.free <= 0 THEN 'rate ' || rule.rate::bigint * 2 || '/' || CASE rule.period
+                WHEN '1 second' THEN 's' WHEN '1 minute' THEN 'min' WHEN '1 hour' THEN 'h'
+                WHEN '1 day' THEN 'day' END END || ' ' || shell_argument(rule.pattern)
     FROM (SELECT) AS once
     LEFT JOIN find_limit(p_job.limit_key) AS rule ON true
     LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
     LEFT JOIN LATERAL fold_key(own, rule) AS room ON true
+    LEFT JOIN LATERAL (
+        SELECT string_agg('job ' || id || ' (' || task || ') since ' || started_at, ', '
+            ORDER BY id) || CASE WHEN own.used > 3 THEN ' …' ELSE '' END AS names
+        FROM (
+            SELECT id, task, started_at FROM (
+                SELECT id, task, started_at, limit_key FROM jobs
+                WHERE status = 'doing' ORDER BY worker_id LIMIT 10000
+            ) AS running
+            WHERE limit_key = p_job.limit_key AND own.used >= rule.slots
+            ORDER BY started_at, id LIMIT 3
+        ) AS holder
+    ) AS holders ON true
     WHERE p_job.status = 'limited' OR room.free <= 0
     UNION ALL
     SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid

@@ -26,10 +26,10 @@ from inturn.cli.job_bulk import (
     is_bulk,
     make_filter,
 )
-from inturn.cli.output import Output, advice, details, more, output_options, remark
+from inturn.cli.job_pages import say_what_is_left_out
+from inturn.cli.output import Output, advice, details, output_options
 from inturn.cli.values import Number
 from inturn.formatting import last_line, on_clock, relative, visible, with_times
-from inturn.states import LIVE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from inturn.operations.jobs import JobSummary
 
 COUNTED = ALL = 10_000
+MOST_SEARCHED = 100_000_000
 
 
 @click.group(
@@ -63,12 +64,22 @@ def command() -> None:
     show_default=True,
     help="How many jobs to list at most.",
 )
+@click.option("--before-id", type=Number(1), metavar="ID", help="Only older jobs: the next page.")
+@click.option(
+    "--search",
+    type=Number(1, MOST_SEARCHED),
+    metavar="N",
+    default=COUNTED,
+    show_default=True,
+    help="How many ended jobs to search at most, if you filter.",
+)
 @output_options
 @with_database
 def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     """List jobs, live and finished, the newest first.
 
-    If you filter by a live status, only the newest 10,000 live jobs are searched.
+    If you filter by a live status, only the newest 10,000 live jobs are searched. Of the jobs that
+    have ended, a filter searches the newest --search.
     """
     from inturn.operations import jobs
 
@@ -86,16 +97,10 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "WHEN": lambda job: relative(_when(job), now),
         "ERROR": lambda job: "" if job.status == "succeeded" else last_line(job.last_error),
     }
+    asked = {name: value for name, value in asked.items() if name != "search"}
     nothing = "No jobs match." if any(asked.values()) else "There are no jobs."
     Output(form).records(found, columns, nothing, spare=("DEFERRED", "QUEUE", "ATTEMPTS", "WHEN"))
-    asks_live = bool(set(LIVE) & set(which.statuses))
-    if len(found) < limit and not asks_live:
-        return
-    count, or_more = database.run(jobs.count_jobs(which, COUNTED))
-    if len(found) == limit < count:
-        more(count - limit, or_more=or_more)
-    elif or_more and asks_live:
-        remark(f"There may be more: only the newest {COUNTED:,} live jobs were searched.")
+    say_what_is_left_out(database, which, found, limit)
 
 
 def _when(job: JobSummary) -> datetime | None:

@@ -90,7 +90,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
         "WAITING": lambda lane: f"{lane.waiting:,}{'+' if lane.more else ''}",
         "JOB": _job,
         "WORKER": lambda lane: lane.worker or "",
-        "WHY": get_reason,
+        "WHY": lambda lane: get_reason(lane, now),
     }
     nothing = (
         f"No lane is {' or '.join(states)}."

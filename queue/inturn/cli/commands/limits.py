@@ -20,6 +20,7 @@ LISTED = 1000
 Examples:
   queue limits set stripe --concurrency 5
   queue limits set stripe --rate 100/min --burst 20
+  queue limits set stripe --no-rate               keeps the concurrency
   queue limits set 'customer:*' --concurrency 1   each customer by itself
   queue limits list""",
 )
@@ -32,6 +33,8 @@ def command() -> None:
 @click.option("--concurrency", type=int, metavar="N", help="How many jobs may run at once.")
 @click.option("--rate", metavar="N/TIME", help="How many may start in each s, min, h or day.")
 @click.option("--burst", type=int, metavar="N", help="How many may start at once.  [default: 1]")
+@click.option("--no-concurrency", is_flag=True, help="Let any number run at once.")
+@click.option("--no-rate", is_flag=True, help="Let any number start, and forget the burst.")
 @by_option
 @with_database
 def set_limit(
@@ -40,16 +43,32 @@ def set_limit(
     concurrency: int | None,
     rate: str | None,
     burst: int | None,
+    no_concurrency: bool,
+    no_rate: bool,
     by: str,
 ) -> None:
     """Set the limit of a key, or of all keys that begin so.
 
-    It replaces an earlier limit of the same PATTERN. It ends no job that runs.
+    What you do not give stays as it is. It ends no job that runs.
     """
     from inturn.operations import limits
 
-    database.run(limits.set_limit(pattern, concurrency, rate, burst, by))
-    remark(f"The limit {visible(pattern)} is set.")
+    without = [name for name, gone in (("concurrency", no_concurrency), ("rate", no_rate)) if gone]
+    if (concurrency, rate, burst) == (None, None, None) and not without:
+        raise click.UsageError("Give --concurrency, --rate or --burst.")
+    _check_opposites(no_concurrency, "concurrency", {"concurrency": concurrency})
+    _check_opposites(no_rate, "rate", {"rate": rate, "burst": burst})
+    *before, after = database.run(
+        limits.change_limit(pattern, concurrency, rate, burst, without, by)
+    )
+    earlier = before[0] if before else "no limit"
+    remark(f"The limit {visible(pattern)} is changed: {earlier} → {after}")
+
+
+def _check_opposites(is_gone: bool, name: str, given: dict[str, object]) -> None:
+    for other, value in given.items():
+        if is_gone and value is not None:
+            raise click.UsageError(f"Give --{other} or --no-{name}, not both.")
 
 
 @command.command("remove", epilog="Example: queue limits remove stripe")

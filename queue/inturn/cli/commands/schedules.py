@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.database import Database, with_database
+from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options
 from inturn.cli.settings import Settings, load_app
 from inturn.cli.values import Number
@@ -27,6 +28,7 @@ CHANGED = "workers use {0.cron} in {0.tz}"
 NONE = "No task is periodic yet. Declare one with @app.periodic"
 NAME_APP = ", and name your app with -a package.module:app"
 GONE = "not in the app"
+AHEAD = "it stands still until {}, since a clock was wrong: queue doctor"
 
 
 @dataclass(frozen=True)
@@ -149,18 +151,32 @@ def _line(
 ) -> Line:
     from inturn.schedules.cron import Cron
 
-    following = Cron(cron, tz).next(now)
+    following = Cron(cron, tz).next(_resumes_at(row, now))
     if row is None:
         return Line(task, periodic_id, cron, tz, following, None, None, UNSEEN)
     if (row.cron, row.tz) != (cron, tz):
         note = CHANGED.format(row)
+    elif row.last_instant is not None and _resumes_at(row, now) > now:
+        note = complete(AHEAD.format(on_clock(row.last_instant, now)))
     return Line(task, periodic_id, cron, tz, following, row.last_instant, row.last_job_id, note)
+
+
+def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
+    """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
+    from inturn.operations import schedules
+
+    if row is None or row.last_instant is None:
+        return now
+    is_ahead = schedules.AHEAD < schedules.find_ahead(row, now) <= schedules.IGNORED
+    return row.last_instant if is_ahead else now
 
 
 def _ahead(line: Line, now: datetime) -> Iterator[Instant]:
     from inturn.schedules.cron import Cron
 
-    for at in Cron(line.cron, line.tz).after(now):
+    # Before its next time it does not fire: a wrong clock may have set it ahead.
+    from_then = now if line.next is None else max(now, line.next - timedelta(microseconds=1))
+    for at in Cron(line.cron, line.tz).after(from_then):
         yield Instant(at, line.task, line.periodic_id, line.tz)
 
 

@@ -1,0 +1,62 @@
+"""What `queue jobs list` leaves out, and the command that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from inturn.cli.bulk import words
+from inturn.cli.database import Database
+from inturn.cli.job_bulk import spell_filter
+from inturn.cli.next_command import complete
+from inturn.cli.output import more, remark
+from inturn.states import LIVE
+
+if TYPE_CHECKING:
+    from inturn.operations.jobs import JobFilter, JobSummary
+
+COUNTED = 10_000
+FURTHER = 10  # times as many jobs to search
+
+
+def say_what_is_left_out(
+    database: Database, which: JobFilter, found: Sequence[JobSummary], limit: int
+) -> None:
+    """Say how many more jobs there are, or that not all were searched."""
+    from inturn.operations import jobs
+
+    if len(found) == limit:
+        count, or_more = limit + 1, True
+        if which.before_id is None:
+            count, or_more = database.run(jobs.count_jobs(which, COUNTED))
+            more(count - limit, or_more=or_more)
+        if count > limit:
+            remark(f"The next page: {_spell(replace(which, before_id=found[-1].id), limit)}")
+            return
+    if which.searches_ended and database.run(jobs.is_search_cut(which)):
+        further = replace(which, search=FURTHER * which.search)
+        remark(
+            f"There may be more: only the newest {which.search:,} jobs that have ended were "
+            f"searched. To look further: {_spell(further, limit)}"
+        )
+    if set(LIVE) & set(which.statuses):
+        _, or_more = database.run(jobs.count_jobs(replace(which, statuses=_live(which)), COUNTED))
+        if or_more:
+            remark(f"There may be more: only the newest {COUNTED:,} live jobs were searched.")
+
+
+def _live(which: JobFilter) -> list[str]:
+    return [status for status in which.statuses if status in LIVE]
+
+
+def _spell(which: JobFilter, limit: int) -> str:
+    from inturn.operations.jobs import SEARCHED
+
+    options = [
+        *spell_filter(which),
+        ("--before-id", which.before_id),
+        ("--search", None if which.search == SEARCHED else which.search),
+        ("--limit", limit),
+    ]
+    return complete(" ".join(words("queue jobs list", options)))

@@ -1,0 +1,20 @@
+-- Returns the newest jobs that have ended, at most p_search, in any order: those that a list or a
+-- count with a filter searches. If they ask for failed jobs only, it returns the newest of these,
+-- however many have succeeded. With p_before, it passes over the jobs of at most a day that ended
+-- later. The planner inlines it.
+CREATE OR REPLACE FUNCTION newest_ended(
+    p_search integer, p_statuses job_status[], p_before timestamptz, p_before_id bigint
+) RETURNS SETOF finished_jobs
+LANGUAGE sql STABLE AS $$
+    (SELECT * FROM finished_jobs
+     WHERE only_failed(p_statuses) AND status = 'failed'
+        AND (p_before IS NULL OR finished_at < p_before)
+        AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY finished_at DESC LIMIT p_search)
+    UNION ALL
+    (SELECT * FROM finished_jobs
+     WHERE NOT only_failed(p_statuses)
+        AND (p_before IS NULL OR finished_at < p_before)
+        AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY id DESC LIMIT p_search)
+$$;
