@@ -153,7 +153,7 @@ clean: ## remove the environment and every cache
 	    "Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 	echo "preparing .venv (once, about a minute)" && \
 	{ test -x $(python) || "$$python" -m venv .venv; } && \
-	$(python) -m pip install -q -e '.[dev,django,metrics,openlock,otel,redis,testing]' -r requirements/test.in && \
+	$(python) -m pip install -q -e '.[dev,django,metrics,openlock,otel,redis,testing,web]' -r requirements/test.in && \
 	touch $@
 
 # The tools that build docs/ have an environment of their own, so that `make test` does not wait for

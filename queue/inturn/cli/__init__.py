@@ -47,6 +47,7 @@ COMMANDS = (
     "shell",
     "tasks",
     "top",
+    "web",
     "worker",
     "workers",
 )

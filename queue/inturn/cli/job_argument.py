@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ from inturn.cli.next_command import complete
 from inturn.cli.output import Columns, Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
-from inturn.formatting import amount, argument, on_clock, span, visible
+from inturn.formatting import amount, on_clock, requote, span, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -64,15 +63,8 @@ def _read_time(text: Any) -> datetime | None:
 
 def make_runnable(unblock: str | None) -> str | None:
     """Return the command as it runs here, with escapes for what a terminal would not show."""
-    if unblock is None:
-        return None
-    for command in ("queue lanes ", "queue limits set "):
-        condition, found, rest = unblock.partition(command)
-        if found:
-            *words, name = shlex.split(rest)  # the server has quoted the lock or the pattern
-            options = " ".join(word for word in words if word != "--")
-            return complete(f"{condition}{command}{options} {argument(name)}")
-    return complete(unblock)
+    quoted = requote(unblock)
+    return None if quoted is None else complete(quoted)
 
 
 def confirm_jobs(

@@ -6,16 +6,18 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import psycopg
 
-from inturn.cli.live_lane import LiveLane, describe_lane
+from inturn.cli.next_command import complete
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
+from inturn.doctor.reader import Run
+from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
 from inturn.model import Limit
 from inturn.operations import (
     Operation,
@@ -40,15 +42,8 @@ T = TypeVar("T")
 # A look that takes longer is given up, so that watching never weighs on a server in trouble.
 TERMS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 MOST = 1000  # workers, limits
-MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, whose lanes are looked for
 RATE_SECONDS = 10.0  # the server brings its counters up to date once a second, so 2 s would jump
 BUSY = ("runnable", "limited", "blocked", "doing")
-
-
-class Run(Protocol):
-    """Runs an operation."""
-
-    def __call__(self, operation: Operation[T], /) -> T: ...
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ class Look:
     mismatch: tuple[str, str] | None  # why the schema does not fit, and the command that helps
     rates: Rates
     lanes: dict[str, int]
-    troubled: list[LiveLane]
+    troubled: list[StuckLane]
     limits: list[Limit]  # those that hold jobs
     queues: list[QueueStatus]
     paused_queues: list[PausedQueue]
@@ -152,20 +147,13 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
     states = run(measures.measure_workers()).states
     holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
     run(overview.plan_by_index())
-    unserved = [(queue.queue, None) for queue in served if not queue.workers and queue.runnable]
-    troubled = run(
-        overview.list_troubled_lanes(
-            [worker.id for worker in known if worker.state != "live"],
-            [*unserved, *unknown][:MOST_UNSERVED],
-            limit,
-        )
-    )
+    troubled = describe_lanes(run, find_troubled(run, known, served, unknown, limit), now)
     return Look(
         at=now,
         mismatch=run(maintenance.find_mismatch(schema)),
         rates=meter.read(counts),
         lanes=lanes,
-        troubled=_describe(run, troubled, now),
+        troubled=[_complete(each) for each in troubled],
         limits=holding[:limit],
         queues=_sort_queues(served)[:limit],
         paused_queues=run(queues.list_paused_queues())[:limit],
@@ -178,19 +166,8 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
     )
 
 
-def _describe(run: Run, troubled: Sequence[overview.TroubledLane], now: datetime) -> list[LiveLane]:
-    """Say of each lane what keeps it, and what would unblock it."""
-    rows = run(overview.get_lanes([each.lock for each in troubled]))
-    heads = {
-        each.lock: each.job_id or (rows[each.lock].job_id if each.lock in rows else None)
-        for each in troubled
-    }
-    asked = [head for each in troubled if (head := heads[each.lock])]
-    reasons = run(overview.explain_jobs(list(dict.fromkeys(asked))))
-    return [
-        describe_lane(each, rows.get(each.lock), reasons.get(heads[each.lock] or 0, []), now)
-        for each in troubled
-    ]
+def _complete(lane: StuckLane) -> StuckLane:
+    return lane if lane.unblock is None else replace(lane, unblock=complete(lane.unblock))
 
 
 def _sort_queues(queues: Sequence[QueueStatus]) -> list[QueueStatus]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from inturn.cli.live_lane import LiveLane
 from inturn.cli.live_look import Look, Rates
 from inturn.cli.next_command import complete
 from inturn.cli.output import STYLES, Output, find_width, prepare
 from inturn.doctor.pauses import describe_pause, get_resume_command
+from inturn.doctor.troubled_lane import StuckLane
 from inturn.formatting import amount, option_value, relative, span, visible
 from inturn.operations.queues import PausedQueue
 from inturn.operations.tasks import PausedTask
@@ -86,7 +86,7 @@ def _print_lanes(look: Look, most: int | None) -> None:
         _say(complete(f"… {others:,} more of them: queue lanes list"), "dim")
 
 
-def _draw_lane(lane: LiveLane, look: Look) -> Iterator[tuple[str, str, bool]]:
+def _draw_lane(lane: StuckLane, look: Look) -> Iterator[tuple[str, str, bool]]:
     """Yield lines, with a style, and True if they may be cut. A command is never cut."""
     waiting = f"{lane.waiting:,}{'+' if lane.more else ''} waiting"
     head = f"{visible(lane.lock)}  {lane.state} {span(look.at - lane.since)}, {waiting}"

@@ -88,7 +88,7 @@ def take(pool: Pool, seconds: float, since: float = 0.0) -> psycopg.Connection[A
     """
     try:
         own = pool.getconn(seconds)
-        while _has_ended(own) or _is_older(own, since):
+        while has_ended(own) or _is_older(own, since):
             own.close()
             pool.putconn(own)
             own = pool.getconn(seconds)
@@ -103,7 +103,7 @@ async def take_async(
     """Like `take`, in an event loop."""
     try:
         own = await pool.getconn(seconds)
-        while _has_ended(own) or _is_older(own, since):
+        while has_ended(own) or _is_older(own, since):
             await own.close()
             await pool.putconn(own)
             own = await pool.getconn(seconds)
@@ -167,7 +167,7 @@ def _is_older(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], since
     return isinstance(own, Session | AsyncSession) and own.connecting_since < since
 
 
-def _has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Return True if the server has closed the connection.
 
     It reads the socket and sends nothing.

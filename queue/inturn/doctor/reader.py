@@ -8,6 +8,12 @@ from inturn.operations import Operation
 T = TypeVar("T")
 
 
+class Run(Protocol):
+    """Runs an operation."""
+
+    def __call__(self, operation: Operation[T], /) -> T: ...
+
+
 class Reader(Protocol):
     """Runs operations in the schema of a queue."""
 

@@ -9,8 +9,6 @@ from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.reader import Reader
 from inturn.formatting import amount, argument, brief, option_value, span, visible
 from inturn.operations import batches, failures, lanes, measures, queues, tasks, workers
-from inturn.operations.queues import PausedQueue
-from inturn.operations.tasks import PausedTask
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
@@ -48,18 +46,27 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
     )
     yield _workers(scene)
     yield _queues(scene)
-    yield _tasks(reader, scene)
+    yield judge_tasks(scene, reader.run(workers.list_unknown_tasks()))
     yield _backlog(scene)
     yield _waiting(reader, scene)
     yield _held(reader, scene)
     may_read = reader.run(failures.may_read_errors(reader.schema))
     shared = reader.run(failures.list_shared_errors(with_errors=may_read))
-    yield _halted(reader, scene, shared)
-    yield _paused(reader, scene)
+    yield judge_halted(scene, reader.run(lanes.list_halted_lanes()), shared)
+    paused = reader.run(lanes.list_paused_lanes())
+    stopped = [*reader.run(queues.list_paused_queues()), *reader.run(tasks.list_paused_tasks())]
+    yield judge_paused(scene, paused, stopped)
     yield _batches(reader, scene)
     yield _parents(reader)
     yield _errors(shared)
     yield _failures(reader.run(failures.list_recent_failures(with_errors=may_read)))
+
+
+def judge_scene(scene: Scene) -> Iterator[Finding]:
+    """Yield a finding for each check that needs no more than the scene."""
+    yield _workers(scene)
+    yield _queues(scene)
+    yield _backlog(scene)
 
 
 def _workers(scene: Scene) -> Finding:
@@ -96,11 +103,11 @@ def _queues(scene: Scene) -> Finding:
     return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
 
 
-def _tasks(reader: Reader, scene: Scene) -> Finding:
+def judge_tasks(scene: Scene, unknown: Sequence[tuple[str, str]]) -> Finding:
+    """Return the finding about tasks that no worker knows."""
     if not scene.has_live_worker:
         detail = "not checked: there is no live worker whose tasks could be compared"
         return Finding("tasks", "warn" if scene.has_work else "ok", detail)
-    unknown = reader.run(workers.list_unknown_tasks())
     if unknown:
         names = name_some([f"{visible(task)} (queue {visible(queue)})" for queue, task in unknown])
         detail = f"no live worker of the queue knows the task: {names}"
@@ -152,8 +159,10 @@ def _hold(lane: lanes.LongHold, now: datetime) -> str:
     return f"{visible(lane.lock)} (for {span(now - lane.since)} by {what}{usual})"
 
 
-def _halted(reader: Reader, scene: Scene, shared: Sequence[failures.SharedError]) -> Finding:
-    halted = reader.run(lanes.list_halted_lanes())
+def judge_halted(
+    scene: Scene, halted: Sequence[tuple[str, datetime]], shared: Sequence[failures.SharedError]
+) -> Finding:
+    """Return the finding about lanes that a failed job has halted."""
     if not halted:
         return Finding("lanes", "ok", "no lane is halted")
     names = name_some([visible(lock) for lock, _ in halted])
@@ -166,12 +175,12 @@ def _halted(reader: Reader, scene: Scene, shared: Sequence[failures.SharedError]
     return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
 
 
-def _paused(reader: Reader, scene: Scene) -> Finding:
-    paused = reader.run(lanes.list_paused_lanes())
-    stopped: list[PausedQueue | PausedTask] = [
-        *reader.run(queues.list_paused_queues()),
-        *reader.run(tasks.list_paused_tasks()),
-    ]
+def judge_paused(
+    scene: Scene,
+    paused: Sequence[lanes.PausedLane],
+    stopped: Sequence[queues.PausedQueue | tasks.PausedTask],
+) -> Finding:
+    """Return the finding about paused lanes, queues and tasks."""
     if stopped:
         names = name_some([describe_pause(pause, scene.now) for pause in stopped])
         others = f". {_lanes(len(paused))} paused too" if paused else ""

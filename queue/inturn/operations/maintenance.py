@@ -1,5 +1,6 @@
 """Keeping the database in order: lanes, the history, the schema, clocks and sequences."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -93,6 +94,21 @@ def check_schema(schema: str) -> Operation[None]:
             "Create them: queue migrate"
         )
     ((revision, served),) = yield Statement(APPLIED)
+    _check_version(schema, revision, served)
+
+
+def judge_schema(
+    schema: str, revision: str | None, served: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return why tables at this revision do not fit, and the command that helps, or None."""
+    try:
+        _check_version(schema, revision, served)
+    except SchemaMismatch as error:
+        return _split_advice(error)
+    return None
+
+
+def _check_version(schema: str, revision: str | None, served: Sequence[str]) -> None:
     ours = sql.revision()
     if revision is None or revision < ours:
         raise SchemaMismatch(
@@ -117,9 +133,13 @@ def find_mismatch(schema: str) -> Operation[tuple[str, str] | None]:
     try:
         yield from check_schema(schema)
     except SchemaMismatch as error:
-        problem, _, command = str(error).rpartition(": ")
-        return problem, command
+        return _split_advice(error)
     return None
+
+
+def _split_advice(error: SchemaMismatch) -> tuple[str, str]:
+    problem, _, command = str(error).rpartition(": ")
+    return problem, command
 
 
 def get_now() -> Operation[datetime]:

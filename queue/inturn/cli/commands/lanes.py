@@ -115,7 +115,7 @@ def _job(lane: Lane) -> str:
 @with_database
 def show(database: Database, lock: str, form: str) -> None:
     """Show a lane, and the last changes that were made to it."""
-    from inturn.cli import lane_picture
+    from inturn.doctor import lane_picture
     from inturn.operations import lanes
 
     report = database.run(lanes.report_lane(lock))
@@ -138,7 +138,7 @@ def show(database: Database, lock: str, form: str) -> None:
 @with_database
 def explain(database: Database, lock: str, form: str) -> None:
     """Say what a lane waits for, and what would unblock it."""
-    from inturn.cli import lane_picture
+    from inturn.doctor import lane_picture
     from inturn.operations import jobs
 
     report = get_report(database, lock)
@@ -150,7 +150,8 @@ def explain(database: Database, lock: str, form: str) -> None:
     reasons = [replace(each, unblock=make_runnable(each.unblock)) for each in found]
     now = database.now()
     Output(form).record(
-        {"lane": report, "reasons": reasons}, *lane_picture.draw(report, reasons, now)
+        {"lane": report, "reasons": reasons},
+        *lane_picture.draw(report, reasons, now, complete),
     )
 
 

@@ -1,4 +1,4 @@
-"""A lane in `queue top`: why it does not move, and the command that helps."""
+"""Why a lane does not move, and the command that helps: for `queue top` and the dashboard."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from inturn.cli.job_argument import make_runnable
-from inturn.cli.next_command import complete
-from inturn.formatting import argument, last_line, on_clock, with_times
+from inturn.doctor.reader import Run
+from inturn.formatting import argument, last_line, on_clock, requote, with_times
 from inturn.model import Lane, Reason
+from inturn.operations import overview
 from inturn.operations.overview import TroubledLane
+from inturn.operations.workers import QueueStatus, WorkerStatus
 
+MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, whose lanes are looked for
 BOUND = 1000  # waiting jobs that are counted
 # They say what every job of a busy lane says.
 COMMON = ("running", "claimed", "progress", "lane held", "in batch", "ready")
 
 
 @dataclass(frozen=True, slots=True)
-class LiveLane:
+class StuckLane:
     """A lane that does not move, or is in use. `unblock` is None if it goes on by itself."""
 
     lock: str
@@ -30,15 +32,44 @@ class LiveLane:
     unblock: str | None
 
 
+def find_troubled(
+    run: Run,
+    workers: Sequence[WorkerStatus],
+    queues: Sequence[QueueStatus],
+    unknown: Sequence[tuple[str, str]],
+    limit: int,
+) -> list[TroubledLane]:
+    """Return lanes that do not move, the worst first, then lanes that are in use."""
+    unserved = [(queue.queue, None) for queue in queues if not queue.workers and queue.runnable]
+    silent = [worker.id for worker in workers if worker.state != "live"]
+    suspects = [*unserved, *unknown][:MOST_UNSERVED]
+    return run(overview.list_troubled_lanes(silent, suspects, limit))
+
+
+def describe_lanes(run: Run, troubled: Sequence[TroubledLane], now: datetime) -> list[StuckLane]:
+    """Say of each lane what keeps it, and what would unblock it."""
+    rows = run(overview.get_lanes([each.lock for each in troubled]))
+    heads = {
+        each.lock: each.job_id or (rows[each.lock].job_id if each.lock in rows else None)
+        for each in troubled
+    }
+    asked = [head for each in troubled if (head := heads[each.lock])]
+    reasons = run(overview.explain_jobs(list(dict.fromkeys(asked))))
+    return [
+        describe_lane(each, rows.get(each.lock), reasons.get(heads[each.lock] or 0, []), now)
+        for each in troubled
+    ]
+
+
 def describe_lane(
     found: TroubledLane, lane: Lane | None, reasons: Sequence[Reason], now: datetime
-) -> LiveLane:
+) -> StuckLane:
     """Return the lane with the reason that matters most.
 
     `lane` is its row if it has one, and `reasons` are those of the job that goes next.
     """
     why, unblock = _explain(found, lane, reasons, now)
-    return LiveLane(
+    return StuckLane(
         found.lock,
         found.trouble,
         found.since,
@@ -56,17 +87,17 @@ def _explain(
     if lane is not None and found.trouble == "halted":
         job = f"job {lane.failed_job_id} {lane.failed_task or '(deleted)'} failed"
         verb = "retry-head" if lane.failed_task else "resume"
-        return _with_error(job, lane), complete(f"queue lanes {verb} {lock}")
+        return _with_error(job, lane), f"queue lanes {verb} {lock}"
     if lane is not None and found.trouble == "paused":
         end = f" until {on_clock(lane.stopped_until, now)}" if lane.stopped_until else ""
         reason = f": {lane.stop_reason}" if lane.stop_reason else ""
-        return f"by {lane.stopped_by}{end}{reason}", complete(f"queue lanes resume {lock}")
+        return f"by {lane.stopped_by}{end}{reason}", f"queue lanes resume {lock}"
     if lane is not None and found.trouble == "retrying" and lane.due_at and lane.due_at > now:
         job = f"job {lane.job_id} {lane.task}, again at {on_clock(lane.due_at, now)}"
-        return _with_error(job, lane), complete(f"queue lanes retry-head {lock}")
+        return _with_error(job, lane), f"queue lanes retry-head {lock}"
     if lane is not None and found.trouble == "held":
         advised = next((each.unblock for each in reasons if each.unblock), None)
-        return _describe_holder(lane), None if advised is None else complete(advised)
+        return _describe_holder(lane), requote(advised)
     return _choose(reasons, now)
 
 
@@ -86,4 +117,4 @@ def _choose(reasons: Sequence[Reason], now: datetime) -> tuple[str, str | None]:
     if not telling:
         return "", None
     chosen = next((each for each in telling if each.unblock), telling[0])
-    return with_times(chosen.detail, now), make_runnable(chosen.unblock)
+    return with_times(chosen.detail, now), requote(chosen.unblock)

@@ -1,9 +1,8 @@
-"""The state of a lane, in a few lines."""
+"""The state of a lane in a few lines: for `queue lanes` and the dashboard."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from inturn.cli.next_command import complete
 from inturn.formatting import (
     amount,
     argument,
@@ -31,15 +30,22 @@ COVERED = (
 PAUSED = "queue paused"
 DELAYED = "lane delayed"  # the one reason about the lane that the picture does not word itself
 UNBLOCK_AT = 49  # column
+NEXT = ("the next free worker takes it", None)
 
 
-def draw(report: LaneReport, reasons: Sequence[Reason], now: datetime) -> list[str]:
+def draw(
+    report: LaneReport,
+    reasons: Sequence[Reason],
+    now: datetime,
+    complete: Callable[[str], str],
+) -> list[str]:
+    """Return the lines of `queue lanes explain`. `complete` makes its own commands runnable."""
     lines = [
-        f"{visible(report.lock)}  {_state(report)}   {_waiting(report, now)}",
-        *_job(report, now),
+        f"{visible(report.lock)}  {describe_state(report)}   {describe_waiting(report, now)}",
+        *describe_job(report, now),
     ]
     own = [(text, advised and complete(advised)) for text, advised in _steps(report, reasons, now)]
-    steps = [*own, *_of_others(reasons, now)] or [("the next free worker takes it", None)]
+    steps = [*own, *_of_others(reasons, now)] or [NEXT]
     lines += [_step(text, unblock) for text, unblock in steps]
     behind = [f"{job.id} {visible(job.task)}" for job in report.next]
     if report.failed and report.head:
@@ -55,14 +61,15 @@ def draw(report: LaneReport, reasons: Sequence[Reason], now: datetime) -> list[s
 def get_facts(report: LaneReport, now: datetime) -> dict[str, str | None]:
     """Return the names and values that `queue lanes show` prints."""
     job = report.failed or report.head
+    since = f" since {on_clock(report.since, now)}" if report.since else ""
     return {
         "lock": visible(report.lock),
-        "state": _state(report) + (f" since {on_clock(report.since, now)}" if report.since else ""),
+        "state": describe_state(report) + since,
         "worker": visible(report.worker) if report.worker else None,
         "stopped": _stop(report, now) if report.stopped else None,
         "job": _describe(job) if job else None,
         "last error": last_line(job.error) if job else None,
-        "backlog": _waiting(report, now),
+        "backlog": describe_waiting(report, now),
     }
 
 
@@ -79,12 +86,14 @@ def format_entry(done: AuditEntry, now: datetime) -> str:
     return f"  {on_clock(done.at, now)}  {what}{jobs}{reason}"
 
 
-def _state(report: LaneReport) -> str:
+def describe_state(report: LaneReport) -> str:
+    """Return the state of a lane, and how it will be stopped."""
     stop = f", {report.stopped} after this job" if report.stopped and report.state == "held" else ""
     return f"{report.state}{stop}"
 
 
-def _waiting(report: LaneReport, now: datetime) -> str:
+def describe_waiting(report: LaneReport, now: datetime) -> str:
+    """Return how many jobs wait in a lane, and since when."""
     own = (
         []
         if report.head is None or report.head_runs or report.state == "retrying"
@@ -97,7 +106,8 @@ def _waiting(report: LaneReport, now: datetime) -> str:
     return f"{count:,}{' or more' if report.is_cut else ''} waiting, oldest {span(now - since)}"
 
 
-def _job(report: LaneReport, now: datetime) -> Iterator[str]:
+def describe_job(report: LaneReport, now: datetime) -> Iterator[str]:
+    """Yield a line about the job that runs, goes next or has failed."""
     job = report.failed or report.head
     if job is None:
         return
@@ -118,6 +128,13 @@ def _job(report: LaneReport, now: datetime) -> Iterator[str]:
         yield _line("head", job, f"attempt {job.attempts} failed{at}{_error(job)}")
     else:
         yield _line("head", job, "not tried yet")
+
+
+def list_steps(
+    report: LaneReport, reasons: Sequence[Reason], now: datetime
+) -> list[tuple[str, str | None]]:
+    """Return what the lane waits for, and what would unblock it."""
+    return [*_steps(report, reasons, now), *_of_others(reasons, now)] or [NEXT]
 
 
 def _line(role: str, job: Head, story: str) -> str:

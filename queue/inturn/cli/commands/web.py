@@ -1,0 +1,161 @@
+"""`queue web`: the dashboard."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inturn.cli.settings import Settings, database_options, load_app
+from inturn.cli.values import Number
+from inturn.errors import ConfigurationError, MissingExtra
+
+if TYPE_CHECKING:
+    from inturn.app import App
+    from inturn.web.gate import Gate
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+USERS = "INTURN_WEB_USERS"
+
+
+@click.command(
+    "web",
+    epilog="""\b
+Examples:
+  queue web
+  queue web --read-only --port 9000
+  INTURN_WEB_USERS="ana=$HASH" queue web --bind 0.0.0.0
+  queue web --bind 0.0.0.0 --auth-header X-Forwarded-User --proxy 10.0.0.5""",
+)
+@click.option(
+    "--port",
+    type=Number(0, 65535),
+    metavar="PORT",
+    default=8780,
+    show_default=True,
+    help="The port to serve the pages at.",
+)
+@click.option(
+    "--bind",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to serve them at. Any but a local one needs a way to know people.",
+)
+@click.option("--read-only", is_flag=True, help="Offer no action that changes something.")
+@click.option(
+    "--auth-header",
+    metavar="NAME",
+    help="A header in which a proxy in front names the person. Needs --proxy.",
+)
+@click.option("--proxy", metavar="ADDRESS", help="The address or network of that proxy.")
+@click.option(
+    "--insecure-no-auth",
+    is_flag=True,
+    help="Serve everybody who reaches the port.",
+)
+@click.option("--hash-password", is_flag=True, help="Ask for a password and print its hash.")
+@database_options
+def command(
+    settings: Settings,
+    dsn: str | None,
+    schema: str | None,
+    port: int,
+    bind: str,
+    read_only: bool,
+    auth_header: str | None,
+    proxy: str | None,
+    insecure_no_auth: bool,
+    hash_password: bool,
+) -> None:
+    """Serve the dashboard: pages about lanes and jobs for a browser.
+
+    Without a password, it serves only browsers on this machine. To ask for a name and a password,
+    set INTURN_WEB_USERS to `name=hash`, or several of them with spaces between. --hash-password
+    makes a hash.
+    """
+    from inturn.web import access, create_app
+
+    if hash_password:
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+        click.echo(access.hash_password(password))
+        return
+    authorize = _choose_authorize(auth_header, proxy, insecure_no_auth)
+    if authorize is None and bind not in LOCAL:
+        raise ConfigurationError(
+            f"The dashboard can change jobs, so it does not serve {bind} without a password. "
+            f"Set {USERS}, use --auth-header, or, if you must, --insecure-no-auth."
+        )
+    given = {} if authorize is None else {"authorize": authorize}
+    site = create_app(_find_app(settings, dsn, schema), read_only=read_only, **given)
+    _serve(site, bind, port)
+
+
+def _serve(site: Gate, bind: str, port: int) -> None:
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtra("The dashboard", "web") from None
+    listener = _listen(bind, port)
+    shown = f"[{bind}]" if ":" in bind else bind
+    click.echo(f"serving http://{shown}:{listener.getsockname()[1]}/", err=True)
+    # A header of a client must not pass for its address: --proxy says whom to believe.
+    config = uvicorn.Config(
+        site,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=32 * 1024,
+    )
+    with suppress(KeyboardInterrupt):  # this is how you end it
+        uvicorn.Server(config).run([listener])
+
+
+def _listen(bind: str, port: int) -> socket.socket:
+    """Return a socket that listens, so that the port is known before the first page."""
+    try:
+        return socket.create_server(
+            (bind, port), family=socket.AF_INET6 if ":" in bind else socket.AF_INET
+        )
+    except OSError as error:
+        raise ConfigurationError(
+            f"The port {port} of {bind} cannot be used: {error}. Choose another port, "
+            "or find out who has it"
+        ) from error
+
+
+def _choose_authorize(header: str | None, proxy: str | None, insecure: bool) -> Any:
+    from inturn.web.access import BasicAuth, TrustedHeader, allow_everybody
+
+    users = os.environ.get(USERS, "").split()
+    if bool(header) != bool(proxy):
+        raise ConfigurationError("--auth-header and --proxy are only of use together.")
+    if header and proxy:
+        try:
+            return TrustedHeader(header, proxy=proxy)
+        except ValueError as error:
+            raise ConfigurationError(f"--proxy {proxy!r} is not an address: {error}") from None
+    if users:
+        pairs = [user.partition("=") for user in users]
+        if not all(name and digest for name, _, digest in pairs):
+            raise ConfigurationError(
+                f"{USERS} is not name=hash. Make one: queue web --hash-password"
+            )
+        return BasicAuth({name: digest for name, _, digest in pairs})
+    return allow_everybody if insecure else None
+
+
+def _find_app(settings: Settings, dsn: str | None, schema: str | None) -> App:
+    """Return the app of -a, or one that only knows the database."""
+    from inturn.app import App
+    from inturn.database.connectors import PsycopgConnector
+    from inturn.sql import SCHEMA
+
+    if settings.app is not None:
+        return load_app(settings.app, dsn, schema)
+    return App(connector=PsycopgConnector(dsn, schema=schema or SCHEMA))

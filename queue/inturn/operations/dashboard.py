@@ -1,0 +1,175 @@
+"""What the pages of the dashboard ask, each in one statement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from inturn.operations import Operation, Statement
+from inturn.operations.jobs import LIST_SUMMARIES, JobFilter, JobSummary
+from inturn.operations.lanes import PausedLane
+from inturn.operations.maintenance import judge_schema
+from inturn.operations.queues import PausedQueue
+from inturn.operations.tasks import PausedTask
+from inturn.operations.workers import QueueStatus, WorkerStatus
+
+MOST_WORKERS = 1000
+SITUATION = """
+SELECT {schema}.clock(),
+       (SELECT version_num FROM {schema}.schema_version),
+       ARRAY(SELECT checksum FROM {schema}.applied_code),
+       (SELECT coalesce(jsonb_agg(one), '[]') FROM {schema}.queue_status AS one),
+       (SELECT coalesce(jsonb_agg(one), '[]') FROM (
+           SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks,
+                  started_at, heartbeat_at, loop_turned_at
+           FROM {schema}.worker_status LIMIT %s) AS one),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, task)), '[]')
+        FROM {schema}.unknown_tasks),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(state, lanes, more)), '[]')
+        FROM {schema}.measure_lanes()),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(lock, stopped_at)), '[]')
+        FROM {schema}.halted_lanes),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(lock, stopped_at, stopped_until)), '[]')
+        FROM {schema}.paused_lanes),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, paused_at, until, paused_by, reason)),
+            '[]')
+        FROM {schema}.paused_queues),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(task, paused_at, until, paused_by, reason)),
+            '[]')
+        FROM {schema}.paused_tasks),
+       has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT')
+"""
+# Each session of the server adds to these counters once a second. They only tell that something
+# has changed, and are read whatever the size of the tables.
+ACTIVITY = """
+SELECT coalesce(sum(pg_stat_get_tuples_inserted(pg_class.oid)
+    + pg_stat_get_tuples_updated(pg_class.oid) + pg_stat_get_tuples_deleted(pg_class.oid)), 0)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %s AND relname IN (
+    'jobs', 'lanes', 'lane_audit', 'queue_pauses', 'task_pauses', 'batches')
+"""
+FIND_LANES = """
+SELECT found.lock, (
+    SELECT count(*) FROM (
+        SELECT FROM {schema}.jobs
+        WHERE jobs.lock = found.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
+            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+        UNION ALL
+        SELECT FROM {schema}.waits WHERE waits.lock = found.lock
+        LIMIT 1001) AS line), first.id, first.since
+FROM {schema}.find_lanes(NULL, %s, %s) AS found(lock)
+LEFT JOIN LATERAL (
+    SELECT jobs.id, coalesce(jobs.scheduled_at, jobs.created_at) AS since FROM {schema}.jobs
+    WHERE jobs.lock = found.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
+        AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+    ORDER BY jobs.priority DESC, jobs.id LIMIT 1) AS first ON true
+"""
+# In the order in which they will run. The first lines of both indexes are enough.
+LINE: LiteralString = (
+    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
+    "started_at, NULL::timestamptz, locks, shared, limit_key, group_key, batch_id, "
+    "errors -> -1 ->> 'error' FROM {schema}.live_jobs WHERE id = ANY (ARRAY("
+    "SELECT line.id FROM ("
+    "(SELECT id, priority FROM {schema}.jobs WHERE lock = %s "
+    "AND status IN ('todo', 'blocked', 'limited', 'paused') "
+    "AND lock IS NOT NULL AND keeps_lanes IS NULL "
+    "ORDER BY priority DESC, id LIMIT %s) UNION ALL "
+    "(SELECT id, priority FROM {schema}.waits WHERE lock = %s "
+    "ORDER BY priority DESC, id LIMIT %s)) AS line "
+    "ORDER BY line.priority DESC, line.id LIMIT %s)) ORDER BY priority DESC, id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What every page needs: what stands in the way, and how much there is of everything."""
+
+    now: datetime
+    mismatch: tuple[str, str] | None  # why the schema does not fit, and the command that helps
+    queues: list[QueueStatus]
+    workers: list[WorkerStatus]
+    unknown_tasks: list[tuple[str, str]]
+    lanes: dict[str, tuple[int, bool]]  # by state; True: there may be more
+    halted: list[tuple[str, datetime]]
+    paused: list[PausedLane]
+    paused_queues: list[PausedQueue]
+    paused_tasks: list[PausedTask]
+    may_read_errors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLane:
+    """A lane that was found by the beginning of its lock. `waiting` is at most 1,001."""
+
+    lock: str
+    waiting: int
+    job_id: int | None
+    since: datetime | None
+
+
+def get_situation(schema: str) -> Operation[Situation]:
+    """Return what every page needs, in one statement."""
+    (row,) = yield Statement(SITUATION, [MOST_WORKERS, schema])
+    now, revision, served, queues, workers, unknown, lanes, halted, paused, *stopped, may_read = row
+    paused_queues, paused_tasks = stopped
+    return Situation(
+        now=now,
+        mismatch=judge_schema(schema, revision, served),
+        queues=[_make_queue(each) for each in queues],
+        workers=[_make_worker(each) for each in workers],
+        unknown_tasks=[(queue, task) for queue, task in unknown],
+        lanes={state: (count, more) for state, count, more in lanes},
+        halted=[(lock, datetime.fromisoformat(at)) for lock, at in halted],
+        paused=[PausedLane(lock, *map(_read_time, times)) for lock, *times in paused],  # type: ignore[arg-type]  # only the last may be missing
+        paused_queues=[
+            PausedQueue(queue, datetime.fromisoformat(at), _read_time(until), by, reason)
+            for queue, at, until, by, reason in paused_queues
+        ],
+        paused_tasks=[
+            PausedTask(task, datetime.fromisoformat(at), _read_time(until), by, reason)
+            for task, at, until, by, reason in paused_tasks
+        ],
+        may_read_errors=bool(may_read),
+    )
+
+
+def get_activity(schema: str) -> Operation[int]:
+    """Return a number that grows with each change of a job or lane."""
+    ((count,),) = yield Statement(ACTIVITY, [schema])
+    return int(count)
+
+
+def find_lanes(prefix: str, limit: int) -> Operation[list[FoundLane]]:
+    """Return lanes whose locks begin so, sorted by lock."""
+    rows = yield Statement(FIND_LANES, [prefix, limit])
+    return [FoundLane(*row) for row in rows]
+
+
+def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
+    """Return the jobs that wait in a lane, in the order in which they will run."""
+    rows = yield Statement(LINE, [lock, limit, lock, limit, limit])
+    return [JobSummary(*row) for row in rows]
+
+
+def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[list[JobSummary]]:
+    """Return the last jobs of a lane that ended, in the order in which they ended."""
+    which = JobFilter(statuses=statuses, lock=lock)
+    rows = yield Statement(LIST_SUMMARIES, [limit, *which.list_parameters()])
+    ended = [JobSummary(*row) for row in rows]
+    return sorted(ended, key=lambda job: (job.finished_at or job.created_at, job.id))
+
+
+def _make_queue(row: dict[str, Any]) -> QueueStatus:
+    fields = {name: row[name] for name in QueueStatus.__slots__}
+    return QueueStatus(**{**fields, "runnable_since": _read_time(row["runnable_since"])})
+
+
+def _make_worker(row: dict[str, Any]) -> WorkerStatus:
+    times = ("started_at", "heartbeat_at", "loop_turned_at")
+    read = {name: datetime.fromisoformat(row[name]) for name in times}
+    return WorkerStatus(**{**row, **read, "id": UUID(row["id"])})
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

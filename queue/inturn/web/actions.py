@@ -1,0 +1,256 @@
+"""What people can change. Each action calls the operation that the command line calls.
+
+A form posts to the path of an action, which then leads back to a page of the dashboard. No address
+comes from the form, so an action cannot lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
+
+import psycopg
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.errors import BadArgument, InturnError
+from inturn.formatting import visible
+from inturn.operations import Operation, jobs, lanes
+from inturn.web.access import Access
+from inturn.web.gate import LONGEST_BODY
+from inturn.web.page import HIGHEST_ID
+from inturn.web.rendering import make_url
+
+T = TypeVar("T")
+Form = Mapping[str, str]
+logger = logging.getLogger(__name__)
+TERMS = "SET statement_timeout = '10s'"
+NOBODY = "dashboard"  # in the audit, if `authorize` names nobody
+LONGEST_REASON = 500
+LONGEST_PAUSE = 366 * 24  # hours
+
+
+class Refused(Exception):
+    """Nothing was changed. The text says why, and `back` is the page to look at."""
+
+    def __init__(self, reason: str, back: str = "/") -> None:
+        super().__init__(reason)
+        self.back = back
+
+
+class Done(NamedTuple):
+    """What was done, as a word of `results`, and the page that shows it."""
+
+    result: str
+    path: str
+    query: Mapping[str, str] = {}
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One request for a change. `by` is the name for the audit."""
+
+    request: Request
+    form: Form
+    by: str
+    connection: psycopg.Connection[Any]
+    schema: str
+
+    def run(self, operation: Operation[T]) -> T:
+        """Run an operation and commit it."""
+        return drive.run(operation, self.connection, self.schema)
+
+    def transaction(self) -> Any:
+        """Commit everything that runs inside, or nothing if an error leaves it."""
+        return self.connection.transaction()
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A path to post to, the permission that it needs, and what it does."""
+
+    path: str
+    permission: str
+    change: Callable[[Change], Done]
+
+
+async def read_form(request: Request) -> Form:
+    """Return the fields of a form. The gate has checked its type and length."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_BODY:
+            return {}
+    fields = parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=100)
+    return {name: value.replace("\0", "") for name, value in fields}
+
+
+def run_action(
+    action: Action, connector: Connector, request: Request, access: Access, form: Form
+) -> Response:
+    """Change something, note it in the log, and lead to the page that shows it."""
+    by = access.name or NOBODY
+    try:
+        with closing(connector.connect("web")) as connection:
+            connection.execute(TERMS)
+            done = action.change(Change(request, form, by, connection, connector.schema))
+    except InturnError as error:
+        raise Refused(str(error), find_back(request)) from error
+    logger.info(
+        "dashboard.changed: %s by %s: %s %s",
+        action.path,
+        visible(by),
+        done.result,
+        visible(str(dict(request.query_params) or request.path_params)),
+    )
+    query = {**done.query, "done": done.result, "n": done.number}
+    target = make_url(request.scope.get("root_path", ""), done.path, query).unescape()
+    return RedirectResponse(target, 303)
+
+
+def find_back(request: Request) -> str:
+    """Return the page that an action belongs to."""
+    lock, job_id = request.query_params.get("lock"), request.path_params.get("job_id")
+    if job_id is not None:
+        return f"/jobs/{job_id}"
+    return str(make_url("", "/lane", {"lock": lock})) if lock else "/"
+
+
+def pause_lane(change: Change) -> Done:
+    """Let no job of a lane start, for some hours or until it is resumed."""
+    lock = _get_lock(change)
+    reason = change.form.get("reason", "").strip()[:LONGEST_REASON] or None
+    if not change.run(lanes.pause_lane(lock, reason, None, change.by, _get_length(change))):
+        raise _refuse(change, "This lane is halted, so nothing starts in it anyway.")
+    return _show_lane(lock, "paused")
+
+
+def resume_lane(change: Change) -> Done:
+    """Let a stopped lane go on."""
+    lock = _get_lock(change)
+    if not change.run(lanes.resume_lane(lock, change.by)):
+        raise _refuse(change, "This lane is neither paused nor halted.")
+    return _show_lane(lock, "resumed")
+
+
+def retry_head(change: Change) -> Done:
+    """Try the job at once that a lane waits for."""
+    lock = _get_lock(change)
+    job_id = change.run(lanes.retry_head(lock, change.by))
+    if job_id is None:
+        raise _refuse(change, "This lane does not wait for a retry.")
+    return _show_lane(lock, "head-retried", job_id)
+
+
+def skip_head(change: Change) -> Done:
+    """Give up the job that a lane waits for, if it is still the one that the person saw."""
+    lock = _get_lock(change)
+    with change.transaction():
+        job_id = change.run(lanes.skip_head(lock, change.by))
+        if job_id is None:
+            raise _refuse(change, "No job waits in this lane.")
+        if str(job_id) != change.form.get("head"):
+            raise _refuse(change, "By now another job is the head of this lane. Look at it again.")
+    return _show_lane(lock, "head-skipped", job_id)
+
+
+def cancel_waiting(change: Change) -> Done:
+    """Cancel every job that waits in a lane, if the person has typed its name."""
+    lock = _get_lock(change)
+    if change.form.get("confirm", "") != visible(lock):
+        raise _refuse(change, "You have typed another name than that of the lane.")
+    return _show_lane(lock, "waiting-cancelled", change.run(lanes.cancel_waiting(lock, change.by)))
+
+
+def retry_job(change: Change) -> Done:
+    """Run a finished job again, or a scheduled one now."""
+    job_id = _get_job_id(change)
+    if not change.run(jobs.retry_job(job_id)):
+        raise _refuse(change, "This job waits or runs already.")
+    return Done("job-retried", f"/jobs/{job_id}", number=job_id)
+
+
+def cancel_job(change: Change) -> Done:
+    """Cancel a job that has not started."""
+    return _cancel(change, abort=False)
+
+
+def abort_job(change: Change) -> Done:
+    """Ask the worker of a job to end it."""
+    return _cancel(change, abort=True)
+
+
+def delete_job(change: Change) -> Done:
+    """Delete a job for good."""
+    job_id = _get_job_id(change)
+    if not change.run(jobs.delete_job(job_id)):
+        raise _refuse(change, "This job runs, or it is gone already.")
+    return Done("job-deleted", "/", number=job_id)
+
+
+def _cancel(change: Change, *, abort: bool) -> Done:
+    job_id = _get_job_id(change)
+    status = change.run(jobs.cancel_job(job_id, abort))
+    if status == "doing" and not abort:
+        raise _refuse(change, "A worker has this job already. You can ask it to abort the job.")
+    if status not in ("cancelled", "doing"):
+        raise _refuse(change, "This job has ended already, or it is gone.")
+    word = "job-aborting" if status == "doing" else "job-cancelled"
+    return Done(word, f"/jobs/{job_id}", number=job_id)
+
+
+def _show_lane(lock: str, result: str, number: int | None = None) -> Done:
+    return Done(result, "/lane", {"lock": lock}, number)
+
+
+def _refuse(change: Change, reason: str) -> Refused:
+    return Refused(reason, find_back(change.request))
+
+
+def _get_lock(change: Change) -> str:
+    lock = change.request.query_params.get("lock", "").replace("\0", "")
+    if not lock:
+        raise BadArgument("lock", "is missing")
+    return lock
+
+
+def _get_job_id(change: Change) -> int:
+    job_id = int(change.request.path_params["job_id"])
+    if job_id > HIGHEST_ID:
+        raise BadArgument("job", "has no such number")
+    return job_id
+
+
+def _get_length(change: Change) -> timedelta | None:
+    """Return for how long to pause, or None until it is resumed."""
+    hours = change.form.get("hours", "").strip()
+    if not hours:
+        return None
+    try:
+        length = float(hours)
+    except ValueError:
+        length = 0.0
+    if not 0 < length <= LONGEST_PAUSE:
+        raise BadArgument("hours", "is not a number of hours")
+    return timedelta(hours=length)
+
+
+ACTIONS = (
+    Action("/lane/pause", "pause", pause_lane),
+    Action("/lane/resume", "pause", resume_lane),
+    Action("/lane/retry-head", "retry", retry_head),
+    Action("/lane/skip-head", "cancel", skip_head),
+    Action("/lane/cancel-waiting", "cancel", cancel_waiting),
+    Action("/jobs/{job_id:int}/retry", "retry", retry_job),
+    Action("/jobs/{job_id:int}/cancel", "cancel", cancel_job),
+    Action("/jobs/{job_id:int}/abort", "cancel", abort_job),
+    Action("/jobs/{job_id:int}/delete", "delete", delete_job),
+)

@@ -1,0 +1,233 @@
+"""The dashboard as an ASGI app."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from inturn.app import App
+from inturn.operations import dashboard
+from inturn.web.access import Access, Authorize, allow_this_machine, decide
+from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
+from inturn.web.asset_version import get_version
+from inturn.web.gate import Gate
+from inturn.web.live import Live, LiveResponse
+from inturn.web.page import SECTIONS, NotThere, Page, View
+from inturn.web.pages import PAGES
+from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Reading
+from inturn.web.redaction import Redact
+from inturn.web.rendering import make_environment
+from inturn.web.results import describe_result
+
+ASSETS = Path(__file__).parent / "assets"
+Handler = Callable[[Request, Access], Awaitable[Response]]
+
+
+@dataclass
+class Site:
+    """One dashboard: its queue, and who may do what in it."""
+
+    app: App
+    reading: Reading
+    live: Live
+    authorize: Authorize
+    read_only: bool
+    redact: Redact | None
+
+
+class Assets(StaticFiles):
+    """Files whose addresses change with their contents, so that browsers may keep them."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """Return a file with a long life."""
+        response = super().file_response(*args, **options)
+        response.headers["cache-control"] = "public, max-age=31536000, immutable"
+        return response
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return the file behind the version in its address."""
+        _, _, name = path.partition("/")
+        return await super().get_response(name, scope)
+
+
+def create_app(
+    app: App,
+    *,
+    authorize: Authorize = allow_this_machine,
+    read_only: bool = False,
+    redact: Redact | None = None,
+) -> Gate:
+    """Return the dashboard of a queue, an ASGI app to serve or to mount below any path.
+
+        app.mount("/queue", create_app(queue, authorize=decide))
+
+    authorize: gets each request and returns an `Access`; it may be async. Without it, only browsers
+    on this machine may see the pages.
+    read_only: offer no action, whatever `authorize` returns.
+    redact: gets the name of a task and its arguments, and returns those to show. Values whose names
+    look like secrets are hidden anyway.
+
+    It connects when the first page is asked for, so it needs no lifespan.
+    """
+    site = Site(app, Reading(app.connector), Live(app.connector), authorize, read_only, redact)
+    routes = [
+        Mount("/assets", Assets(directory=ASSETS)),
+        Route("/-/health", answer_health),
+        Route("/live", guard(site, partial(show_live, site))),
+        *[
+            Route(page.path, guard(site, partial(show_page, site, page)), methods=["GET"])
+            for page in PAGES
+        ],
+        *[
+            Route(action.path, guard(site, partial(take_action, site, action)), methods=["POST"])
+            for action in ACTIONS
+        ],
+    ]
+
+    @asynccontextmanager
+    async def close_at_end(_: Starlette) -> AsyncIterator[None]:
+        yield
+        site.reading.close()
+
+    made = Starlette(
+        routes=routes,
+        lifespan=close_at_end,
+        exception_handlers={HTTPException: partial(show_error, site)},
+    )
+    made.router.redirect_slashes = False
+    return Gate(made)
+
+
+def guard(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that asks `authorize` before anything else."""
+
+    async def answer(request: Request) -> Response:
+        access = await decide(site.authorize, request, read_only=site.read_only)
+        if not access.sees:
+            challenge = getattr(site.authorize, "challenge", None)
+            return render_message(
+                request,
+                401 if challenge else 403,
+                "You may not see this page",
+                "The dashboard answers only browsers on its own machine, unless it is configured "
+                "with a password or with authorize=. See docs/dashboard.md.",
+                {"www-authenticate": challenge} if challenge else None,
+            )
+        return await handler(request, access)
+
+    return answer
+
+
+async def answer_health(request: Request) -> Response:
+    """Say that the process answers. It asks no database."""
+    return Response("ok\n", media_type="text/plain")
+
+
+async def show_live(site: Site, request: Request, access: Access) -> Response:
+    """Return a stream of events."""
+    return LiveResponse(site.live)
+
+
+async def show_page(site: Site, page: Page, request: Request, access: Access) -> Response:
+    """Read and render a page, in a thread."""
+    return await anyio.to_thread.run_sync(_read_page, site, page, request, access)
+
+
+async def take_action(site: Site, action: Action, request: Request, access: Access) -> Response:
+    """Change something, and lead back to the page that shows it."""
+    if not access.may(action.permission):
+        return render_message(
+            request, 403, "You may not do this", f"It needs the right to {action.permission}."
+        )
+    form = await read_form(request)
+    try:
+        return await anyio.to_thread.run_sync(
+            run_action, action, site.app.connector, request, access, form
+        )
+    except Refused as refused:
+        return render_message(request, 409, "Nothing was changed", str(refused), back=refused.back)
+
+
+def show_error(site: Site, request: Request, error: Exception) -> Response:
+    """Return a page for an address that does not exist."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    text = "Look for it in the navigation." if status == 404 else str(error)
+    title = "There is no such page" if status == 404 else "This does not work"
+    return render_message(request, status, title, text)
+
+
+def render_message(
+    request: Request,
+    status: int,
+    title: str,
+    detail: str,
+    headers: dict[str, str] | None = None,
+    back: str = "/",
+) -> Response:
+    """Return a page that only says something."""
+    view = View(request, Access.FORBIDDEN, None, None)  # type: ignore[arg-type]  # reads nothing
+    html = (
+        make_environment()
+        .get_template("message.html")
+        .render(
+            view=view,
+            url=view.url,
+            assets=get_version(),
+            title=title,
+            detail=detail,
+            back=back,
+        )
+    )
+    return HTMLResponse(html, status, headers)
+
+
+def _find_section(page: Page) -> str:
+    """Return the path of the list that a page belongs to, if there is one."""
+    paths = {each.name: each.path for each in SECTIONS}
+    known = {each.path for each in PAGES}
+    return paths[page.section] if paths[page.section] in known else "/"
+
+
+def _read_page(site: Site, page: Page, request: Request, access: Access) -> Response:
+    with site.reading.open() as reader:
+        seconds = PAGE_SECONDS if page.section == "overview" else BADGE_SECONDS
+        header = reader.panel(
+            lambda reader: reader.run(dashboard.get_situation(reader.schema)), seconds
+        )
+        view = View(request, access, reader, header, site.redact)
+        status = 200
+        try:
+            found = page.read(view)
+        except NotThere as missing:
+            return render_message(request, 404, "Not found", str(missing), back=_find_section(page))
+        html = (
+            make_environment()
+            .get_template(page.template)
+            .render(
+                view=view,
+                access=access,
+                url=view.url,
+                now=view.now,
+                header=header,
+                page=page,
+                sections=[each for each in SECTIONS if any(p.path == each.path for p in PAGES)],
+                assets=get_version(),
+                result=describe_result(request.query_params),
+                schema=reader.schema,
+                **found,
+            )
+        )
+        return HTMLResponse(html, status, {"server-timing": f'queries;desc="{reader.queries}"'})

@@ -1,0 +1,196 @@
+// Liveness and keys. Every page works without this file.
+"use strict";
+(() => {
+  const $ = (selector) => document.querySelector(selector);
+  const storage = {
+    get(name) { try { return localStorage.getItem(name); } catch { return null; } },
+    set(name, value) { try { localStorage.setItem(name, value); } catch { /* storage may be off */ } },
+  };
+
+  // ---- theme
+  const THEMES = ["auto", "light", "dark"];
+  const theme = () => storage.get("inturn-theme") || "auto";
+  function setTheme(name) {
+    storage.set("inturn-theme", name);
+    if (name === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = name;
+    decorate();
+  }
+  const nextTheme = () => setTheme(THEMES[(THEMES.indexOf(theme()) + 1) % 3]);
+
+  // ---- state of the page: what a swap must not disturb
+  let state = "live", pending = false;
+  const paused = () => storage.get("inturn-paused") === "yes";
+  function decorate() {
+    const button = $("#theme"), help = $("#help"), status = $("#status");
+    if (button) { button.hidden = false; button.textContent = `Theme: ${theme()}`; }
+    if (help) { help.hidden = false; help.ariaLabel = "Keys"; }
+    const shown = paused() ? "paused" : state;
+    if (status) { status.dataset.state = shown; status.textContent = shown; }
+    $("#apply").hidden = !pending;
+  }
+  function isBusy() {
+    const active = document.activeElement;
+    return Boolean(
+      $("dialog[open]") || $("details.action[open]") || $("#live tbody tr:hover") ||
+      $("#live input[type=checkbox]:checked") ||
+      String(getSelection()) || (active && active.matches("#live input, #live select, #live textarea"))
+    );
+  }
+
+  // ---- fetch the page again and morph it
+  let fetching = false;
+  async function apply() {
+    if (fetching) { pending = true; return; }
+    fetching = true; pending = false;
+    try {
+      await htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "morph:outerHTML" });
+    } finally {
+      fetching = false;
+      decorate();
+      tick();
+    }
+  }
+  function changed() {
+    if (document.hidden) { pending = true; return; }
+    if (isBusy() || paused()) { pending = true; decorate(); } else apply();
+  }
+  function useMorph() {
+    Object.assign(Idiomorph.defaults.callbacks, {
+      // What a person has unfolded stays so.
+      beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
+      // A panel that could not be read keeps what it showed, greyed.
+      beforeNodeMorphed(old, fresh) {
+        if (!(fresh instanceof Element) || !fresh.matches("[data-failed]") || old.matches("[data-failed]")) return true;
+        const problem = fresh.querySelector(".problem");
+        old.classList.add("stale");
+        if (problem && !old.querySelector(".problem")) old.prepend(problem.cloneNode(true));
+        return false;
+      },
+    });
+  }
+
+  // ---- the stream: one for all tabs, where the browser has locks
+  const channel = "BroadcastChannel" in window ? new BroadcastChannel("inturn" + $("#live").dataset.stream) : null;
+  let source = null, polling = null, release = null;
+  function setState(name) {
+    state = name;
+    decorate();
+    if (name === "polling" && !polling) polling = setInterval(changed, 5000);
+    if (name !== "polling" && polling) { clearInterval(polling); polling = null; }
+  }
+  function heard(name) {
+    if (name === "hello" || name === "changed") setState("live");
+    if (name === "delayed" || name === "polling") setState(name);
+    if (name === "changed") changed();
+  }
+  function tell(name) { heard(name); channel?.postMessage(name); }
+  function open() {
+    source = new EventSource($("#live").dataset.stream);
+    for (const name of ["hello", "changed", "delayed"]) source.addEventListener(name, () => tell(name));
+    source.onerror = () => {
+      tell(source && source.readyState === EventSource.CLOSED ? "polling" : "delayed");
+      if (source && source.readyState === EventSource.CLOSED) setTimeout(reopen, 30000);
+    };
+  }
+  function shut() { source?.close(); source = null; }
+  function reopen() { if (source && !document.hidden) { shut(); open(); } }
+  function watch() {
+    if (document.hidden || source || release) return;
+    if (!navigator.locks || !channel) { open(); return; }
+    const stop = new AbortController();
+    release = () => stop.abort();
+    navigator.locks.request("inturn" + $("#live").dataset.stream, { signal: stop.signal }, () => new Promise((done) => {
+      release = done;
+      open();
+    })).catch(() => {});
+  }
+  function unwatch() { shut(); release?.(); release = null; }
+  if (channel) channel.onmessage = (event) => heard(event.data);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) { unwatch(); return; }
+    watch();
+    changed();
+  });
+  addEventListener("pagehide", unwatch);
+
+  // ---- relative times tick
+  const skew = Date.now() - Date.parse($("#live").dataset.now);
+  const two = (number) => String(number).padStart(2, "0");
+  function span(seconds) {
+    const s = Math.max(0, Math.floor(seconds));
+    if (s < 60) return `${s}s`;
+    if (s < 3600) return `${Math.floor(s / 60)}m${two(s % 60)}s`;
+    if (s < 86400) return `${Math.floor(s / 3600)}h${two(Math.floor((s % 3600) / 60))}m`;
+    return `${Math.floor(s / 86400).toLocaleString("en")}d${two(Math.floor((s % 86400) / 3600))}h`;
+  }
+  function tick() {
+    if (document.hidden || String(getSelection())) return;
+    const now = Date.now() - skew;
+    for (const time of document.querySelectorAll("#live time[datetime]")) {
+      const passed = (now - Date.parse(time.dateTime)) / 1000;
+      const text = passed >= 0 ? `${span(passed)} ago` : `in ${span(Math.ceil(-passed))}`;
+      if (time.textContent !== text) time.textContent = text;
+    }
+  }
+
+  // ---- keys
+  const rows = () => [...document.querySelectorAll("#live .rows tbody tr")];
+  function move(step) {
+    const all = rows(), at = all.findIndex((row) => row.classList.contains("at"));
+    const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
+    if (!next) return;
+    all[at]?.classList.remove("at");
+    next.classList.add("at");
+    (next.querySelector("a") || next).focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+  const KEYS = {
+    "/": () => ($("[data-search]") || $("#live input"))?.focus(),
+    j: () => move(1), k: () => move(-1), u: () => apply(), t: nextTheme,
+    p: () => { storage.set("inturn-paused", paused() ? "no" : "yes"); decorate(); if (!paused() && pending) apply(); },
+    "?": () => $("#keys").showModal(),
+  };
+  let went = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || storage.get("inturn-keys") === "off") return;
+    if (event.target.closest("input, select, textarea, dialog")) return;
+    if (Date.now() - went < 1500) {
+      went = 0;
+      const link = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
+      if (link) { event.preventDefault(); link.click(); return; }
+    }
+    if (event.key === "g") { went = Date.now(); return; }
+    if (Object.hasOwn(KEYS, event.key)) { event.preventDefault(); KEYS[event.key](); }
+  });
+  document.addEventListener("click", (event) => {
+    const id = event.target.closest("button")?.id;
+    if (id === "theme") nextTheme();
+    if (id === "help") $("#keys").showModal();
+    if (id === "apply") apply();
+    const copied = event.target.closest("[data-copy]");
+    if (copied) copy(copied);
+  });
+  function copy(button) {
+    const text = $(button.dataset.copy).textContent;
+    const area = document.createElement("textarea");
+    const done = () => { button.textContent = "Copied"; };
+    if (navigator.clipboard) { navigator.clipboard.writeText(text).then(done, () => {}); return; }
+    area.value = text; document.body.append(area); area.select(); // plain http has no clipboard
+    if (document.execCommand("copy")) done();
+    area.remove();
+  }
+  $("#keys-on").checked = storage.get("inturn-keys") !== "off";
+  $("#keys-on").addEventListener("change", (event) => storage.set("inturn-keys", event.target.checked ? "on" : "off"));
+
+  // ---- start
+  const address = new URL(location.href);
+  if (address.searchParams.has("done")) { // a reload must not say again what was done
+    address.searchParams.delete("done"); address.searchParams.delete("n");
+    history.replaceState(null, "", address);
+  }
+  useMorph();
+  decorate();
+  watch();
+  setInterval(tick, 1000);
+})();

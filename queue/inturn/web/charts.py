@@ -1,0 +1,133 @@
+"""Charts as shapes with coordinates. The templates draw them as SVG, with a table beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from inturn.operations.history import Bucket
+
+WIDTH, HEIGHT = 600, 120
+GAP = 0.22  # of a bar's width
+
+
+class Bar(NamedTuple):
+    """A part of a column."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class Tick(NamedTuple):
+    """A time below a chart."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndChart:
+    """How many jobs ended in each bucket."""
+
+    bars: list[Bar]
+    ticks: list[Tick]
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitChart:
+    """How long jobs waited: half of them at most p50, 19 of 20 at most p95."""
+
+    p50: list[tuple[float, float]]
+    p95: list[tuple[float, float]]
+    ticks: list[Tick]
+    highest: timedelta
+
+
+class Span(NamedTuple):
+    """The time that a chart shows, cut into buckets."""
+
+    since: datetime
+    until: datetime
+    width: timedelta
+    across: float = WIDTH
+
+    def place(self, at: datetime) -> float:
+        """Return the x of a time."""
+        return self.across * ((at - self.since) / (self.until - self.since))
+
+
+def draw_ends(buckets: Sequence[Bucket], span: Span) -> EndChart:
+    """Return a column for each bucket: succeeded at the bottom, then cancelled, then failed."""
+    parts = [
+        (
+            each.at,
+            {
+                "ok": each.succeeded,
+                "cancelled": each.cancelled + each.aborted,
+                "failed": each.failed,
+            },
+        )
+        for each in buckets
+    ]
+    highest = max([sum(part.values()) for _, part in parts], default=0)
+    column = WIDTH * (span.width / (span.until - span.since))
+    bars = []
+    for at, part in parts:
+        top = float(HEIGHT)
+        for kind, count in part.items():
+            if count:
+                height = max(1.5, HEIGHT * count / highest)
+                top -= height
+                x = max(0.0, span.place(at))
+                bars.append(
+                    Bar(
+                        kind,
+                        round(x, 1),
+                        round(top, 1),
+                        round(column * (1 - GAP), 1),
+                        round(height, 1),
+                    )
+                )
+    return EndChart(bars, draw_ticks(span), highest)
+
+
+def draw_waits(buckets: Sequence[Bucket], span: Span) -> WaitChart:
+    """Return the lines of the median wait and of the longest waits."""
+    waits = [each.wait_p95 for each in buckets if each.wait_p95 is not None]
+    highest = max(waits, default=timedelta(0))
+    return WaitChart(
+        _draw_line([(each.at, each.wait_p50) for each in buckets], span, highest),
+        _draw_line([(each.at, each.wait_p95) for each in buckets], span, highest),
+        draw_ticks(span),
+        highest,
+    )
+
+
+def draw_ticks(span: Span, count: int = 4) -> list[Tick]:
+    """Return some times at equal distances."""
+    step = (span.until - span.since) / count
+    length = span.until - span.since
+    form = "%H:%M:%S" if length < timedelta(minutes=10) else "%H:%M"
+    form = "%a %H:%M" if length > timedelta(days=2) else form
+    times = [span.since + step * number for number in range(count)]
+    return [Tick(round(span.place(at), 1), f"{at:{form}}") for at in times]
+
+
+def _draw_line(
+    points: Sequence[tuple[datetime, timedelta | None]], span: Span, highest: timedelta
+) -> list[tuple[float, float]]:
+    middle = span.width / 2
+    return [
+        (
+            round(max(0.0, span.place(at + middle)), 1),
+            round(HEIGHT - HEIGHT * (value / highest), 1),
+        )
+        for at, value in points
+        if value is not None and highest
+    ]

@@ -1,0 +1,197 @@
+"""Tell browsers that something has changed, so that they fetch what they show.
+
+While somebody watches, one thread of the process listens for notifications. Not every change sends
+one, so the thread also compares a counter of the server every two seconds. An event has no
+contents: what a person may see is decided when the page is fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from contextlib import closing
+from threading import Lock, Thread
+
+import anyio
+import psycopg
+from psycopg.sql import SQL, Identifier
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.errors import ConnectorException
+from inturn.operations import dashboard
+
+logger = logging.getLogger(__name__)
+MOST_CLIENTS = 100
+LOOK_SECONDS = 2.0  # between two looks at the counter
+DEBOUNCE_SECONDS = 0.25  # notifications within this time are one event
+CLIENT_SECONDS = 1.0  # between two events for one client
+KEEP_ALIVE_SECONDS = 15.0
+SEND_SECONDS = 10.0  # after which a client that reads nothing is dropped
+LONGEST_SECONDS = 900.0  # after which a client connects again, and is authorised again
+TERMS = "SET statement_timeout = '2s'; SET default_transaction_read_only = on"
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"x-accel-buffering", b"no"),  # nginx would keep events back
+]
+
+
+class Live:
+    """Wakes its clients when something may have changed."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._lock = Lock()
+        self._clients: set[Client] = set()
+        self._listens = False
+
+    def join(self) -> Client | None:
+        """Return a new client, or None if there are too many."""
+        client = Client()
+        with self._lock:
+            if len(self._clients) >= MOST_CLIENTS:
+                return None
+            self._clients.add(client)
+            starts, self._listens = not self._listens, True
+        if starts:
+            Thread(target=self._listen, name="inturn dashboard", daemon=True).start()
+        return client
+
+    def leave(self, client: Client) -> None:
+        """Forget a client. The thread ends when the last one has left."""
+        with self._lock:
+            self._clients.discard(client)
+
+    def count(self) -> int:
+        """Return how many clients there are."""
+        with self._lock:
+            return len(self._clients)
+
+    def wake(self, event: str) -> None:
+        """Send an event to all clients."""
+        with self._lock:
+            clients = list(self._clients)
+        for client in clients:
+            client.wake(event)
+
+    def _listen(self) -> None:
+        while self._has_clients():
+            try:
+                with closing(self._connector.connect("web", to_listen=True)) as connection:
+                    connection.execute(TERMS)
+                    listen = SQL("LISTEN {}").format(Identifier(self._connector.schema))
+                    connection.execute(listen)
+                    self.wake("changed")  # something may have changed before
+                    self._follow(connection)
+            except (ConnectorException, psycopg.Error) as error:
+                logger.warning("dashboard.listen_lost: %s", error)
+                self.wake("delayed")
+                time.sleep(LOOK_SECONDS)
+
+    def _follow(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        before = -1
+        while self._has_clients():
+            notified = self._wait(connection)
+            # The server's counter is up to a second late, so that it may tell of the same change.
+            with drive.translate_errors():
+                asked = dashboard.get_activity(self._connector.schema)
+                count = drive.run(asked, connection, self._connector.schema)
+            if notified or before not in (-1, count):
+                self.wake("changed")
+            before = count
+
+    def _wait(self, connection: psycopg.Connection[tuple[object, ...]]) -> bool:
+        """Return True after a notification and those that follow at once."""
+        heard = list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1))
+        if heard:
+            list(connection.notifies(timeout=DEBOUNCE_SECONDS))
+        return bool(heard)
+
+    def _has_clients(self) -> bool:
+        with self._lock:
+            self._listens = bool(self._clients)
+            return self._listens
+
+
+class Client:
+    """A browser that watches. `wake` is called from the thread that listens."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._event = "changed"
+        self._told_at = -CLIENT_SECONDS
+
+    def wake(self, event: str) -> None:
+        """Make `next_event` return this event."""
+        self._event = event
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def next_event(self) -> str | None:
+        """Return the next event, at most one a second, or None if it is time for a keep-alive."""
+        with anyio.move_on_after(KEEP_ALIVE_SECONDS):
+            await self._woken.wait()
+            await anyio.sleep(max(0.0, self._told_at + CLIENT_SECONDS - time.monotonic()))
+            self._woken.clear()
+            self._told_at = time.monotonic()
+            return self._event
+        return None
+
+
+class LiveResponse(Response):
+    """A stream of events for one browser."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the browser goes away, or has been here for long."""
+        client = self._live.join()
+        if client is None:
+            full = PlainTextResponse(
+                f"{MOST_CLIENTS} pages are watching already. This one asks now and then instead.\n",
+                503,
+                {"retry-after": "30"},
+            )
+            await full(scope, receive, send)
+            return
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_wait_for_end, receive, tasks.cancel_scope)
+                await _send_events(client, send)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._live.leave(client)
+
+
+async def _send_events(client: Client, send: Send) -> None:
+    end = time.monotonic() + LONGEST_SECONDS
+    start = {"type": "http.response.start", "status": 200, "headers": HEADERS}
+    with anyio.move_on_after(SEND_SECONDS):
+        await send(start)
+        await _send_text(send, "retry: 3000\n\nevent: hello\ndata:\n\n")
+    while time.monotonic() < end:
+        event = await client.next_event()
+        text = ": still here\n\n" if event is None else f"event: {event}\ndata:\n\n"
+        with anyio.move_on_after(SEND_SECONDS) as sending:
+            await _send_text(send, text)
+        if sending.cancelled_caught:
+            return
+    with anyio.move_on_after(SEND_SECONDS):
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send_text(send: Send, text: str) -> None:
+    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+async def _wait_for_end(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

@@ -1,0 +1,100 @@
+"""Pages, and what each of them gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeVar
+
+from markupsafe import Markup
+from starlette.requests import Request
+
+from inturn.operations.dashboard import Situation
+from inturn.web.access import Access
+from inturn.web.reading import PAGE_SECONDS, Panel, Reader
+from inturn.web.redaction import Redact
+from inturn.web.rendering import make_url
+
+T = TypeVar("T")
+HIGHEST_ID = 2**63 - 1
+
+
+class NotThere(Exception):
+    """There is no such job, lane and so on. The text says so."""
+
+
+class Section(NamedTuple):
+    """An entry of the navigation. `g` and the key lead to it."""
+
+    name: str
+    title: str
+    path: str
+    key: str
+
+
+SECTIONS = (
+    Section("overview", "Overview", "/", "o"),
+    Section("lanes", "Lanes", "/lanes", "l"),
+    Section("jobs", "Jobs", "/jobs", "j"),
+    Section("queues", "Queues", "/queues", "q"),
+    Section("tasks", "Tasks", "/tasks", "t"),
+    Section("workers", "Workers", "/workers", "w"),
+    Section("schedules", "Schedules", "/schedules", "s"),
+    Section("batches", "Batches", "/batches", "b"),
+    Section("limits", "Limits", "/limits", "m"),
+    Section("errors", "Errors", "/errors", "e"),
+    Section("system", "System", "/system", "y"),
+)
+
+
+@dataclass
+class View:
+    """One request for a page: what was asked, what the person may do, and where to read."""
+
+    request: Request
+    access: Access
+    reader: Reader
+    header: Panel[Situation]
+    redact: Redact | None = None
+
+    @property
+    def root(self) -> str:
+        """The path at which the dashboard is mounted."""
+        return str(self.request.scope.get("root_path", ""))
+
+    @property
+    def now(self) -> datetime:
+        """The server's time, or ours if the server does not answer."""
+        return self.header.value.now if self.header.value else datetime.now(UTC)
+
+    def panel(self, read: Callable[[Reader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
+        """Return what `read` returns, or say why it failed. The rest is shown anyway."""
+        return self.reader.panel(read, seconds)
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return a value of the address. NUL, which PostgreSQL refuses, is left out."""
+        return self.request.query_params.get(name, default).replace("\0", "")
+
+    def choose(self, name: str, choices: tuple[str, ...]) -> str:
+        """Return a value of the address if it is one of these, else the first of them."""
+        value = self.get(name)
+        return value if value in choices else choices[0]
+
+    def url(self, path: str, **query: Any) -> Markup:
+        """Return the address of a page."""
+        return make_url(self.root, path, query)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its path, its section of the navigation, its template, and what fills that.
+
+    `read` returns the variables of the template. It is called in a thread.
+    """
+
+    path: str
+    section: str
+    template: str
+    read: Callable[[View], dict[str, Any]]
+    title: str

@@ -1,0 +1,136 @@
+"""Job: why it does not run, its life so far, its attempts, and what can be done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from inturn.formatting import argument, option_value, requote
+from inturn.model import Reason, StoredJob
+from inturn.operations import dashboard, jobs
+from inturn.operations.jobs import JobSummary
+from inturn.states import ENDED, LIVE
+from inturn.web.job_timeline import draw_timeline, read_attempts
+from inturn.web.page import HIGHEST_ID, NotThere, Page, View
+from inturn.web.reading import Reader
+from inturn.web.redaction import show_arguments
+
+NEIGHBOURS = 10
+STARTED = ("claimed", "doing")
+WAITING = tuple(status for status in LIVE if status not in STARTED)
+
+
+class JobOffer(NamedTuple):
+    """An action that the page offers, with its effect in words."""
+
+    verb: str
+    permission: str
+    title: str
+    effect: str
+    is_final: bool = False
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the job that the address names."""
+    job_id = int(view.request.path_params["job_id"])
+    found = view.panel(lambda reader: _find(reader, job_id))
+    job = found.value
+    if job is None and found.problem is None:
+        raise NotThere(
+            f"There is no job {job_id}: it was never deferred, is not committed yet, was deleted, "
+            "or has ended and left no history."
+        )
+    line = view.panel(lambda reader: _read_line(reader, job))
+    may_see = view.access.may("view_args")
+    return {
+        "job_id": job_id,
+        "found": found,
+        "job": job,
+        "reasons": view.panel(lambda reader: _read_reasons(reader, job_id)),
+        "line": line,
+        "offers": list(_list_offers(job, line.value or [])) if job else [],
+        "timeline": draw_timeline(job, view.now) if job else [],
+        "attempts": read_attempts(job) if job else [],
+        "arguments": show_arguments(job.task_name, job.task_kwargs, view.redact)
+        if job and may_see
+        else None,
+        "result_value": show_arguments("", {"result": job.result}, None)["result"]
+        if job and may_see
+        else None,
+        "headers": show_arguments("", job.headers or {}, None) if job and may_see else None,
+        "command": _make_command(job, view) if job and may_see else None,
+        "worker": _name_worker(view, job) if job else None,
+    }
+
+
+def _find(reader: Reader, job_id: int) -> StoredJob | None:
+    return reader.run(jobs.get_job(job_id)) if job_id <= HIGHEST_ID else None
+
+
+def _read_reasons(reader: Reader, job_id: int) -> list[Reason]:
+    found = reader.run(jobs.explain(job_id)) if job_id <= HIGHEST_ID else []
+    return [replace(each, unblock=requote(each.unblock)) for each in dict.fromkeys(found)]
+
+
+def _read_line(reader: Reader, job: StoredJob | None) -> list[JobSummary]:
+    if job is None or job.lock is None or job.status in ENDED:
+        return []
+    return reader.run(dashboard.list_line(job.lock, NEIGHBOURS))
+
+
+def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[JobOffer]:
+    others = [each for each in line if each.id != job.id]
+    count = f"{len(others)}{'+' if len(line) >= NEIGHBOURS else ''}"
+    noun = "job" if len(others) == 1 else "jobs"
+    waits = f" {count} other {noun} of its lane keep their order." if others else ""
+    if job.status in ENDED:
+        place = (
+            "It keeps its place in its lane, so it goes before jobs that were deferred later."
+            if job.lock
+            else "It can run at once, since it has no lock."
+        )
+        yield JobOffer("retry", "retry", "Retry", f"The job runs again. {place}")
+        yield JobOffer(
+            "delete", "delete", "Delete", "Nobody can look at it or retry it after that.", True
+        )
+    if job.status == "scheduled":
+        yield JobOffer("retry", "retry", "Run now", f"The job is due now.{waits}")
+    if job.status in WAITING:
+        yield JobOffer(
+            "cancel", "cancel", "Cancel", f"The job ends without having run.{waits}", True
+        )
+    if job.status in STARTED:
+        yield JobOffer(
+            "abort",
+            "cancel",
+            "Abort",
+            "Its worker is asked to end it. An async task is cancelled, and a sync task has to ask "
+            f"should_abort().{waits}",
+            True,
+        )
+
+
+def _make_command(job: StoredJob, view: View) -> str:
+    """Return a command that defers the same job again. Secrets are not in it."""
+    shown = show_arguments(job.task_name, job.task_kwargs, view.redact)
+    values = json.dumps(shown, ensure_ascii=False, default=str)
+    words = ["queue defer"]
+    locks = job.locks or ([] if job.lock is None else [job.lock])
+    words += [f"--lock {option_value(lock)}" for lock in locks]
+    words.append(f"--queue {option_value(job.queue)}")
+    if job.priority:
+        words.append(f"--priority {job.priority}")
+    return " ".join([*words, argument(job.task_name), option_value(values)])
+
+
+def _name_worker(view: View, job: StoredJob) -> str | None:
+    if job.worker_id is None:
+        return None
+    workers = view.header.value.workers if view.header.value else []
+    names = [each.name for each in workers if each.id == job.worker_id]
+    return names[0] if names else f"{job.worker_id} (gone)"
+
+
+PAGE = Page("/jobs/{job_id:int}", "jobs", "job.html", read, "Job")

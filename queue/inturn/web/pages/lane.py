@@ -1,0 +1,94 @@
+"""Lane: what ran in it, what runs, what waits, why, and what can be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from inturn.doctor import lane_picture
+from inturn.formatting import requote
+from inturn.model import Reason
+from inturn.operations import dashboard, jobs, lanes
+from inturn.operations.jobs import JobSummary
+from inturn.operations.lanes import LaneReport
+from inturn.states import ENDED
+from inturn.web.lane_actions import Offer, list_offers
+from inturn.web.lane_runs import Picture, draw_runs
+from inturn.web.page import NotThere, Page, View
+from inturn.web.reading import Reader
+
+PAST, NEXT, CHANGES = 20, 50, 20
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the lane stands, in words. `steps` say what it waits for, and what would help."""
+
+    report: LaneReport
+    reasons: list[Reason]
+    word: str
+    waiting: str
+    job: list[str]
+    steps: list[tuple[str, str | None]]
+    offers: list[Offer]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The last jobs that ended, and their picture."""
+
+    ended: list[JobSummary]
+    picture: Picture | None
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the lane that the address names."""
+    lock = view.get("lock")
+    if not lock:
+        raise NotThere("The address names no lane. Look for it in the list of lanes.")
+    state = view.panel(lambda reader: _read_state(reader, lock, view.now))
+    report = state.value.report if state.value else None
+    runs = view.panel(lambda reader: _read_runs(reader, lock, report, view.now))
+    line = view.panel(lambda reader: reader.run(dashboard.list_line(lock, NEXT)))
+    changes = view.panel(lambda reader: reader.run(lanes.list_audit(lock, CHANGES)))
+    if report is not None and not report.is_known and not _has(runs, line, changes):
+        raise NotThere("There is no lane with this lock: no job has it, and nobody has changed it.")
+    return {
+        "lock": lock,
+        "state_of": state,
+        "runs": runs,
+        "line": line,
+        "changes": changes,
+        "head_queue": line.value[0].queue if line.value else None,
+    }
+
+
+def _has(*panels: Any) -> bool:
+    return any(
+        panel.problem or (panel.value.ended if isinstance(panel.value, Runs) else panel.value)
+        for panel in panels
+    )
+
+
+def _read_state(reader: Reader, lock: str, now: datetime) -> State:
+    report = reader.run(lanes.report_lane(lock))
+    found = reader.run(jobs.explain(report.head.id)) if report.head else []
+    reasons = [replace(each, unblock=requote(each.unblock)) for each in found]
+    return State(
+        report,
+        reasons,
+        lane_picture.describe_state(report),
+        lane_picture.describe_waiting(report, now),
+        [line.strip().replace("  ", ": ", 1) for line in lane_picture.describe_job(report, now)],
+        lane_picture.list_steps(report, reasons, now) if report.is_known else [],
+        list(list_offers(report)),
+    )
+
+
+def _read_runs(reader: Reader, lock: str, report: LaneReport | None, now: datetime) -> Runs:
+    ended = reader.run(dashboard.list_runs(lock, ENDED, PAST))
+    return Runs(ended, draw_runs(ended, report, now) if report else None)
+
+
+PAGE = Page("/lane", "lanes", "lane.html", read, "Lane")

@@ -1,0 +1,134 @@
+"""Overview: whether all is well, in words first, and what to look at if not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from inturn.doctor.finding import Finding
+from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
+from inturn.operations import failures, history
+from inturn.operations.dashboard import Situation
+from inturn.operations.history import Bucket
+from inturn.web.charts import EndChart, Span, WaitChart, draw_ends, draw_waits
+from inturn.web.page import Page, View
+from inturn.web.reading import Reader
+from inturn.web.verdict import describe, find_troubles
+
+RANGES = {  # how long, and how many minutes each bucket has
+    "24h": (timedelta(hours=24), 60),
+    "1h": (timedelta(hours=1), 5),
+    "6h": (timedelta(hours=6), 20),
+    "7d": (timedelta(days=7), 360),
+}
+ORDER = ("1h", "6h", "24h", "7d")
+LOOKED, SHOWN = 50, 10  # lanes
+MOVING = ("held",)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the charts show, and the sum of it."""
+
+    buckets: list[Bucket]
+    ends: EndChart
+    waits: WaitChart
+    ended: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Sums over all queues. `more`: a queue has more than was counted."""
+
+    runnable: int
+    running: int
+    blocked: int
+    limited: int
+    scheduled: int
+    more: bool
+    oldest: timedelta | None
+    workers: dict[str, int]
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the verdict, the numbers, the charts and what to look at."""
+    chosen = view.choose("range", tuple(RANGES))
+    seen = view.header.value
+    troubled = view.panel(lambda reader: _read_lanes(reader, seen))
+    return {
+        "verdict": describe(seen) if seen else _unknown(view),
+        "troubles": find_troubles(seen)[1:] if seen else [],
+        "numbers": _sum_up(seen) if seen else None,
+        "ranges": ORDER,
+        "chosen": chosen,
+        "history": view.panel(lambda reader: _read_history(reader, view.now, chosen)),
+        "troubled": troubled,
+        "stalled": [each for each in troubled.value or [] if each.state not in MOVING][:SHOWN],
+        "deepest": sorted(troubled.value or [], key=lambda each: -each.waiting)[:SHOWN],
+        "errors": view.panel(lambda reader: _read_errors(reader, seen)),
+    }
+
+
+def _unknown(view: View) -> Finding:
+    problem = view.header.problem
+    assert problem is not None
+    return Finding("verdict", "fail", problem.title, problem.detail)
+
+
+def _sum_up(seen: Situation) -> Numbers:
+    queues = seen.queues
+    since = min((each.runnable_since for each in queues if each.runnable_since), default=None)
+    states = dict.fromkeys(("live", "blocked", "late"), 0)
+    for worker in seen.workers:
+        states[worker.state] += 1
+    return Numbers(
+        runnable=sum(each.runnable for each in queues),
+        running=sum(each.doing + each.claimed for each in queues),
+        blocked=sum(each.blocked for each in queues),
+        limited=sum(each.limited for each in queues),
+        scheduled=sum(each.scheduled + each.pending for each in queues),
+        more=any(each.more for each in queues),
+        oldest=None if since is None else seen.now - since,
+        workers=states,
+    )
+
+
+def _read_lanes(reader: Reader, seen: Situation | None) -> list[StuckLane]:
+    if seen is None:
+        return []
+    found = find_troubled(reader.run, seen.workers, seen.queues, seen.unknown_tasks, LOOKED)
+    return describe_lanes(reader.run, found, seen.now)
+
+
+def _read_history(reader: Reader, now: datetime, chosen: str) -> History:
+    length, minutes = RANGES[chosen]
+    width = timedelta(minutes=minutes)
+    # A bucket begins at a multiple of its width.
+    until = datetime.fromtimestamp(
+        (now.timestamp() // width.total_seconds() + 1) * width.total_seconds(), now.tzinfo
+    )
+    span = Span(until - length, until, width)
+    buckets = reader.run(history.list_buckets(span.since, minutes))
+    return History(
+        buckets,
+        draw_ends(buckets, span),
+        draw_waits(buckets, span),
+        sum(_count(each) for each in buckets),
+        sum(each.failed for each in buckets),
+    )
+
+
+def _count(bucket: Bucket) -> int:
+    return bucket.succeeded + bucket.failed + bucket.cancelled + bucket.aborted
+
+
+def _read_errors(reader: Reader, seen: Situation | None) -> Sequence[failures.RecentFailures]:
+    may_read = seen is not None and seen.may_read_errors
+    found = reader.run(failures.list_recent_failures(with_errors=may_read))
+    return sorted(found, key=lambda each: each.last_at, reverse=True)[:SHOWN]
+
+
+PAGE = Page("/", "overview", "overview.html", read, "Overview")

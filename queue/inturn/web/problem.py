@@ -1,0 +1,31 @@
+"""How a page says that it could not read something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inturn.errors import DatabaseBusy, DatabaseUnavailable, InturnError, SchemaMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, and what to do about it."""
+
+    title: str
+    detail: str
+
+    @classmethod
+    def of(cls, error: InturnError, seconds: float) -> Problem:
+        """Return what to say about an error of the database."""
+        match error:
+            case DatabaseBusy():
+                return cls(
+                    f"This took longer than {seconds:g} s, so it was given up",
+                    "The dashboard stops early so that it never weighs on workers. Reload the "
+                    "page, or use a narrower filter.",
+                )
+            case SchemaMismatch():
+                return cls("The database does not fit this version", str(error))
+            case DatabaseUnavailable():
+                return cls("The database cannot be reached", str(error))
+        return cls("The database refused this", str(error))

@@ -1,0 +1,165 @@
+"""How pages read: read-only, with a time limit, over at most two connections of their own.
+
+So the dashboard cannot hold up workers, however many people look at it. Pages are sync code in
+threads, because then they work with every connector.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from threading import BoundedSemaphore, Lock
+from typing import Generic, TypeVar
+
+import psycopg
+
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.database.pools import has_ended
+from inturn.database.session import Session
+from inturn.errors import DatabaseBusy, InturnError
+from inturn.operations import Operation, maintenance
+from inturn.web.problem import Problem
+
+T = TypeVar("T")
+CONNECTIONS = 2
+PAGE_SECONDS = 2.0
+BADGE_SECONDS = 0.5
+WAIT_SECONDS = 5.0  # for one of the connections
+# The plans of an index that stops at a LIMIT: the statistics may be those of an empty table.
+TERMS = """
+SELECT set_config('transaction_read_only', 'on', true),
+       set_config('statement_timeout', %s, true),
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel(Generic[T]):
+    """A part of a page: what was read, or why it could not be read."""
+
+    value: T | None
+    problem: Problem | None = None
+
+
+class Reading:
+    """The connections that pages read with. They are opened by the first page."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._room = BoundedSemaphore(CONNECTIONS)
+        self._guard = Lock()
+        self._idle: list[Session] = []
+        # A mounted app is not told that the process ends.
+        weakref.finalize(self, _close_all, self._idle)
+
+    @contextmanager
+    def open(self) -> Iterator[Reader]:
+        """Lend a reader. It connects when something is read."""
+        reader = Reader(self)
+        try:
+            yield reader
+        finally:
+            reader.release()
+
+    @property
+    def schema(self) -> str:
+        """The schema of the queue."""
+        return self._connector.schema
+
+    def take(self) -> Session:
+        """Return a connection, or raise DatabaseBusy if others have all of them for too long."""
+        if not self._room.acquire(timeout=WAIT_SECONDS):
+            raise DatabaseBusy(
+                "Other pages are being read", connection_lost=False, outcome_unknown=False
+            )
+        try:
+            with self._guard:
+                while self._idle:
+                    found = self._idle.pop()
+                    if not has_ended(found):
+                        return found
+                    found.close()
+            return self._connector.connect("web")
+        except BaseException:
+            self._room.release()
+            raise
+
+    def give_back(self, connection: Session) -> None:
+        """Keep a connection for the next page."""
+        with self._guard:
+            if not connection.closed:
+                self._idle.append(connection)
+        self._room.release()
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        with self._guard:
+            _close_all(self._idle)
+
+
+def _close_all(idle: list[Session]) -> None:
+    while idle:
+        with contextlib.suppress(psycopg.Error):
+            idle.pop().close()
+
+
+class Reader:
+    """Reads for one page over one connection. It is also a `Reader` of `inturn.doctor`."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._connection: Session | None = None
+        self._seconds = PAGE_SECONDS
+        self.schema = reading.schema
+        self.queries = 0  # statements that were sent
+
+    def panel(self, read: Callable[[Reader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
+        """Return what `read` returns, or say why it failed. Each statement has so many seconds."""
+        self._seconds = seconds
+        try:
+            return Panel(read(self))
+        except InturnError as error:
+            return Panel(None, Problem.of(error, seconds))
+
+    def run(self, operation: Operation[T]) -> T:
+        """Run an operation in a read-only transaction with a time limit."""
+        connection = self._connect()
+        try:
+            with drive.translate_errors(), connection.transaction():
+                connection.execute(TERMS, [f"{round(1000 * self._seconds)}ms"])
+                return drive.run(self._count(operation), connection, self.schema)
+        except BaseException:
+            if connection.closed:
+                self.release()
+            raise
+
+    def now(self) -> datetime:
+        """Return the server's time."""
+        return self.run(maintenance.get_now())
+
+    def release(self) -> None:
+        """Give the connection back."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._reading.give_back(connection)
+
+    def _connect(self) -> Session:
+        if self._connection is None:
+            self._connection = self._reading.take()
+        return self._connection
+
+    def _count(self, operation: Operation[T]) -> Operation[T]:
+        try:
+            statement = next(operation)
+            while True:
+                self.queries += 1
+                rows = yield statement
+                statement = operation.send(rows)
+        except StopIteration as end:
+            value: T = end.value
+            return value

@@ -1,0 +1,35 @@
+"""Hide what looks like a secret in the arguments of jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# A hook gets the name of a task and its arguments, and returns what to show.
+Redact = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+SECRET = re.compile(
+    r"passw|secret|token|api_?key|authorization|credential|cookie|private_?key", re.I
+)
+HIDDEN = "(hidden)"
+DEEPEST = 20  # levels; what is deeper is hidden
+
+
+def redact(value: Any, depth: int = 0) -> Any:
+    """Return the value without those of keys that look like secrets."""
+    if depth > DEEPEST:
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN if SECRET.search(str(key)) else redact(each, depth + 1)
+            for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redact(each, depth + 1) for each in value]
+    return value
+
+
+def show_arguments(task: str, arguments: Mapping[str, Any], hook: Redact | None) -> Any:
+    """Return the arguments of a job as a page may show them."""
+    chosen = arguments if hook is None else hook(task, arguments)
+    return redact(chosen)

@@ -1,0 +1,90 @@
+"""Templates, and how values look in them.
+
+Every text that a template prints passes `finalize`: what a browser would not show, or would act on,
+becomes visible, and then Jinja escapes it.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from inturn.formatting import amount, brief, iso, last_line, relative, span, visible, with_times
+
+LONGEST_TEXT = 20_000  # characters of a traceback or an argument
+
+
+@cache
+def make_environment() -> Environment:
+    """Return the templates. They hold no state, so all apps share them."""
+    environment = Environment(
+        loader=PackageLoader("inturn.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_show,
+    )
+    environment.filters.update(
+        amount=amount,
+        ago=show_ago,
+        brief=brief,
+        count=show_count,
+        json=show_json,
+        last_line=last_line,
+        lines=show_lines,
+        span=span,
+        times=with_times,
+    )
+    return environment
+
+
+def make_url(root: str, path: str, query: dict[str, Any]) -> Markup:
+    """Return an address below the prefix at which the dashboard is mounted."""
+    given = {name: value for name, value in query.items() if value not in (None, "")}
+    text = quote(root + path, safe="/:~") + (f"?{urlencode(given)}" if given else "")
+    return escape(text)
+
+
+def show_ago(at: datetime | None, now: datetime) -> Markup:
+    """Return a time as `48s ago`, with the exact one as its title."""
+    if at is None:
+        return Markup("–")
+    exact = iso(at)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        exact, exact, relative(at, now)
+    )
+
+
+def show_count(count: int, more: bool = False) -> str:
+    """Return a number as `4,711`, or `1,000+` if there are more."""
+    return f"{count:,}{'+' if more else ''}"
+
+
+def show_lines(text: str | None) -> Markup:
+    """Return a text of several lines, each of them made visible."""
+    cut = (text or "")[:LONGEST_TEXT]
+    shown = "\n".join(visible(line.expandtabs(4)) for line in cut.split("\n"))
+    rest = len(text or "") - len(cut)
+    return escape(f"{shown}\n… {rest:,} more characters" if rest > 0 else shown)
+
+
+def show_json(value: Any) -> Markup:
+    """Return a value as indented JSON."""
+    return show_lines(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def _show(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, timedelta):
+        return span(value)
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return visible(value)
+    return value

@@ -1,0 +1,31 @@
+"""A browser for the dashboard of a test's app: without a network, on the test's database."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from inturn import App
+from inturn.web import Access, create_app
+
+SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
+EMPTY = {"": ""}  # a form without fields still has its type
+Browse = Callable[[Access], TestClient]
+
+
+@pytest.fixture
+def browse(app: App) -> Browse:
+    """Return a browser that has this access."""
+
+    def open_client(access: Access) -> TestClient:
+        site = create_app(app, authorize=lambda request: access)
+        return TestClient(site, headers=SAME_ORIGIN, follow_redirects=False)
+
+    return open_client
+
+
+@pytest.fixture
+def client(browse: Browse) -> Iterator[TestClient]:
+    """A browser that may do everything, as somebody called ana."""
+    with browse(Access.FULL.named("ana")) as client:
+        yield client
