@@ -40,8 +40,8 @@ def option_value(text: str) -> str:
 
 def requote(command: str | None) -> str | None:
     """Quote the name in a command from the database, so that a terminal shows all of it."""
-    for beginning in NAMED if command else ():
-        condition, found, rest = command.partition(beginning)
+    for beginning in NAMED:
+        condition, found, rest = (command or "").partition(beginning)
         if found:
             *words, name = shlex.split(rest)  # the server has quoted the lock or the pattern
             options = " ".join(word for word in words if word != "--")

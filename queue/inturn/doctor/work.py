@@ -54,7 +54,10 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
     shared = reader.run(failures.list_shared_errors(with_errors=may_read))
     yield judge_halted(scene, reader.run(lanes.list_halted_lanes()), shared)
     paused = reader.run(lanes.list_paused_lanes())
-    stopped = [*reader.run(queues.list_paused_queues()), *reader.run(tasks.list_paused_tasks())]
+    stopped: list[queues.PausedQueue | tasks.PausedTask] = [
+        *reader.run(queues.list_paused_queues()),
+        *reader.run(tasks.list_paused_tasks()),
+    ]
     yield judge_paused(scene, paused, stopped)
     yield _batches(reader, scene)
     yield _parents(reader)
