@@ -96,14 +96,15 @@ async def test_a_change_reaches_a_browser_even_if_nothing_is_notified(
     assert set(browser.events) == {"hello", "changed"}
 
 
-async def test_a_thousand_notifications_are_one_event_a_second(
+async def test_a_storm_of_notifications_is_one_event_a_second(
     site: Gate, query: Query, until: Until
 ) -> None:
     async with watch(site) as browser:
         await until(lambda: "changed" in browser.events)
         before, began = len(browser.events), time.monotonic()
-        for number in range(1000):
-            query("SELECT pg_notify('inturn', %s)", str(number))
+        while time.monotonic() - began < 5 * live.CLIENT_SECONDS:
+            query("SELECT pg_notify('inturn', '')")
+            await anyio.sleep(0.001)
         await until(lambda: len(browser.events) > before)
         passed = time.monotonic() - began
         assert len(browser.events) - before <= 2 + passed / live.CLIENT_SECONDS
