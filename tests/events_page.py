@@ -10,6 +10,8 @@ PAGE = ROOT / "docs" / "logging.md"
 CODE = ROOT / "queue" / "inturn"
 NAME = re.compile(r"([a-z]+\.[a-z_]+): ")
 MEANINGS = {
+    "dashboard.bulk_broken": "A change of many jobs or lanes broke off with an unexpected error.",
+    "dashboard.bulk_ended": "A change of many jobs or lanes has ended, or was stopped.",
     "dashboard.changed": "Somebody has changed a job or a lane with the dashboard.",
     "dashboard.listen_lost": "The dashboard has lost its connection, and connects again.",
     "database.away": "The worker starts, and the database cannot be reached yet.",

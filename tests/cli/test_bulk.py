@@ -175,7 +175,7 @@ def test_a_bar_shows_the_progress_on_a_terminal_only(
 
 def test_the_commands_of_the_page_run(failed: Engine, queue: Run) -> None:
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) == 14
+    assert len(commands) == 15
     for command in commands:
         words = shlex.split(command)[1:]
         ended = queue(*words, *(["--yes"] if words[0] != "queues" and words[1] in CHANGES else []))
@@ -192,7 +192,7 @@ def test_the_examples_of_the_page_run(app: App, failed: Engine) -> None:
 
 
 def test_the_page_names_every_reason() -> None:
-    from inturn.cli.bulk import REASONS
+    from inturn.operations.bulk_effect import REASONS
 
     assert set(re.findall(r"^\| `([a-z]+)` \|", PAGE, re.M)) == set(REASONS)
 

@@ -377,6 +377,7 @@ def test_pages_of_a_list_follow_each_other_without_a_gap(app: App, which: dict[s
     before: int | None = None
     while page := app.job_manager.list_jobs(**which, limit=2, before_id=before):  # type: ignore[arg-type]
         assert len(page) <= 2
+        assert before is None or page[-1].id < before
         seen = [job.id for job in page] + seen
         before = page[0].id
     assert seen == ended + live

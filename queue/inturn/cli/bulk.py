@@ -20,27 +20,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What became of those that a bulk left as they were.
-REASONS = {
-    "busy": "somebody was working on it, or an open transaction has it locked",
-    "running": "a worker has it",
-    "waiting": "it is to run already",
-    "ended": "it had ended",
-    "changed": "it had changed since the bulk began",
-    "gone": "somebody has deleted it",
-    "halted": "it is halted, so nothing starts in it anyway",
-    "nothing": "there is nothing to do in it",
-}
-PAST = {
-    "retry": "retried",
-    "cancel": "cancelled",
-    "delete": "deleted",
-    "resume": "resumed",
-    "retry-head": "retried the head of",
-    "skip-head": "skipped the head of",
-    "pause": "paused",
-}
-
 
 def bulk_options(command: F) -> F:
     """Add --all and --dry-run."""
@@ -73,6 +52,8 @@ def run_bulk(
     plan: Plan, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Show the plan, ask, change, and report. `change` calls what it is given after each step."""
+    from inturn.operations.bulk_effect import PAST
+
     if dry_run:
         lines = [f"Would have {PAST[plan.action]} {plan.count}.", *plan.effect, *plan.sample]
         shown = {"action": plan.action, "preview": plan.preview, "effect": list(plan.effect)}
@@ -128,6 +109,8 @@ def _progress(plan: Plan) -> Iterator[Callable[[int], object]]:
 
 
 def _report(plan: Plan, done: Bulk, form: str) -> None:
+    from inturn.operations.bulk_effect import PAST, REASONS
+
     refused = dict(done.refused)
     lines = [f"{PAST[plan.action]} {amount(done.changed, plan.noun)}"]
     if done.asked:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from inturn.operations.jobs import JobFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
+SAMPLE = 5  # jobs
 
 
 def filter_options(function: F) -> F:
@@ -102,7 +103,7 @@ def change_matching(
 ) -> None:
     """Retry, cancel or delete the jobs that match."""
     from inturn.operations import bulk
-    from inturn.operations.bulk_effect import describe_jobs
+    from inturn.operations.bulk_effect import VERBS, describe_jobs
 
     dry_run, everything = asked.pop("dry_run"), asked.pop("everything")
     which = bulk.for_action(action, make_filter(database, **asked), abort=abort)
@@ -118,7 +119,7 @@ def change_matching(
         action,
         "job",
         seen,
-        f"{action.capitalize()} {_count(seen)}?",
+        f"{VERBS[action]} {_count(seen)}?",
         describe_jobs(action, seen),
         _sample(database, seen),
         words(f"queue jobs {action}", options),
@@ -160,7 +161,7 @@ def _sample(database: Database, seen: JobPreview) -> list[str]:
     from inturn.operations import jobs
 
     lines = []
-    for job_id in seen.sample:
+    for job_id in seen.sample[:SAMPLE]:
         job = database.run(jobs.get_job(job_id))
         if job is not None:
             error = last_line(str(job.errors[-1].get("error", ""))) if job.errors else ""

@@ -15,9 +15,10 @@ from inturn.states import LANE_STATES
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from inturn.operations.bulk import LaneAction
+    from inturn.operations.bulk import LaneAction, LanePreview
 
 F = TypeVar("F", bound=Callable[..., Any])
+SAMPLE = 5  # lanes
 
 
 def lane_filter_options(command: F) -> F:
@@ -68,7 +69,7 @@ def change_matching(
 ) -> None:
     """Change the lanes that match."""
     from inturn.operations import bulk
-    from inturn.operations.bulk_effect import describe_lanes
+    from inturn.operations.bulk_effect import VERBS, describe_lanes
 
     which = bulk.LaneFilter(asked["states"], asked["lock_prefix"], asked["error"])
     seen = database.run(bulk.preview_lanes(action, which))
@@ -84,17 +85,14 @@ def change_matching(
     more = " or more" if seen.more else ""
     waiting = f" with {amount(seen.waiting, 'waiting job')}{more}" if seen.waiting else ""
     count = f"{amount(seen.count, 'lane')}{more}"
-    rest = seen.count - len(seen.sample)
     error = f" whose job failed with {visible(which.error)!r}" if which.error else ""
-    names = ", ".join(map(visible, seen.sample)) + (f" and {rest:,} more" if rest > 0 else "")
-    verb = {"retry-head": "Retry the head of", "skip-head": "Skip the head of"}
     plan = Plan(
         action,
         "lane",
         seen,
-        f"{verb.get(action, action.capitalize())} {count}{error}{waiting}?",
+        f"{VERBS[action]} {count}{error}{waiting}?",
         [*([f"Only lanes{error}."] if error else []), *describe_lanes(action, seen)],
-        [f"  {names}"] if names else [],
+        _sample(seen),
         words(f"queue lanes {action}", options),
     )
     run_bulk(
@@ -108,3 +106,10 @@ def change_matching(
         dry_run=asked["dry_run"],
         yes=yes,
     )
+
+
+def _sample(seen: LanePreview) -> list[str]:
+    shown = seen.sample[:SAMPLE]
+    rest = seen.count - len(shown)
+    names = ", ".join(map(visible, shown)) + (f" and {rest:,} more" if rest > 0 else "")
+    return [f"  {names}"] if names else []

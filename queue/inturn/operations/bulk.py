@@ -22,6 +22,7 @@ PREVIEWED = 10_000  # how many jobs or lanes a preview counts
 FOUND = 50_000  # how many are looked up at once
 STEP = 100  # a worker waits a moment for a lane that a step has, so a step is short
 LANE = 1_000  # a lane with more jobs than a step is changed at once, up to here
+LEFT = 100  # how many of those that were left as they are a bulk remembers one by one
 ROUNDS = 3  # how often a bulk comes back to what somebody else was working on
 
 # What an action is about if you do not say.
@@ -109,24 +110,28 @@ class Bulk:
         print(done.changed, "retried, and left as they were:", dict(done.refused))
 
     `refused` says how many were left as they are, and why: `busy`, `running`, `changed` and so on
-    (see change_jobs.sql and change_lanes.sql).
+    (see change_jobs.sql and change_lanes.sql). `left` has the first 100 of them: the id of the job,
+    or the lock of the lane, and why.
     """
 
     changed: int = 0
     asked: int = 0  # running jobs whose workers are asked to end them
     refused: Counter[str] = field(default_factory=Counter)
+    left: list[tuple[int | str, str]] = field(default_factory=list)
 
     @property
     def looked_at(self) -> int:
         """How many jobs or lanes it has come to."""
         return self.changed + self.asked + self.refused.total()
 
-    def add(self, outcomes: Sequence[str]) -> None:
+    def add(self, outcomes: Sequence[tuple[int | str, str]]) -> None:
         """Count what became of some more."""
-        counts = Counter(outcomes)
+        counts = Counter(outcome for _, outcome in outcomes)
         self.changed += counts.pop("done", 0)
         self.asked += counts.pop("asked", 0)
         self.refused += counts
+        refused = ((key, why) for key, why in outcomes if why not in ("done", "asked"))
+        self.left += islice(refused, max(0, LEFT - len(self.left)))
 
 
 Watch = Callable[[Bulk], object]
@@ -184,7 +189,7 @@ def change_jobs(
         busy, again = [], busy
         for start in range(0, len(again), STEP):
             busy += yield from _step(action, again[start : start + STEP], asked, abort, done)
-    done.add(["busy"] * len(busy))
+    done.add([(each, "busy") for each in busy])
     watch(done)
     return done
 
@@ -208,7 +213,7 @@ def _step(
 ) -> Operation[list[int]]:
     """Change these jobs. Return those that somebody else is working on."""
     rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort])
-    done.add([outcome for _, outcome in rows if outcome != "busy"])
+    done.add([(id, outcome) for id, outcome in rows if outcome != "busy"])
     return [id for id, outcome in rows if outcome == "busy"]
 
 
@@ -251,7 +256,7 @@ def change_lanes(
         rows = yield Statement(
             CHANGE_LANES, [action, list(locks), states, by, reason, until, which.error]
         )
-        done.add([outcome for _, outcome in rows if outcome != "busy"])
+        done.add([(lock, outcome) for lock, outcome in rows if outcome != "busy"])
         return [lock for lock, outcome in rows if outcome == "busy"]
 
     last = ""
@@ -268,7 +273,7 @@ def change_lanes(
         again, busy = iter(busy), []
         while locks := list(islice(again, STEP)):
             busy += yield from step(locks)
-    done.add(["busy"] * len(busy))
+    done.add([(each, "busy") for each in busy])
     watch(done)
     return done
 

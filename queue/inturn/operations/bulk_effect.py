@@ -1,8 +1,38 @@
-"""What becomes of the order in lanes if many jobs or lanes are changed, in words."""
+"""A change of many jobs or lanes in words: what becomes of the order, and what was left."""
 
 from collections.abc import Iterator
 
 from inturn.operations.bulk import JobAction, JobPreview, LaneAction, LanePreview
+
+# What became of those that a bulk left as they were.
+REASONS = {
+    "busy": "somebody was working on it, or an open transaction has it locked",
+    "running": "a worker has it",
+    "waiting": "it is to run already",
+    "ended": "it had ended",
+    "changed": "it had changed since the bulk began",
+    "gone": "somebody has deleted it",
+    "halted": "it is halted, so nothing starts in it anyway",
+    "nothing": "there is nothing to do in it",
+}
+VERBS = {
+    "retry": "Retry",
+    "cancel": "Cancel",
+    "delete": "Delete",
+    "resume": "Resume",
+    "retry-head": "Retry the head of",
+    "skip-head": "Skip the head of",
+    "pause": "Pause",
+}
+PAST = {
+    "retry": "retried",
+    "cancel": "cancelled",
+    "delete": "deleted",
+    "resume": "resumed",
+    "retry-head": "retried the head of",
+    "skip-head": "skipped the head of",
+    "pause": "paused",
+}
 
 
 def describe_jobs(action: JobAction, seen: JobPreview) -> list[str]:
@@ -15,8 +45,9 @@ def _retry(seen: JobPreview) -> Iterator[str]:
         yield f"{_jobs(seen.unlocked)} without a lock can run at once."
     if seen.lanes:
         least = " or more" if seen.waiting >= seen.count and seen.more else ""
+        wait, those = ("waits", "it is") if seen.waiting == 1 else ("wait", "those are")
         behind = (
-            f" before the {_jobs(seen.waiting)}{least} that wait in them, unless those are older"
+            f" before the {_jobs(seen.waiting)}{least} that {wait} in them, unless {those} older"
             if seen.waiting
             else ""
         )

@@ -11,8 +11,13 @@ from inturn.operations import Operation, Statement
 MAY_READ_ERRORS = """
 SELECT has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT')
 """
-RECENT = "SELECT task, failed, last_at, job_id, error FROM {schema}.recent_failures"
-RECENT_WITHOUT = "SELECT task, failed, last_at, job_id, NULL FROM {schema}.recent_failures"
+RECENT = """
+SELECT task, failed, last_at, job_id, error, first_at, lanes FROM {schema}.recent_failures
+"""
+RECENT_WITHOUT = """
+SELECT task, failed, last_at, job_id, NULL, first_at, lanes FROM {schema}.recent_failures
+"""
+ALIKE = "SELECT job_ids FROM {schema}.recent_failures WHERE %s = ANY (job_ids)"
 SHARED = "SELECT halted, retrying, job_id, task, lock, error FROM {schema}.shared_errors"
 SHARED_WITHOUT = "SELECT halted, retrying, job_id, task, lock, NULL FROM {schema}.shared_errors"
 PARENTS = "SELECT job_id, queue, task, lock, created_at, parent_id FROM {schema}.failed_parents"
@@ -28,6 +33,8 @@ class RecentFailures:
     last_at: datetime
     job_id: int
     error: str | None  # None: there is none, or you may not read it
+    first_at: datetime
+    lanes: int  # in which they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,12 @@ def list_recent_failures(*, with_errors: bool) -> Operation[list[RecentFailures]
     """Return the failures of the last hour by task and error, the most common first."""
     rows = yield Statement(RECENT if with_errors else RECENT_WITHOUT)
     return [RecentFailures(*row) for row in rows]
+
+
+def list_alike(job_id: int) -> Operation[list[int]]:
+    """Return the jobs of the last hour that failed with the error of this one, and of its task."""
+    rows = yield Statement(ALIKE, [job_id])
+    return list(rows[0][0]) if rows else []
 
 
 def list_shared_errors(*, with_errors: bool) -> Operation[list[SharedError]]:

@@ -23,6 +23,8 @@ from inturn.operations import dashboard
 from inturn.web.access import Access, Authorize, allow_this_machine, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
 from inturn.web.asset_version import get_version
+from inturn.web.bulk_actions import BULK_ACTIONS
+from inturn.web.bulk_runs import Runs
 from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
 from inturn.web.page import SECTIONS, NotThere, Page, View
@@ -93,13 +95,14 @@ def create_app(
         ],
         *[
             Route(action.path, guard(site, partial(take_action, site, action)), methods=["POST"])
-            for action in ACTIONS
+            for action in (*ACTIONS, *BULK_ACTIONS)
         ],
     ]
 
     @asynccontextmanager
     async def close_at_end(_: Starlette) -> AsyncIterator[None]:
         yield
+        made.state.runs.close()
         site.reading.close()
 
     made = Starlette(
@@ -108,6 +111,7 @@ def create_app(
         exception_handlers={HTTPException: partial(show_error, site)},
     )
     made.router.redirect_slashes = False
+    made.state.runs = Runs(app.connector)
     return Gate(made)
 
 
@@ -212,7 +216,8 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
         try:
             found = page.read(view)
         except NotThere as missing:
-            return render_message(request, 404, "Not found", str(missing), back=_find_section(page))
+            back = missing.back or _find_section(page)
+            return render_message(request, 404, "Not found", str(missing), back=back)
         html = (
             make_environment()
             .get_template(page.template)

@@ -21,7 +21,11 @@ HIGHEST_ID = 2**63 - 1
 
 
 class NotThere(Exception):
-    """There is no such job, lane and so on. The text says so."""
+    """There is no such job, lane and so on. The text says so, and `back` is where to go instead."""
+
+    def __init__(self, text: str, back: str | None = None) -> None:
+        super().__init__(text)
+        self.back = back
 
 
 class Section(NamedTuple):

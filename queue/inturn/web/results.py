@@ -18,6 +18,8 @@ RESULTS = {
     "job-cancelled": "Job {n} is cancelled.",
     "job-aborting": "The worker of job {n} was asked to end it.",
     "job-deleted": "Job {n} is deleted.",
+    "bulk-begun": "The change goes on if you leave this page.",
+    "bulk-stopping": "The change stops after its step.",
 }
 
 

@@ -8,7 +8,7 @@
 --   halted_by    how many of these lanes are halted by one of the jobs
 --   halted       how many are halted by another job
 --   paused       how many are paused
---   sample       the first of the jobs
+--   sample       the first 20 of the jobs
 --   until        the server's time: give it to the bulk as `before`, so that it is about these jobs
 CREATE OR REPLACE FUNCTION preview_jobs(
     p_filter    job_filter,
@@ -41,7 +41,7 @@ BEGIN
     v_ids := v_ids[:p_limit];
     v_locks := v_locks[:p_limit];
     jobs_count := cardinality(v_ids);
-    sample := v_ids[:5];
+    sample := v_ids[:20];
     unlocked := (SELECT count(*) FROM unnest(v_locks) AS lock WHERE lock IS NULL);
     v_mine := ARRAY(SELECT DISTINCT lock FROM unnest(v_locks) AS lock WHERE lock IS NOT NULL);
     lanes := cardinality(v_mine);

@@ -3,7 +3,7 @@
 --   more         there are more than p_limit, and the numbers are those of the first p_limit
 --   halted, paused, retrying, held  how many are so; held: a job of it runs, whatever else it is
 --   waiting      jobs that wait in these lanes, up to p_limit
---   sample       the first of the lanes
+--   sample       the first 20 of the lanes
 CREATE OR REPLACE FUNCTION preview_lanes(
     p_states text[],
     p_prefix text,
@@ -26,7 +26,7 @@ BEGIN
     more := cardinality(v_locks) > p_limit;
     v_locks := v_locks[:p_limit];
     lanes_count := cardinality(v_locks);
-    sample := v_locks[:5];
+    sample := v_locks[:20];
     SELECT count(*) FILTER (WHERE stop.stopped = 'halted'),
         count(*) FILTER (WHERE stop.stopped = 'paused'),
         count(*) FILTER (WHERE stop.state = 'retrying'),

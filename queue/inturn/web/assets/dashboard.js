@@ -48,6 +48,7 @@
     } finally {
       fetching = false;
       decorate();
+      offerAll();
       tick();
     }
   }
@@ -134,6 +135,23 @@
     }
   }
 
+  // ---- rows that are chosen, and a change that runs
+  const boxes = () => [...document.querySelectorAll('#live input[name="id"]')];
+  let ticked = null;
+  document.addEventListener("click", (event) => {
+    const box = event.target.closest("#live input[type=checkbox]");
+    if (!box) return;
+    const all = boxes();
+    if ("all" in box.dataset) all.forEach((each) => { each.checked = box.checked; });
+    else if (event.shiftKey && all.includes(ticked)) {
+      const ends = [all.indexOf(ticked), all.indexOf(box)].sort((a, b) => a - b);
+      all.slice(ends[0], ends[1] + 1).forEach((each) => { each.checked = box.checked; });
+    }
+    ticked = box;
+  });
+  function offerAll() { const all = $("#live input[data-all]"); if (all) all.hidden = false; }
+  setInterval(() => { if ($("#live [data-refresh]") && !document.hidden) changed(); }, 1000);
+
   // ---- keys
   const rows = () => [...document.querySelectorAll("#live .rows tbody tr")];
   function move(step) {
@@ -147,6 +165,7 @@
   }
   const KEYS = {
     "/": () => ($("[data-search]") || $("#live input"))?.focus(),
+    x: () => $("#live tr.at input[name=id]")?.click(),
     j: () => move(1), k: () => move(-1), u: () => apply(), t: nextTheme,
     p: () => { storage.set("inturn-paused", paused() ? "no" : "yes"); decorate(); if (!paused() && pending) apply(); },
     "?": () => $("#keys").showModal(),
@@ -191,6 +210,7 @@
   }
   useMorph();
   decorate();
+  offerAll();
   watch();
   setInterval(tick, 1000);
 })();

@@ -1,0 +1,116 @@
+"""Before a bulk: how many jobs or lanes it is about, and what becomes of the order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from inturn.formatting import last_line
+from inturn.operations import bulk, bulk_effect, job_pages
+from inturn.operations.bulk import JobPreview, LanePreview
+from inturn.operations.jobs import JobSummary
+from inturn.web.bulk_request import (
+    CONFIRMED_BY_CLICK,
+    JOB_RIGHTS,
+    LANE_RIGHTS,
+    BadBulk,
+    JobBulk,
+    LaneBulk,
+)
+from inturn.web.page import NotThere, Page, View
+from inturn.web.reading import Reader
+from inturn.web.rendering import make_url
+
+SECONDS = 10.0  # a person waits for this one, and it reads all that match
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a person confirms."""
+
+    seen: JobPreview | LanePreview
+    effect: Sequence[str]
+    sample: Sequence[tuple[JobSummary, str]]  # jobs, each with the last line of its error
+    until: datetime | None = None
+
+
+def read_jobs(view: View) -> dict[str, Any]:
+    """Return what a bulk of jobs would do."""
+    query = view.request.query_params
+    try:
+        asked = JobBulk.read(view.get("action"), query, query.getlist("id"))
+    except BadBulk as bad:
+        raise NotThere(str(bad), _back(query.get("q", ""))) from bad
+    preview = view.panel(lambda reader: _preview_jobs(reader, asked, view.now), SECONDS)
+    back = ("/jobs", {"q": asked.text})
+    return {**_describe(view, asked, JOB_RIGHTS, "job", "/bulk/"), "preview": preview, "back": back}
+
+
+def read_lanes(view: View) -> dict[str, Any]:
+    """Return what a bulk of lanes would do."""
+    try:
+        asked = LaneBulk.read(view.get("action"), view.request.query_params)
+    except BadBulk as bad:
+        raise NotThere(str(bad), "/lanes") from bad
+    preview = view.panel(lambda reader: _preview_lanes(reader, asked), SECONDS)
+    back = ("/lanes", {"state": asked.state, "prefix": asked.prefix})
+    return {
+        **_describe(view, asked, LANE_RIGHTS, "lane", "/bulk/lanes/"),
+        "preview": preview,
+        "back": back,
+        "choices": [
+            name
+            for name, right in LANE_RIGHTS.items()
+            if view.access.may(right) and _applies(name, asked.state)
+        ],
+    }
+
+
+def _applies(action: str, state: str) -> bool:
+    """Return True if an action can do something to lanes in this state."""
+    return not state or state in (bulk.STATES[action] or ("held", "retrying", "delayed", "idle"))
+
+
+def _describe(
+    view: View, asked: JobBulk | LaneBulk, rights: dict[str, str], noun: str, path: str
+) -> dict[str, Any]:
+    return {
+        "asked": asked,
+        "noun": noun,
+        "address": asked.address(),
+        "post": path + asked.action,
+        "may_change": view.access.may(rights[asked.action]),
+        "verb": bulk_effect.VERBS[asked.action],
+        "by_click": CONFIRMED_BY_CLICK,
+    }
+
+
+def _preview_jobs(reader: Reader, asked: JobBulk, now: datetime) -> Preview:
+    try:
+        which = asked.resolve(reader.run, now)
+    except BadBulk as bad:
+        raise NotThere(str(bad), _back(asked.text)) from bad
+    seen = reader.run(bulk.preview_jobs(asked.action, which))
+    # If a filter says "ended before", that time bounds the bulk, and else that of the preview.
+    which = replace(which, before=which.before or seen.until)
+    jobs = reader.run(job_pages.list_by_id(seen.sample)) if seen.sample else []
+    effect = bulk_effect.describe_jobs(asked.action, seen)
+    sample = [(job, last_line(job.last_error)) for job in jobs]
+    return Preview(seen, effect, sample, which.before)
+
+
+def _back(text: str) -> str:
+    return make_url("", "/jobs", {"q": text}).unescape()
+
+
+def _preview_lanes(reader: Reader, asked: LaneBulk) -> Preview:
+    seen = reader.run(bulk.preview_lanes(asked.action, asked.which))
+    return Preview(seen, bulk_effect.describe_lanes(asked.action, seen), [])
+
+
+PAGES = (
+    Page("/bulk", "jobs", "bulk.html", read_jobs, "Change jobs"),
+    Page("/bulk/lanes", "lanes", "bulk.html", read_lanes, "Change lanes"),
+)

@@ -1,0 +1,147 @@
+"""Jobs: a filter that stands in the address, and the newest jobs that match, page by page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from inturn.arguments import Unreadable, decode
+from inturn.formatting import last_line
+from inturn.operations import failures, job_pages
+from inturn.operations.job_pages import JobPage, ListedJob
+from inturn.operations.jobs import JobFilter, JobSummary
+from inturn.states import ENDED, STATUSES, WAITING
+from inturn.web.job_filter import EXAMPLES, Asked, quote, read_filter
+from inturn.web.page import HIGHEST_ID, Page, View
+from inturn.web.reading import BADGE_SECONDS, Reader
+from inturn.web.redaction import HIDDEN, show_arguments
+
+LISTED = 50
+LONGEST_PREVIEW = 100  # characters
+CUT = f"It looks at the newest {job_pages.LOOKED:,} of them."
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A job as a line of the list."""
+
+    job: JobSummary
+    arguments: str | None
+    word: str  # what happened at `at`
+    at: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A state to choose, and how many jobs have it. None: nobody has counted them."""
+
+    state: str
+    query: str
+    count: tuple[int, bool] | None
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the jobs that the address asks for."""
+    asked = read_filter(view.get("q").strip(), view.now)
+    before = _read_before(view)
+    found = view.panel(lambda reader: _read_rows(view, reader, asked, before))
+    rows = found.value or []
+    return {
+        "asked": asked,
+        "chips": [(term.raw, asked.without(term.name)) for term in asked.terms],
+        "tabs": _make_tabs(view, asked),
+        "examples": EXAMPLES,
+        "found": found,
+        "rows": rows[:LISTED],
+        "older": rows[LISTED - 1].job.id if len(rows) > LISTED else None,
+        "before": before,
+        "cut": CUT if asked.task_prefix or asked.like or before or _asks_live(asked) else None,
+        "may_change": any(view.access.may(right) for right in ("retry", "cancel", "delete")),
+        "quote": quote,
+    }
+
+
+def show_preview(task: str, arguments: str | None, view: View) -> str | None:
+    """Return the first of the arguments on one line, without what looks like a secret."""
+    if arguments is None:
+        return None
+    decoded = decode(arguments)
+    if isinstance(decoded, Unreadable):
+        return "(cannot be read)"
+    try:
+        shown = show_arguments(task, decoded, view.redact)
+    except Exception:  # of the hook: rather nothing than a secret
+        return HIDDEN
+    text = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False, default=str)}"
+        for name, value in shown.items()
+    )
+    return text if len(text) <= LONGEST_PREVIEW else f"{text[:LONGEST_PREVIEW]}…"
+
+
+def describe_time(job: JobSummary) -> tuple[str, datetime]:
+    """Return what happened to a job last, or when it is due, and the time."""
+    if job.finished_at is not None:
+        return "ended", job.finished_at
+    if job.status in ("claimed", "doing") and job.started_at is not None:
+        return "started", job.started_at
+    if job.status == "scheduled" and job.scheduled_at is not None:
+        return "due", job.scheduled_at
+    return "deferred", job.created_at
+
+
+def _read_before(view: View) -> int | None:
+    text = view.get("before")
+    is_id = text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= HIGHEST_ID
+    return int(text) if is_id else None
+
+
+def _read_rows(view: View, reader: Reader, asked: Asked, before: int | None) -> Sequence[Row]:
+    if asked.problems:
+        return []
+    ids = None if asked.like is None else reader.run(failures.list_alike(asked.like))
+    page = JobPage(asked.which, asked.task_prefix, ids, before, LISTED + 1)
+    sees = view.access.may("view_args")
+    found = reader.run(job_pages.list_page(page, with_arguments=sees))
+    return [_make_row(view, each) for each in found]
+
+
+def _make_row(view: View, listed: ListedJob) -> Row:
+    job = listed.job
+    return Row(
+        job,
+        show_preview(job.task, listed.arguments, view),
+        *describe_time(job),
+        last_line(job.last_error),
+    )
+
+
+def _make_tabs(view: View, asked: Asked) -> list[Tab]:
+    names = {term.name for term in asked.terms}
+    states: tuple[str, ...] = (
+        WAITING if "waited" in names else ENDED if "ended" in names else STATUSES
+    )
+    states = ("failed",) if "like" in names else states
+    counts: dict[str, tuple[int, bool]] = {}
+    if asked.can_count:
+        which: JobFilter = replace(asked.which, statuses=())
+        panel = view.panel(
+            lambda reader: reader.run(job_pages.count_by_status(which, states)), BADGE_SECONDS
+        )
+        counts = panel.value or {}
+    chosen = asked.text if not asked.statuses else asked.without("state")
+    return [
+        Tab("", chosen, None),
+        *(Tab(state, asked.with_state(state), counts.get(state)) for state in states),
+    ]
+
+
+def _asks_live(asked: Asked) -> bool:
+    return bool(set(asked.statuses) - set(ENDED)) and len(asked.terms) > 1
+
+
+PAGE = Page("/jobs", "jobs", "jobs.html", read, "Jobs")
