@@ -91,6 +91,7 @@ SELECT * FROM (VALUES
     ('function', 'retry_head',          '{operator}', NULL),
     ('function', 'cancel_waiting',      '{operator}', NULL),
     ('function', 'list_limits',         '{operator,monitor}', NULL),
+    ('function', 'list_limit_keys',     '{operator,monitor}', NULL),
     ('function', 'set_limit',           '{operator}', NULL),
     ('function', 'change_limit',        '{operator}', NULL),
     ('function', 'remove_limit',        '{operator}', NULL),

@@ -91,12 +91,13 @@ def _workers(scene: Scene) -> Finding:
     return Finding("workers", "ok", f"{len(scene.workers)} live")
 
 
+def is_unserved(queue: QueueStatus) -> bool:
+    """Return True if jobs wait in a queue, and no live worker serves it."""
+    return not queue.workers and bool(queue.runnable or queue.blocked or queue.limited)
+
+
 def _queues(scene: Scene) -> Finding:
-    unserved = [
-        queue.queue
-        for queue in scene.queues
-        if not queue.workers and (queue.runnable or queue.blocked or queue.limited)
-    ]
+    unserved = [queue.queue for queue in scene.queues if is_unserved(queue)]
     if unserved:
         names = name_some([visible(name) for name in unserved])
         detail = f"jobs wait, but no live worker serves their queue: {names}"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import LiteralString
 
 from inturn.arguments import check_lock
 from inturn.errors import BadArgument
@@ -16,16 +17,18 @@ SELECT {schema}.open_batch(
 """
 CLOSE = "SELECT {schema}.close_batch(%s)"
 CANCEL = "SELECT cancelled, asked, last FROM {schema}.cancel_batch(%s, %s, %s, %s)"
-LIST = """
-SELECT id, name, state, total, remaining, succeeded, failed, cancelled, aborted, opened_at,
-       closed_at, ended_at, callback_id
-FROM {schema}.batch_status WHERE id = %s OR %s ORDER BY id DESC LIMIT %s
-"""
+_STATUS: LiteralString = (
+    "SELECT id, name, state, total, remaining, succeeded, failed, cancelled, aborted, opened_at, "
+    "closed_at, ended_at, callback_id FROM {schema}.batch_status "
+)
+SHOW: LiteralString = _STATUS + "WHERE id = %s"
+LIST: LiteralString = _STATUS + "WHERE id < %s ORDER BY id DESC LIMIT %s"
 FORGOTTEN = "SELECT id, name, opened_at FROM {schema}.forgotten_batches"
 PRUNE = "SELECT {schema}.prune_batches(%s, %s, %s)"
 
 FOR_CALLBACKS = ("queue", "lock", "priority", "on_retry", "on_failure", "timeout", "limit")
 CANCELLED_AT_ONCE = 1_000
+HIGHEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +82,33 @@ def cancel_batch(batch: int, abort: bool) -> Operation[tuple[int, int]]:
 
     Return how many were cancelled, and how many that run were asked to end.
     """
-    check_batch(batch)
     cancelled, asked = 0, 0
     last: int | None = 0
     while last is not None:
-        rows = yield Statement(CANCEL, [batch, last, CANCELLED_AT_ONCE, abort])
-        ((now_cancelled, now_asked, last),) = rows
+        now_cancelled, now_asked, last = yield from cancel_some(batch, last, abort)
         cancelled, asked = cancelled + now_cancelled, asked + now_asked
     return cancelled, asked
 
 
+def cancel_some(batch: int, after: int, abort: bool) -> Operation[tuple[int, int, int | None]]:
+    """Cancel the next jobs of a batch: one step of `cancel_batch`.
+
+    Return how many were cancelled, how many were asked to end, and where to go on, or None.
+    """
+    rows = yield Statement(CANCEL, [check_batch(batch), after, CANCELLED_AT_ONCE, abort])
+    ((cancelled, asked, last),) = rows
+    return int(cancelled), int(asked), last
+
+
 def show_batch(batch: int) -> Operation[BatchProgress | None]:
     """Return the batch, or None if it does not exist."""
-    rows = yield Statement(LIST, [check_batch(batch), False, 1])
+    rows = yield Statement(SHOW, [check_batch(batch)])
     return BatchProgress(*rows[0]) if rows else None
 
 
-def list_batches(limit: int) -> Operation[list[BatchProgress]]:
-    """Return the batches, the newest first."""
-    rows = yield Statement(LIST, [None, True, limit])
+def list_batches(limit: int, before: int = HIGHEST_ID) -> Operation[list[BatchProgress]]:
+    """Return the batches, the newest first: only those with lower numbers, if you give one."""
+    rows = yield Statement(LIST, [before, limit])
     return [BatchProgress(*row) for row in rows]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from inturn.arguments import check_lock
@@ -16,6 +17,9 @@ FROM {schema}.change_limit(%s, %s::int, %s::int, %s::interval, %s::int, %s::text
 """
 REMOVE = "SELECT {schema}.remove_limit(%s, %s)"
 LIST = "SELECT pattern, slots, rate, period, burst, running, limited FROM {schema}.list_limits(%s)"
+KEYS = """
+SELECT key, pattern, slots, running, limited FROM {schema}.list_limit_keys(%s, %s)
+"""
 REPAIRED = "SELECT DISTINCT key FROM {schema}.repaired_limits ORDER BY key"
 MISCOUNTED = "SELECT key, counted, running FROM {schema}.miscounted_limits"
 
@@ -27,6 +31,17 @@ PERIODS = {
     "day": timedelta(days=1),
 }
 _RATE = re.compile(r"(\d{1,10})\s*/\s*(s|min|h|day)")
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKey:
+    """A key, and the limit that is in force for it. `limited` counts at most 1,001 jobs."""
+
+    key: str
+    pattern: str | None  # None: its limit was removed
+    concurrency: int | None
+    running: int
+    limited: int
 
 
 def set_limit(
@@ -77,6 +92,12 @@ def list_limits(limit: int) -> Operation[list[Limit]]:
         Limit(pattern, slots, rate and format_rate(rate, period), burst, running, limited)
         for pattern, slots, rate, period, burst, running, limited in rows
     ]
+
+
+def list_limit_keys(after: str, limit: int) -> Operation[list[LimitKey]]:
+    """Return keys that have a limit, those after a key in the order of their names."""
+    rows = yield Statement(KEYS, [after, limit])
+    return [LimitKey(*row) for row in rows]
 
 
 def list_repaired_limits() -> Operation[list[str]]:

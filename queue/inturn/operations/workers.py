@@ -24,6 +24,13 @@ SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, task
        heartbeat_at, loop_turned_at
 FROM {schema}.worker_status LIMIT %s
 """
+IN_HAND = """
+SELECT job.worker_id, job.id, job.status::text, job.task, job.lock, job.claimed_at
+FROM unnest(%s::uuid[]) AS asked(id)
+CROSS JOIN LATERAL (
+    SELECT worker_id, claimed_jobs.id, status, task, lock, claimed_at FROM {schema}.claimed_jobs
+    WHERE worker_id = asked.id ORDER BY status DESC, claimed_at, claimed_jobs.id LIMIT %s) AS job
+"""
 QUEUES = """
 SELECT queue, runnable, runnable_since, blocked, limited, scheduled, pending, claimed, doing,
     workers, more, oldest_id
@@ -84,6 +91,18 @@ class QueueStatus:
     workers: int
     more: bool  # the counts are lower bounds
     oldest_id: int | None  # the runnable job that has been due for longest
+
+
+@dataclass(frozen=True, slots=True)
+class JobInHand:
+    """A job that a worker has. `status` is doing if it runs, and claimed if it waits there."""
+
+    worker_id: UUID
+    id: int
+    status: str
+    task: str
+    lock: str | None
+    claimed_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +185,12 @@ def list_workers(limit: int) -> Operation[list[WorkerStatus]]:
     """Return the workers, late ones first."""
     rows = yield Statement(LIST, [limit])
     return [WorkerStatus(*row) for row in rows]
+
+
+def list_jobs_in_hand(worker_ids: Sequence[UUID], limit: int) -> Operation[list[JobInHand]]:
+    """Return the first jobs that each of these workers has, those that run before the others."""
+    rows = yield Statement(IN_HAND, [list(worker_ids), limit])
+    return [JobInHand(*row) for row in rows]
 
 
 def list_queues() -> Operation[list[QueueStatus]]:

@@ -58,6 +58,10 @@ class Cron:
     def tz(self) -> str:
         return str(self.zone)
 
+    def describe(self) -> str:
+        """Return the expression in words, as `At 08:30 on Monday through Friday`."""
+        return CronSim(self._spec, SOME_MOMENT).explain() if self.fires else "Never"
+
     def __repr__(self) -> str:
         return f"Cron({self.expression!r}, {self.tz!r})"
 

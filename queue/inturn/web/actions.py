@@ -75,11 +75,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A path to post to, the permission that it needs, and what it does."""
+    """A path to post to, the permission that it needs, and what it does.
+
+    `back` is the page to look at if the database refuses it. Without it, that of its lane or job.
+    """
 
     path: str
     permission: str
     change: Callable[[Change], Done]
+    back: str | None = None
 
 
 async def read_form(request: Request) -> Form:
@@ -103,7 +107,7 @@ def run_action(
             connection.execute(TERMS)
             done = action.change(Change(request, form, by, connection, connector.schema))
     except InturnError as error:
-        raise Refused(str(error), find_back(request)) from error
+        raise Refused(str(error), action.back or find_back(request)) from error
     logger.info(
         "dashboard.changed: %s by %s: %s %s",
         action.path,
@@ -128,7 +132,7 @@ def pause_lane(change: Change) -> Done:
     """Let no job of a lane start, for some hours or until it is resumed."""
     lock = _get_lock(change)
     reason = change.form.get("reason", "").strip()[:LONGEST_REASON] or None
-    if not change.run(lanes.pause_lane(lock, reason, None, change.by, _get_length(change))):
+    if not change.run(lanes.pause_lane(lock, reason, None, change.by, get_length(change))):
         raise _refuse(change, "This lane is halted, so nothing starts in it anyway.")
     return _show_lane(lock, "paused")
 
@@ -229,7 +233,7 @@ def _get_job_id(change: Change) -> int:
     return job_id
 
 
-def _get_length(change: Change) -> timedelta | None:
+def get_length(change: Change) -> timedelta | None:
     """Return for how long to pause, or None until it is resumed."""
     hours = change.form.get("hours", "").strip()
     if not hours:

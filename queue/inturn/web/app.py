@@ -29,6 +29,7 @@ from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
 from inturn.web.page import SECTIONS, NotThere, Page, View
 from inturn.web.pages import PAGES
+from inturn.web.queue_actions import QUEUE_ACTIONS
 from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Reading
 from inturn.web.redaction import Redact
 from inturn.web.rendering import make_environment
@@ -95,7 +96,7 @@ def create_app(
         ],
         *[
             Route(action.path, guard(site, partial(take_action, site, action)), methods=["POST"])
-            for action in (*ACTIONS, *BULK_ACTIONS)
+            for action in (*ACTIONS, *BULK_ACTIONS, *QUEUE_ACTIONS)
         ],
     ]
 

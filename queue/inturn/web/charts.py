@@ -40,8 +40,8 @@ class EndChart:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitChart:
-    """How long jobs waited: half of them at most p50, 19 of 20 at most p95."""
+class TimeChart:
+    """How long jobs took: half of them at most p50, 19 of 20 at most p95."""
 
     p50: list[tuple[float, float]]
     p95: list[tuple[float, float]]
@@ -97,13 +97,23 @@ def draw_ends(buckets: Sequence[Bucket], span: Span) -> EndChart:
     return EndChart(bars, draw_ticks(span), highest)
 
 
-def draw_waits(buckets: Sequence[Bucket], span: Span) -> WaitChart:
-    """Return the lines of the median wait and of the longest waits."""
-    waits = [each.wait_p95 for each in buckets if each.wait_p95 is not None]
-    highest = max(waits, default=timedelta(0))
-    return WaitChart(
-        _draw_line([(each.at, each.wait_p50) for each in buckets], span, highest),
-        _draw_line([(each.at, each.wait_p95) for each in buckets], span, highest),
+def draw_waits(buckets: Sequence[Bucket], span: Span) -> TimeChart:
+    """Return how long jobs waited for a worker."""
+    return _draw_times([(each.at, each.wait_p50, each.wait_p95) for each in buckets], span)
+
+
+def draw_runs(buckets: Sequence[Bucket], span: Span) -> TimeChart:
+    """Return how long jobs ran."""
+    return _draw_times([(each.at, each.run_p50, each.run_p95) for each in buckets], span)
+
+
+def _draw_times(
+    times: Sequence[tuple[datetime, timedelta | None, timedelta | None]], span: Span
+) -> TimeChart:
+    highest = max([p95 for _, _, p95 in times if p95 is not None], default=timedelta(0))
+    return TimeChart(
+        _draw_line([(at, p50) for at, p50, _ in times], span, highest),
+        _draw_line([(at, p95) for at, _, p95 in times], span, highest),
         draw_ticks(span),
         highest,
     )

@@ -20,6 +20,15 @@ RESULTS = {
     "job-deleted": "Job {n} is deleted.",
     "bulk-begun": "The change goes on if you leave this page.",
     "bulk-stopping": "The change stops after its step.",
+    "queue-paused": "The queue is paused. Jobs that workers have may end, and no other starts.",
+    "queue-resumed": "The queue goes on.",
+    "everything-paused": "All queues are paused. Jobs that workers have may end.",
+    "everything-resumed": "The pause of all queues is over. Those of single queues stay.",
+    "limit-set": "The limit is set. It ends no job that runs.",
+    "limit-removed": "The limit is removed.",
+    "batch-closed": "The batch is closed. It ends when no job of it is left.",
+    "batch-cancelled": "The batch is closed. Waiting jobs of it that were cancelled: {n}.",
+    "batch-cancelled-some": "Waiting jobs that were cancelled: {n}. Others are left: cancel again.",
 }
 
 

@@ -32,7 +32,7 @@
   function isBusy() {
     const active = document.activeElement;
     return Boolean(
-      $("dialog[open]") || $("details.action[open]") || $("#live tbody tr:hover") ||
+      $("#live [data-still]") || $("dialog[open]") || $("details.action[open]") || $("#live tbody tr:hover") ||
       $("#live input[type=checkbox]:checked") ||
       String(getSelection()) || (active && active.matches("#live input, #live select, #live textarea"))
     );

@@ -1,6 +1,22 @@
-"""The pages. Each module has one `PAGE`, or several, and is listed here."""
+"""The pages. Each module has one `PAGE` or a few pages, and is listed here."""
 
-from inturn.web.pages import bulk, bulk_run, errors, job, jobs, lane, lanes, overview
+from inturn.web.pages import (
+    batches,
+    bulk,
+    bulk_run,
+    errors,
+    job,
+    jobs,
+    lane,
+    lanes,
+    limits,
+    overview,
+    queues,
+    schedules,
+    system,
+    tasks,
+    workers,
+)
 
 PAGES = (
     overview.PAGE,
@@ -11,4 +27,16 @@ PAGES = (
     errors.PAGE,
     *bulk.PAGES,
     *bulk_run.PAGES,
+    queues.PAGE,
+    queues.ONE,
+    tasks.PAGE,
+    tasks.ONE,
+    workers.PAGE,
+    schedules.PAGE,
+    batches.PAGE,
+    batches.ONE,
+    limits.PAGE,
+    system.PAGE,
+    system.CHECKS,
+    system.CHANGES,
 )

@@ -4,39 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from inturn.doctor.finding import Finding
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
-from inturn.operations import failures, history
+from inturn.operations import failures
 from inturn.operations.dashboard import Situation
-from inturn.operations.history import Bucket
-from inturn.web.charts import EndChart, Span, WaitChart, draw_ends, draw_waits
+from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import Page, View
 from inturn.web.reading import Reader
 from inturn.web.verdict import describe, find_troubles
 
-RANGES = {  # how long, and how many minutes each bucket has
-    "24h": (timedelta(hours=24), 60),
-    "1h": (timedelta(hours=1), 5),
-    "6h": (timedelta(hours=6), 20),
-    "7d": (timedelta(days=7), 360),
-}
-ORDER = ("1h", "6h", "24h", "7d")
 LOOKED, SHOWN = 50, 10  # lanes
 MOVING = ("held",)
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What the charts show, and the sum of it."""
-
-    buckets: list[Bucket]
-    ends: EndChart
-    waits: WaitChart
-    ended: int
-    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +45,7 @@ def read(view: View) -> dict[str, Any]:
         "numbers": _sum_up(seen) if seen else None,
         "ranges": ORDER,
         "chosen": chosen,
-        "history": view.panel(lambda reader: _read_history(reader, view.now, chosen)),
+        "history": view.panel(lambda reader: read_history(reader, view.now, chosen)),
         "troubled": troubled,
         "stalled": [each for each in troubled.value or [] if each.state not in MOVING][:SHOWN],
         "deepest": sorted(troubled.value or [], key=lambda each: -each.waiting)[:SHOWN],
@@ -101,28 +82,6 @@ def _read_lanes(reader: Reader, seen: Situation | None) -> list[StuckLane]:
         return []
     found = find_troubled(reader.run, seen.workers, seen.queues, seen.unknown_tasks, LOOKED)
     return describe_lanes(reader.run, found, seen.now)
-
-
-def _read_history(reader: Reader, now: datetime, chosen: str) -> History:
-    length, minutes = RANGES[chosen]
-    width = timedelta(minutes=minutes)
-    # A bucket begins at a multiple of its width.
-    until = datetime.fromtimestamp(
-        (now.timestamp() // width.total_seconds() + 1) * width.total_seconds(), now.tzinfo
-    )
-    span = Span(until - length, until, width)
-    buckets = reader.run(history.list_buckets(span.since, minutes))
-    return History(
-        buckets,
-        draw_ends(buckets, span),
-        draw_waits(buckets, span),
-        sum(_count(each) for each in buckets),
-        sum(each.failed for each in buckets),
-    )
-
-
-def _count(bucket: Bucket) -> int:
-    return bucket.succeeded + bucket.failed + bucket.cancelled + bucket.aborted
 
 
 def _read_errors(reader: Reader, seen: Situation | None) -> Sequence[failures.RecentFailures]:

@@ -1,0 +1,62 @@
+"""What the charts of a page show: how jobs ended, and how long they waited and ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from inturn.operations import history
+from inturn.operations.history import Bucket
+from inturn.web.charts import EndChart, Span, TimeChart, draw_ends, draw_runs, draw_waits
+from inturn.web.reading import Reader
+
+RANGES = {  # how long, and how many minutes each bucket has
+    "24h": (timedelta(hours=24), 60),
+    "1h": (timedelta(hours=1), 5),
+    "6h": (timedelta(hours=6), 20),
+    "7d": (timedelta(days=7), 360),
+}
+ORDER = ("1h", "6h", "24h", "7d")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the charts show, and the sum of it."""
+
+    buckets: list[Bucket]
+    ends: EndChart
+    waits: TimeChart
+    runs: TimeChart
+    ended: int
+    failed: int
+
+
+def read_history(
+    reader: Reader,
+    now: datetime,
+    chosen: str,
+    *,
+    task: str | None = None,
+    queue: str | None = None,
+) -> History:
+    """Return the charts of a range, for all jobs or for those of a task or queue."""
+    length, minutes = RANGES[chosen]
+    width = timedelta(minutes=minutes)
+    # A bucket begins at a multiple of its width.
+    until = datetime.fromtimestamp(
+        (now.timestamp() // width.total_seconds() + 1) * width.total_seconds(), now.tzinfo
+    )
+    span = Span(until - length, until, width)
+    buckets = reader.run(history.list_buckets(span.since, minutes, task=task, queue=queue))
+    return History(
+        buckets,
+        draw_ends(buckets, span),
+        draw_waits(buckets, span),
+        draw_runs(buckets, span),
+        sum(_count(each) for each in buckets),
+        sum(each.failed for each in buckets),
+    )
+
+
+def _count(bucket: Bucket) -> int:
+    return bucket.succeeded + bucket.failed + bucket.cancelled + bucket.aborted

@@ -1,0 +1,35 @@
+"""Limits: how much of each is used, which keys use it, and how to change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inturn.operations import limits
+from inturn.web.page import Page, View
+
+LISTED = 50
+KEYS = 50
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the limits, and a page of their keys."""
+    after = view.get("after")
+    found = view.panel(lambda reader: reader.run(limits.list_limits(LISTED + 1)))
+    keys = view.panel(lambda reader: reader.run(limits.list_limit_keys(after, KEYS + 1)))
+    pattern = view.get("pattern")
+    shown = (keys.value or [])[:KEYS]
+    return {
+        "found": found,
+        "limits": (found.value or [])[:LISTED],
+        "pattern": pattern,
+        "chosen": next((each for each in found.value or [] if each.pattern == pattern), None),
+        "cut": len(found.value or []) > LISTED,
+        "listed": LISTED,
+        "keys": keys,
+        "shown_keys": shown,
+        "after": after,
+        "next": shown[-1].key if len(keys.value or []) > KEYS else None,
+    }
+
+
+PAGE = Page("/limits", "limits", "limits.html", read, "Limits")

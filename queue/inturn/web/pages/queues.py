@@ -1,0 +1,106 @@
+"""Queues: what waits in each, which workers serve it, and what is paused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from inturn.doctor.finding import name_some
+from inturn.doctor.work import is_unserved
+from inturn.formatting import visible
+from inturn.operations.dashboard import Situation
+from inturn.operations.queues import PausedQueue
+from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.web.history import ORDER, RANGES, read_history
+from inturn.web.page import NotThere, Page, View
+
+LISTED, PAUSES = 40, 10
+SORTS: dict[str, Callable[[Line, datetime], Any]] = {
+    "name": lambda line, now: line.counts.queue,
+    "oldest": lambda line, now: line.counts.runnable_since or now,
+    "ready": lambda line, now: -line.counts.runnable,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A queue and the workers that serve it."""
+
+    counts: QueueStatus
+    state: str
+    word: str
+    served_by: str
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the queues that the address asks for. The header has read all of them."""
+    seen = view.header.value
+    prefix, sort = view.get("prefix"), view.choose("sort", tuple(SORTS))
+    pauses = seen.paused_queues if seen else []
+    found = _make_lines(seen, prefix) if seen else []
+    return {
+        "lines": sorted(found, key=lambda line: SORTS[sort](line, view.now))[:LISTED],
+        "cut": len(found) - LISTED,
+        "prefix": prefix,
+        "sort": sort,
+        "sorts": tuple(SORTS),
+        "pauses": pauses[:PAUSES],
+        "pauses_cut": len(pauses) - PAUSES,
+        "everything": next((each for each in pauses if each.queue is None), None),
+    }
+
+
+def read_one(view: View) -> dict[str, Any]:
+    """Return what is in a queue, its charts and its pause."""
+    name = view.get("name")
+    if not name:
+        raise NotThere("There is no queue without a name.")
+    seen = view.header.value
+    pauses = seen.paused_queues if seen else []
+    lines = _make_lines(seen, name) if seen else []
+    chosen = view.choose("range", tuple(RANGES))
+    return {
+        "name": name,
+        "line": next((line for line in lines if line.counts.queue == name), None),
+        "pauses": [each for each in pauses if each.queue in (None, name)],
+        "own": next((each for each in pauses if each.queue == name), None),
+        "chosen": chosen,
+        "ranges": ORDER,
+        "history": view.panel(lambda reader: read_history(reader, view.now, chosen, queue=name)),
+    }
+
+
+def _make_lines(seen: Situation, prefix: str) -> list[Line]:
+    pauses = {pause.queue: pause for pause in seen.paused_queues}
+    everything = pauses.get(None)
+    lines = []
+    for each in seen.queues:
+        if each.queue.startswith(prefix):
+            state, word = _judge(each, pauses.get(each.queue) or everything)
+            lines.append(Line(each, state, word, _name_workers(each, seen.workers)))
+    return lines
+
+
+def _judge(counts: QueueStatus, pause: PausedQueue | None) -> tuple[str, str]:
+    if pause is not None:
+        return "paused", "paused"
+    if is_unserved(counts):
+        return "stalled", "no worker"
+    if counts.doing or counts.claimed:
+        return "doing", "running"
+    return ("todo", "waiting") if counts.runnable else ("idle", "idle")
+
+
+def _name_workers(counts: QueueStatus, workers: Sequence[WorkerStatus]) -> str:
+    names = [
+        visible(worker.name)
+        for worker in workers
+        if worker.state != "late" and (worker.queues is None or counts.queue in worker.queues)
+    ]
+    return name_some(sorted(names))
+
+
+PAGE = Page("/queues", "queues", "queues.html", read, "Queues")
+ONE = Page("/queue", "queues", "queue.html", read_one, "Queue")

@@ -1,0 +1,62 @@
+"""Schedules: when each periodic task runs next, in words and as times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from inturn.errors import BadArgument
+from inturn.operations import measures, schedules
+from inturn.operations.schedules import StoredSchedule, name_schedule
+from inturn.schedules.cron import Cron
+from inturn.web.page import Page, View
+from inturn.web.reading import Reader
+
+LISTED = 50
+NEXT = 4  # instants of each schedule
+NO_WORKER = "no live worker has it, so it does not fire"
+AHEAD_OF_TIME = "it has fired for a time that is still to come, and stands still until then"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A schedule, in words, and the times at which it fires next."""
+
+    stored: StoredSchedule
+    words: str
+    next: list[datetime]
+    note: str | None
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the schedules that workers have registered."""
+    found = view.panel(lambda reader: _read(reader, view.now))
+    lines = found.value or []
+    return {"found": found, "lines": lines[:LISTED], "cut": len(lines) > LISTED, "listed": LISTED}
+
+
+def _read(reader: Reader, now: datetime) -> list[Line]:
+    live = reader.run(measures.measure_workers()).live_schedules
+    stored = reader.run(schedules.list_schedules(LISTED + 1))
+    return [
+        make_line(each, name_schedule(each.task, each.periodic_id) in live, now) for each in stored
+    ]
+
+
+def make_line(stored: StoredSchedule, is_live: bool, now: datetime) -> Line:
+    """Return what there is to say about a schedule."""
+    try:
+        cron = Cron(stored.cron, stored.tz)
+    except BadArgument as error:  # a later version may know more
+        return Line(stored, "", [], str(error))
+    following = list(islice(cron.after(now), NEXT))
+    if schedules.find_ahead(stored, now) > schedules.AHEAD:
+        note: str | None = AHEAD_OF_TIME
+    else:
+        note = None if is_live else NO_WORKER
+    return Line(stored, cron.describe(), following, note)
+
+
+PAGE = Page("/schedules", "schedules", "schedules.html", read, "Schedules")

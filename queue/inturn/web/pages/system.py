@@ -1,0 +1,88 @@
+"""System: the schema, the server, the findings of `queue doctor`, and who has changed what."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from inturn import sql
+from inturn.doctor.checks import examine, judge_history
+from inturn.doctor.finding import LONG, Finding
+from inturn.operations import history, system
+from inturn.operations.dashboard import Situation
+from inturn.web import verdict
+from inturn.web.page import HIGHEST_ID, Page, View
+from inturn.web.pages.batches import read_id
+from inturn.web.reading import Panel
+
+TABLES = 50
+TRANSACTIONS = 5
+RECENT, LISTED = 10, 50  # changes
+ORDER = ("fail", "warn", "ok")
+OTHERS = ("queue", "limit", "group", "task")  # what an operation may be about, if not a lane
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the state of the database."""
+    stored = view.panel(lambda reader: reader.run(history.measure_size(reader.schema)))
+    found = _examine(view.header.value, stored)
+    return {
+        "version": version("inturn"),
+        "expected": sql.revision(),
+        "facts": view.panel(lambda reader: reader.run(system.get_server_facts())),
+        "stored": stored,
+        "findings": sort_findings(found),
+        "tables": view.panel(lambda reader: reader.run(system.list_tables(reader.schema, TABLES))),
+        "transactions": view.panel(
+            lambda reader: reader.run(system.list_transactions(TRANSACTIONS))
+        ),
+        "long": LONG,
+        "changes": view.panel(lambda reader: reader.run(system.list_changes(HIGHEST_ID, RECENT))),
+        "describe_target": describe_target,
+    }
+
+
+def read_checks(view: View) -> dict[str, Any]:
+    """Run all checks of `queue doctor`.
+
+    They need some thirty statements, so a page of their own runs them, which does not follow
+    changes by itself.
+    """
+    found = view.panel(lambda reader: list(examine(reader)))
+    return {"found": found, "findings": sort_findings(found.value or [])}
+
+
+def read_changes(view: View) -> dict[str, Any]:
+    """Return what people have changed, the newest first."""
+    before = read_id(view, "before")
+    found = view.panel(lambda reader: reader.run(system.list_changes(before, LISTED + 1)))
+    shown = (found.value or [])[:LISTED]
+    return {
+        "found": found,
+        "changes": shown,
+        "older": shown[-1].id if len(found.value or []) > LISTED else None,
+        "is_first": before == HIGHEST_ID,
+        "describe_target": describe_target,
+    }
+
+
+def describe_target(operation: str) -> str:
+    """Return what an operation of the audit is about."""
+    kind = operation.rpartition("-")[2]
+    return kind if kind in OTHERS else "lane"
+
+
+def sort_findings(found: list[Finding]) -> list[Finding]:
+    """Return the worst first."""
+    return sorted(found, key=lambda each: ORDER.index(each.state))
+
+
+def _examine(seen: Situation | None, stored: Panel[history.Stored]) -> list[Finding]:
+    """Return the findings that need no further statement."""
+    found = [] if seen is None else list(verdict.examine(seen))
+    return found if stored.value is None else [*found, judge_history(stored.value)]
+
+
+PAGE = Page("/system", "system", "system.html", read, "System")
+CHECKS = Page("/system/checks", "system", "checks.html", read_checks, "All checks")
+CHANGES = Page("/system/changes", "system", "changes.html", read_changes, "Changes")

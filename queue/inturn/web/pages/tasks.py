@@ -1,0 +1,90 @@
+"""Tasks: how often each runs, how it ends and how fast, and which workers know it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from inturn.operations import history
+from inturn.operations.dashboard import Situation
+from inturn.operations.history import TaskStatus
+from inturn.web.history import ORDER, RANGES, read_history
+from inturn.web.page import NotThere, Page, View
+
+LOOKED, LISTED = 1000, 40
+NEVER = timedelta(0)
+SORTS: dict[str, Callable[[TaskStatus], Any]] = {
+    "busiest": lambda task: (-task.per_minute, task.task),
+    "name": lambda task: task.task,
+    "failed": lambda task: (-(task.failed_share or 0), -task.failed, task.task),
+    "slowest": lambda task: (-(task.run_p95 or NEVER), task.task),
+    "longest wait": lambda task: (-(task.wait_p95 or NEVER), task.task),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Which live workers know which tasks. `unknown`: jobs wait for them in these queues."""
+
+    workers: dict[str, list[str]]  # names of workers, by task
+    unknown: dict[str, list[str]]  # names of queues, by task
+
+    @classmethod
+    def of(cls, seen: Situation | None) -> Knowledge:
+        """Return what the header says."""
+        workers: dict[str, list[str]] = {}
+        unknown: dict[str, list[str]] = {}
+        for worker in seen.workers if seen else ():
+            if worker.state != "late":
+                for task in worker.tasks or ():
+                    workers.setdefault(task, []).append(worker.name)
+        for queue, task in seen.unknown_tasks if seen else ():
+            unknown.setdefault(task, []).append(queue)
+        return cls(workers, unknown)
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the tasks that the address asks for."""
+    prefix, sort = view.get("prefix"), view.choose("sort", tuple(SORTS))
+    tasks = view.panel(lambda reader: reader.run(history.list_tasks(LOOKED)))
+    found = [each for each in tasks.value or [] if each.task.startswith(prefix)]
+    known = Knowledge.of(view.header.value)
+    busy = {each.task for each in tasks.value or []}
+    quiet = sorted({*known.workers, *known.unknown} - busy)
+    quiet = [name for name in quiet if name.startswith(prefix)]
+    return {
+        "tasks": tasks,
+        "found": sorted(found, key=SORTS[sort])[:LISTED],
+        "cut": len(found) - LISTED,
+        "quiet": quiet[:LISTED],
+        "quiet_cut": len(quiet) - LISTED,
+        "known": known,
+        "prefix": prefix,
+        "sort": sort,
+        "sorts": tuple(SORTS),
+    }
+
+
+def read_one(view: View) -> dict[str, Any]:
+    """Return the charts of a task."""
+    name = view.get("name")
+    if not name:
+        raise NotThere("There is no task without a name.")
+    chosen = view.choose("range", tuple(RANGES))
+    known = Knowledge.of(view.header.value)
+    workers = known.workers.get(name, [])
+    return {
+        "name": name,
+        "chosen": chosen,
+        "ranges": ORDER,
+        "history": view.panel(lambda reader: read_history(reader, view.now, chosen, task=name)),
+        "workers": sorted(workers)[:LISTED],
+        "workers_cut": len(workers) - LISTED,
+        "waits_in": known.unknown.get(name, [])[:LISTED],
+    }
+
+
+PAGE = Page("/tasks", "tasks", "tasks.html", read, "Tasks")
+ONE = Page("/task", "tasks", "task.html", read_one, "Task")

@@ -1,0 +1,53 @@
+"""Workers: which live, what each of them runs, and which are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from inturn.operations import workers
+from inturn.operations.workers import JobInHand, WorkerStatus
+from inturn.web.page import Page, View
+from inturn.web.reading import Reader
+
+LISTED, LOST_LISTED = 40, 10
+NAMED = 5  # jobs of a worker
+LOST_AFTER = timedelta(minutes=10)  # a worker that ends in peace is not listed at all
+
+
+def read(view: View) -> dict[str, Any]:
+    """Return the workers. The header has read all of them, but not their jobs."""
+    seen = view.header.value
+    prefix = view.get("prefix")
+    found = [each for each in (seen.workers if seen else []) if each.name.startswith(prefix)]
+    lost = [each for each in found if is_lost(each, view.now)]
+    present = [each for each in found if not is_lost(each, view.now)]
+    shown = [*present[:LISTED], *lost[:LOST_LISTED]]
+    return {
+        "present": present[:LISTED],
+        "lost": lost[:LOST_LISTED],
+        "cut": max(len(present) - LISTED, 0),
+        "lost_cut": max(len(lost) - LOST_LISTED, 0),
+        "jobs": view.panel(lambda reader: _read_jobs(reader, shown)),
+        "named": NAMED,
+        "prefix": prefix,
+    }
+
+
+def is_lost(worker: WorkerStatus, now: datetime) -> bool:
+    """Return True if a worker has been silent for so long that it will not come back."""
+    return worker.state == "late" and now - worker.heartbeat_at > LOST_AFTER
+
+
+def _read_jobs(reader: Reader, shown: Sequence[WorkerStatus]) -> dict[UUID, list[JobInHand]]:
+    busy = [each.id for each in shown if each.doing or each.claimed]
+    jobs: dict[UUID, list[JobInHand]] = {id: [] for id in busy}
+    if busy:
+        for job in reader.run(workers.list_jobs_in_hand(busy, NAMED)):
+            jobs[job.worker_id].append(job)
+    return jobs
+
+
+PAGE = Page("/workers", "workers", "workers.html", read, "Workers")

@@ -1,0 +1,136 @@
+"""What people can change about queues, limits and batches."""
+
+from __future__ import annotations
+
+from inturn.errors import BadArgument
+from inturn.formatting import visible
+from inturn.model import BatchProgress
+from inturn.operations import batches, limits, queues
+from inturn.web.actions import LONGEST_REASON, Action, Change, Done, Refused, get_length
+from inturn.web.page import HIGHEST_ID
+
+MOST_STEPS = 1000  # of cancelling a batch, in one request
+
+
+def pause_queue(change: Change) -> Done:
+    """Let no job of a queue start, for some hours or until it is resumed."""
+    name = _get(change, "name")
+    if not name:
+        raise BadArgument("name", "is missing")
+    _pause(change, name)
+    return Done("queue-paused", "/queue", {"name": name})
+
+
+def pause_everything(change: Change) -> Done:
+    """Let no job of any queue start, if the person has typed the word."""
+    if change.form.get("confirm", "").strip().lower() != "everything":
+        raise Refused("To pause all queues, type the word: everything", "/queues")
+    _pause(change, None)
+    return Done("everything-paused", "/queues")
+
+
+def resume_queue(change: Change) -> Done:
+    """End the pause of a queue."""
+    name = _get(change, "name")
+    if not name or not change.run(queues.resume_queue(name, change.by)):
+        raise Refused("This queue has no pause of its own.", "/queues")
+    return Done("queue-resumed", "/queue", {"name": name})
+
+
+def resume_everything(change: Change) -> Done:
+    """End the pause of all queues. Those of single queues stay."""
+    if not change.run(queues.resume_queue(None, change.by)):
+        raise Refused("There is no pause of all queues.", "/queues")
+    return Done("everything-resumed", "/queues")
+
+
+def set_limit(change: Change) -> Done:
+    """Set a limit: a new one, or that of the address."""
+    pattern = _get(change, "pattern") or change.form.get("pattern", "").strip()
+    change.run(
+        limits.set_limit(
+            pattern,
+            _read_number(change, "concurrency"),
+            change.form.get("rate", "").strip() or None,
+            _read_number(change, "burst"),
+            change.by,
+        )
+    )
+    return Done("limit-set", "/limits")
+
+
+def remove_limit(change: Change) -> Done:
+    """Remove a limit."""
+    if not change.run(limits.remove_limit(_get(change, "pattern"), change.by)):
+        raise Refused("There is no such limit.", "/limits")
+    return Done("limit-removed", "/limits")
+
+
+def close_batch(change: Change) -> Done:
+    """Let a batch end as soon as no job of it is left."""
+    found = _get_batch(change)
+    if found.state != "open":
+        raise Refused(f"This batch is {found.state} already.", _get_address(found))
+    change.run(batches.close_batch(found.id))
+    return Done("batch-closed", "/batch", {"id": str(found.id)})
+
+
+def cancel_batch(change: Change) -> Done:
+    """Cancel the waiting jobs and the callback of a batch, if the person has typed its name."""
+    found = _get_batch(change)
+    if found.state == "ended":
+        raise Refused("This batch has ended already.", _get_address(found))
+    if change.form.get("confirm", "") != visible(found.name):
+        raise Refused("You have typed another name than that of the batch.", _get_address(found))
+    abort = change.form.get("abort") == "yes"
+    cancelled, last = 0, 0
+    for _ in range(MOST_STEPS):
+        now, _, next = change.run(batches.cancel_some(found.id, last, abort))
+        cancelled += now
+        if next is None:
+            return Done("batch-cancelled", "/batch", {"id": str(found.id)}, cancelled)
+        last = next
+    return Done("batch-cancelled-some", "/batch", {"id": str(found.id)}, cancelled)
+
+
+def _pause(change: Change, name: str | None) -> None:
+    reason = change.form.get("reason", "").strip()[:LONGEST_REASON] or None
+    change.run(queues.pause_queue(name, reason, None, change.by, get_length(change)))
+
+
+def _get(change: Change, name: str) -> str:
+    return change.request.query_params.get(name, "").replace("\0", "")
+
+
+def _get_batch(change: Change) -> BatchProgress:
+    text = _get(change, "id")
+    id = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
+    found = change.run(batches.show_batch(id)) if 0 < id <= HIGHEST_ID else None
+    if found is None:
+        raise Refused("There is no such batch.", "/batches")
+    return found
+
+
+def _get_address(batch: BatchProgress) -> str:
+    return f"/batch?id={batch.id}"
+
+
+def _read_number(change: Change, name: str) -> int | None:
+    text = change.form.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise BadArgument(name, "is not a whole number")
+    return int(text)
+
+
+QUEUE_ACTIONS = (
+    Action("/queues/pause", "pause", pause_queue, "/queues"),
+    Action("/queues/pause-everything", "pause", pause_everything, "/queues"),
+    Action("/queues/resume", "pause", resume_queue, "/queues"),
+    Action("/queues/resume-everything", "pause", resume_everything, "/queues"),
+    Action("/limits/set", "limit", set_limit, "/limits"),
+    Action("/limits/remove", "limit", remove_limit, "/limits"),
+    Action("/batches/close", "batch", close_batch, "/batches"),
+    Action("/batches/cancel", "batch", cancel_batch, "/batches"),
+)
