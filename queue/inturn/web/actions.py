@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 TERMS = "SET statement_timeout = '10s'"
 NOBODY = "dashboard"  # in the audit, if `authorize` names nobody
 LONGEST_REASON = 500
+MOST_FIELDS = 100
 LONGEST_PAUSE = 366 * 24  # hours
 
 
@@ -93,7 +94,11 @@ async def read_form(request: Request) -> Form:
         body += part
         if len(body) > LONGEST_BODY:
             return {}
-    fields = parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=100)
+    try:
+        text = body.decode(errors="replace")
+        fields = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:  # there are more
+        return {}
     return {name: value.replace("\0", "") for name, value in fields}
 
 

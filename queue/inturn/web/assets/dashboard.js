@@ -29,24 +29,28 @@
     if (status) { status.dataset.state = shown; status.textContent = shown; }
     $("#apply").hidden = !pending;
   }
+  let pressed = false; // between the two halves of a click nothing may move
+  addEventListener("pointerdown", () => { pressed = true; }, true);
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { pressed = false; }, true);
   function isBusy() {
     const active = document.activeElement;
     return Boolean(
-      $("#live [data-still]") || $("dialog[open]") || $("details.action[open]") || $("#live tbody tr:hover") ||
+      $("#live [data-still]") || pressed || $("dialog[open]") || $("details.action[open]") || $("#live tbody tr:hover") ||
       $("#live input[type=checkbox]:checked") ||
       String(getSelection()) || (active && active.matches("#live input, #live select, #live textarea"))
     );
   }
 
   // ---- fetch the page again and morph it
-  let fetching = false;
-  async function apply() {
+  let fetching = false, asked = false;
+  async function apply(isAsked = false) {
+    asked ||= isAsked;
     if (fetching) { pending = true; return; }
     fetching = true; pending = false;
     try {
       await htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "morph:outerHTML" });
     } finally {
-      fetching = false;
+      fetching = asked = false;
       decorate();
       offerAll();
       tick();
@@ -56,6 +60,12 @@
     if (document.hidden) { pending = true; return; }
     if (isBusy() || paused()) { pending = true; decorate(); } else apply();
   }
+  // While the answer was under way, the person may have begun something.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (asked || !isBusy()) return;
+    event.detail.shouldSwap = false;
+    pending = true;
+  });
   function useMorph() {
     Object.assign(Idiomorph.defaults.callbacks, {
       // What a person has unfolded stays so.
@@ -166,7 +176,7 @@
   const KEYS = {
     "/": () => ($("[data-search]") || $("#live input"))?.focus(),
     x: () => $("#live tr.at input[name=id]")?.click(),
-    j: () => move(1), k: () => move(-1), u: () => apply(), t: nextTheme,
+    j: () => move(1), k: () => move(-1), u: () => apply(true), t: nextTheme,
     p: () => { storage.set("inturn-paused", paused() ? "no" : "yes"); decorate(); if (!paused() && pending) apply(); },
     "?": () => $("#keys").showModal(),
   };
@@ -186,7 +196,7 @@
     const id = event.target.closest("button")?.id;
     if (id === "theme") nextTheme();
     if (id === "help") $("#keys").showModal();
-    if (id === "apply") apply();
+    if (id === "apply") apply(true);
     const copied = event.target.closest("[data-copy]");
     if (copied) copy(copied);
   });

@@ -1,0 +1,228 @@
+"""Changes appear by themselves, and never under a person's hand."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from playwright.sync_api import Page, expect
+
+from inturn.web import create_app
+from tests.web.browser.conftest import Offer, Visit, wait_in
+from tests.web.seed import LIMIT, Shop
+from tests.web.serving import serve
+
+MS = LIMIT * 1000
+BATCH, PAUSE = 100, 0.1  # jobs of one statement, seconds until the next
+EVENTS = 3  # that the page must have heard of while nothing may move
+
+
+@contextmanager
+def flooded(shop: Shop) -> Iterator[list[int]]:
+    """Defer a thousand jobs a second, if the machine can. The list counts them."""
+    stop, count = Event(), [0]
+
+    def flood() -> None:
+        while not stop.wait(PAUSE):
+            name = f"flood:{count[0] % 50}"
+            shop.send.configure(lock=name).batch_defer(*[{"n": n} for n in range(BATCH)])
+            shop.app.lanes.pause(name, reason=f"pause {count[0]}", by="a program")
+            count[0] += BATCH
+
+    thread = Thread(target=flood, name="flood")
+    thread.start()
+    try:
+        yield count
+    finally:
+        stop.set()
+        thread.join(LIMIT)
+
+
+def watch_swaps(page: Page) -> None:
+    """Note what changes below #live, and count the events that the page hears of."""
+    page.evaluate(
+        """() => {
+            window.swaps = []; window.heard = 0;
+            new MutationObserver((all) => {
+                // Times tick, and the tools say whether the page is live.
+                for (const {target, type, attributeName} of all) {
+                    const element = target.closest ? target : target.parentElement;
+                    if (!element?.closest("time, .tools") && !/^htmx/.test(element?.className))
+                        swaps.push(`${type} ${attributeName} ${element?.outerHTML.slice(0, 200)}`);
+                }
+            }).observe(document.querySelector("#live"),
+                {subtree: true, childList: true, attributes: true, characterData: true});
+            const source = new EventSource(document.querySelector("#live").dataset.stream);
+            source.addEventListener("changed", () => heard++);
+        }"""
+    )
+
+
+def wait_for_events(page: Page) -> None:
+    page.evaluate("window.heard = 0")
+    wait_in(page, f"heard >= {EVENTS}")
+
+
+def lock_at(page: Page, x: float, y: float) -> str:
+    found: str = page.evaluate(
+        "([x, y]) => document.elementFromPoint(x, y).closest('tr').querySelector('.lock').textContent",
+        [x, y],
+    )
+    return found
+
+
+def test_a_change_appears_by_itself(shop: Shop, offer: Offer, visit: Visit) -> None:
+    with visit() as visitor:
+        page = visitor.open(offer() + "/lanes")
+        expect(page.locator("#status")).to_have_text("live", timeout=MS)
+        shop.send.configure(lock="new").defer()
+        shop.app.lanes.pause("new", reason="a pause that is new")
+        page.get_by_text("a pause that is new").wait_for()
+        assert visitor.problems == []
+
+
+def test_a_thousand_changes_a_second_do_not_cost_a_click(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    for number in range(6):
+        shop.app.lanes.pause(f"calm:{number}", reason="calm")
+    with visit() as visitor, flooded(shop) as count:
+        page = visitor.open(offer() + "/lanes?sort=worst")
+        watch_swaps(page)
+        wait_in(page, "swaps.length > 0")  # it is live
+        page.evaluate(
+            "document.querySelectorAll('.lock').forEach((link) => link.addEventListener('click', (event) => event.preventDefault()))"
+        )
+        page.evaluate(
+            "window.clicked = []; document.addEventListener('click', (event) => clicked.push(event.target.closest('tr')?.querySelector('.lock')?.textContent))"
+        )
+        for _ in range(3):
+            row = page.locator("#lanes tbody tr").nth(2)
+            row.locator(".lock").hover()
+            box = row.locator(".lock").bounding_box()
+            assert box
+            x, y = box["x"] + 5, box["y"] + box["height"] / 2
+            page.mouse.move(x, y)
+            aimed = lock_at(page, x, y)
+            page.evaluate("window.swaps = []")
+            before = count[0]
+            wait_for_events(page)
+            assert count[0] > before
+            assert page.evaluate("swaps") == []
+            assert lock_at(page, x, y) == aimed
+            page.evaluate(
+                "document.addEventListener('click', (event) => event.preventDefault(), {once: true, capture: true})"
+            )
+            page.mouse.click(x, y)
+            assert page.evaluate("clicked.at(-1)") == aimed
+            expect(page.locator("#apply")).to_be_visible()
+            page.mouse.move(2, 2)
+            page.evaluate("window.swaps = []")
+            wait_in(page, "swaps.length > 0")  # now they are applied
+        assert visitor.problems == []
+
+
+def test_a_click_opens_the_lane_that_was_aimed_at(shop: Shop, offer: Offer, visit: Visit) -> None:
+    """With real navigation, while everything changes."""
+    for number in range(6):
+        shop.app.lanes.pause(f"calm:{number}", reason="calm")
+    with visit() as visitor, flooded(shop):
+        page = visitor.open(offer() + "/lanes")
+        for place in (0, 3, 5):
+            link = page.locator("#lanes tbody tr .lock").nth(place)
+            link.hover()
+            wanted = link.get_attribute("href")
+            with page.expect_request(lambda request: request.is_navigation_request()) as asked:
+                page.mouse.down()
+                page.mouse.up()
+            assert wanted
+            assert asked.value.url.endswith(wanted)
+            page.wait_for_url(asked.value.url)
+            page.go_back()
+            page.wait_for_url("**/lanes")
+
+
+def test_a_selection_holds_changes_back_until_they_are_asked_for(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    shop.app.lanes.pause("calm", reason="calm")
+    with visit() as visitor, flooded(shop):
+        page = visitor.open(offer() + "/lanes")
+        page.mouse.move(2, 2)
+        page.get_by_text("by somebody: calm").or_(page.get_by_text("calm").first).first.wait_for()
+        watch_swaps(page)
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('h1'))")
+        page.evaluate("window.swaps = []")
+        wait_for_events(page)
+        assert page.evaluate("swaps") == []
+        assert page.evaluate("String(getSelection())") == "Lanes"
+        page.get_by_role("button", name="Changes").click()
+        wait_in(page, "swaps.length > 0")
+        assert visitor.problems == []
+
+
+def test_what_a_person_types_and_unfolds_stays(shop: Shop, offer: Offer, visit: Visit) -> None:
+    shop.app.lanes.pause("calm", reason="calm")
+    with visit() as visitor, flooded(shop):
+        page = visitor.open(offer() + "/lanes")
+        watch_swaps(page)
+        page.get_by_role("searchbox").fill("half a wo")
+        page.evaluate("window.swaps = []")
+        wait_for_events(page)
+        assert page.get_by_role("searchbox").input_value() == "half a wo"
+        assert page.evaluate("swaps") == []
+        assert page.evaluate("document.activeElement.id") == "prefix"
+
+
+def test_back_and_reload_keep_the_state(shop: Shop, offer: Offer, visit: Visit) -> None:
+    for lock in ("order:1", "order:2", "customer:1"):
+        shop.app.lanes.pause(lock)
+    with visit() as visitor:
+        page = visitor.open(offer() + "/lanes")
+        locks = page.locator("#lanes .lock")
+        page.get_by_role("searchbox").fill("order:")
+        page.locator("select").select_option("name")
+        page.get_by_role("searchbox").press("Enter")
+        page.wait_for_url("**prefix=order%3A*")
+        expect(locks).to_have_text(["order:1", "order:2"])
+        page.reload()
+        expect(locks).to_have_text(["order:1", "order:2"])
+        assert page.locator("select").input_value() == "name"
+        page.get_by_role("navigation", name="States").get_by_role("link", name="paused").click()
+        page.wait_for_url("**state=paused*")
+        page.go_back()
+        expect(locks).to_have_text(["order:1", "order:2"])
+        assert page.get_by_role("searchbox").input_value() == "order:"
+        page.go_back()
+        expect(locks).to_have_count(3)
+        assert visitor.problems == []
+
+
+def test_two_people_see_what_one_of_them_changes(shop: Shop, offer: Offer, visit: Visit) -> None:
+    shop.send.configure(lock="order:1").defer()
+    address = offer()
+    with visit() as ana, visit(360, "dark") as ben:
+        theirs = ben.open(f"{address}/lanes")
+        expect(theirs.locator("#status")).to_have_text("live", timeout=MS)
+        mine = ana.open(f"{address}/lanes")
+        mine.evaluate(
+            """async () => { await fetch("/lane/pause?lock=order%3A1", {
+                method: "POST", redirect: "manual", body: new URLSearchParams({reason: "seen by both"})}) }"""
+        )
+        for page in (mine, theirs):
+            page.get_by_text("by ana: seen by both").wait_for()
+        assert ana.problems + ben.problems == []
+
+
+def test_without_a_stream_the_page_asks_now_and_then(shop: Shop, visit: Visit) -> None:
+    site = create_app(shop.app)
+
+    async def without_stream(scope: object, receive: object, send: object) -> None:
+        if isinstance(scope, dict) and scope.get("path") == "/live":
+            scope["path"] = "/no/such/page"
+        await site(scope, receive, send)  # type: ignore[arg-type]  # as any ASGI app
+
+    with serve(without_stream) as address, visit() as visitor:
+        page = visitor.open(f"{address}/lanes")
+        expect(page.locator("#status")).to_have_text("polling", timeout=MS)
+        shop.app.lanes.pause("new", reason="found by asking")
+        page.get_by_text("found by asking").wait_for()
