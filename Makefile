@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .PHONY: help demo test stress fair-shares graph chaos witness check bench bench-surface
 .PHONY: bench-flow bench-growth bench-reads bench-scale schema docs
-.PHONY: patroni wheel-demo lock locked clean
+.PHONY: patroni screenshots wheel-demo lock locked clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,9 @@ docs: .venv/installed build/docs-tools/installed ## regenerate pages from the co
 	@$(python) -m tests.events_page
 	@build/docs-tools/bin/python -m sphinx -q -W --keep-going -n docs build/docs
 	@echo "built build/docs/index.html"
+
+screenshots: .venv/installed ## make the pictures of the dashboard in docs/images (needs Chromium)
+	@$(python) -m tests.web.screenshots
 
 witness: .venv/installed ## look for overlaps of locks under load (30 s for each kind)
 	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 \

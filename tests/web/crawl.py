@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 from starlette.routing import compile_path
 
+from inturn.web.page import SECTIONS
 from inturn.web.pages import PAGES
 from tests.web.seed import LIMIT
 
@@ -24,7 +25,7 @@ def crawl(address: str, each: int = 1) -> dict[str, str]:
     found: dict[str, str] = {}
     kinds: Counter[str] = Counter()
     with httpx.Client(base_url=address, timeout=LIMIT) as client:
-        waiting = [page.path for page in PAGES if "{" not in page.path]
+        waiting = [section.path for section in SECTIONS]
         while waiting:
             path = waiting.pop(0)
             kind = kind_of(path)

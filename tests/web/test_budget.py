@@ -32,8 +32,6 @@ ADDRESSES = [
     "/?range=7d",
     "/lanes?prefix=lane",
     "/lanes?state=paused",
-    "/lane?lock=lane+7",
-    "/lane?lock=busy",
     "/jobs?state=failed",
     "/jobs?q=task:t",
     "/jobs?q=lock:busy",
@@ -139,7 +137,7 @@ def test_a_page_asks_few_questions(client: TestClient, app: App, address: str) -
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
 def test_the_first_load_is_small(client: TestClient, app: App, page: Any) -> None:
     for number in range(200):
-        app.lanes.pause(f"a lane with a long name {number}", reason="provider outage")
+        app.lanes.pause(f"order:{number}", reason="bank is down")
     answer = client.get(fill_in(page.path))
     sizes = {page.path: len(answer.content)}
     for link in LOADED.findall(answer.text):

@@ -1,0 +1,22 @@
+"""Each picture that a page shows is there, is small, and has a text for people who do not see it."""
+
+import re
+from pathlib import Path
+
+from tests.web.screenshots import LARGEST
+
+ROOT = Path(__file__).parents[2]
+IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
+
+
+def test_each_picture_is_there_and_each_is_shown() -> None:
+    shown = set()
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for text, target in IMAGE.findall(page.read_text(encoding="utf-8")):
+            file = (page.parent / target).resolve()
+            assert len(text) > 10, (page.name, target)
+            assert file.is_file(), (page.name, target)
+            assert file.read_bytes().startswith(b"\x89PNG")
+            assert file.stat().st_size <= LARGEST, target
+            shown.add(file)
+    assert shown == set((ROOT / "docs" / "images").iterdir())

@@ -1,0 +1,94 @@
+"""Make the pictures of docs/: `make screenshots`. It needs Chromium.
+
+A queue of a small shop, as real workers leave it, so that each picture shows what people see.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from playwright.sync_api import sync_playwright
+
+from inturn.testing import Databases
+from inturn.web import Access, create_app
+from tests.waiting import wait_until
+from tests.web.browser.chromium import MISSING, find_chromium
+from tests.web.seed import LIMIT, Shop
+from tests.web.serving import serve
+
+FOLDER = Path(__file__).parents[2] / "docs" / "images"
+LARGEST = 100_000  # bytes of a picture
+
+
+class Shot(NamedTuple):
+    """A picture: its name, the page, the theme and the width."""
+
+    name: str
+    path: str
+    theme: Any = "light"
+    width: int = 1280
+    height: int = 800
+
+
+def fill(shop: Shop) -> int:
+    """Leave lanes in several states, and return a job that waits for another."""
+    for number in range(60):
+        shop.send.configure(lock=f"customer:{number % 6}").defer(to="ann", number=number)
+    for number in range(8):
+        shop.send.configure(lock="order:4711").defer(number=number)
+    for order in (4711, 4712):
+        for item in range(6):
+            shop.charge.configure(lock=f"order:{order}", on_retry="hold").defer(item=item)
+    for item in range(5):
+        shop.ship.configure(lock="parcel:17").defer(item=item)
+    shop.work(concurrency=2)
+    for day in range(4):
+        shop.export.configure(lock="export:sales").defer(day=day)
+    shop.app.lanes.pause("customer:3", reason="address is being corrected", by="ana")
+    for number in range(9):
+        shop.send.configure(lock="customer:3").defer(to="ann", number=number)
+    return int(shop.send.configure(lock="order:4711").defer(to="ann"))
+
+
+def main() -> None:
+    path = find_chromium()
+    if path is None:
+        sys.exit(MISSING)
+    FOLDER.mkdir(exist_ok=True)
+    with Databases() as databases, databases.clone() as dsn:
+        shop = Shop(dsn)
+        with shop.app.open():
+            job = fill(shop)
+            site = create_app(shop.app, authorize=lambda _: Access.FULL.named("ana"))
+            with shop.working(concurrency=2, name="web1:4711"), serve(site) as address:
+                wait_until(lambda: shop.app.job_manager.list_jobs(status="doing"), LIMIT)
+                take(path, address, job)
+
+
+def take(chromium: str, address: str, job: int) -> None:
+    """Make each picture."""
+    shots = [
+        Shot("overview", "/"),
+        Shot("lanes", "/lanes"),
+        Shot("lane", "/lane?lock=order:4711"),
+        Shot("job", f"/jobs/{job}"),
+        Shot("lane-dark", "/lane?lock=order:4711", "dark"),
+        Shot("lanes-phone", "/lanes", "light", 360, 740),
+    ]
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=chromium, args=options)
+        for shot in shots:
+            size: Any = {"width": shot.width, "height": shot.height}
+            page = browser.new_page(viewport=size, color_scheme=shot.theme)
+            page.goto(address + shot.path)
+            page.locator("#status[data-state=live]").wait_for()
+            file = FOLDER / f"{shot.name}.png"
+            page.screenshot(path=file)
+            print(f"{file.name}: {file.stat().st_size:,} bytes")
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
