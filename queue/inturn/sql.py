@@ -72,6 +72,27 @@ _DESCRIBED = re.compile(
 )
 _NAMES_ITSELF = re.compile(r"^[a-z_]+: ")
 _SENTENCE = re.compile(r".*?[.](?= (?:[A-Z]|p_)|$)|.*")
+# Functions by their arguments: somebody may have one of the same name beside ours.
+DESCRIBE = """
+DO $describe$
+DECLARE
+    v_statement text;
+BEGIN
+    FOR v_statement IN
+        SELECT format('COMMENT ON TABLE %s IS %L', pg_class.oid::regclass, told.sentence)
+        FROM unnest({}::text[], {}::text[]) AS told(name, sentence)
+        JOIN pg_class ON relname = told.name
+        WHERE relnamespace = quote_ident(current_schema())::regnamespace
+        UNION ALL
+        SELECT format('COMMENT ON FUNCTION %s IS %L', pg_proc.oid::regprocedure, told.sentence)
+        FROM unnest({}::text[], {}::text[]) AS told(name, sentence)
+        JOIN pg_proc ON proname = told.name AND pg_has_role(proowner, 'USAGE')
+        WHERE pronamespace = quote_ident(current_schema())::regnamespace
+    LOOP
+        EXECUTE v_statement;
+    END LOOP;
+END $describe$;
+"""
 # Alembic creates it.
 _OTHER_TABLES = {"schema_version": "The revision of the tables."}
 
@@ -102,15 +123,11 @@ def _first_sentence(block: str) -> str:
     return sentence[0][:1].upper() + sentence[0][1:]
 
 
-def comments(schema: str) -> str:
+def comments() -> str:
     """Return the SQL that tells psql and other clients what the tables and functions are."""
-    return "\n".join(
-        SQL("COMMENT ON {} {} IS {};")
-        .format(SQL(kind), Identifier(schema, name), Literal(text))
-        .as_string()
-        for kind in ("TABLE", "FUNCTION")
-        for name, text in find_comments(kind).items()
-    )
+    told = [find_comments(kind) for kind in ("TABLE", "FUNCTION")]
+    columns = [Literal(column) for each in told for column in (list(each), list(each.values()))]
+    return SQL(DESCRIBE).format(*columns).as_string()
 
 
 @cache
@@ -183,7 +200,7 @@ def script(schema: str = SCHEMA) -> str:
             "CREATE TABLE schema_version "
             "(version_num varchar(32) CONSTRAINT schema_version_pkc PRIMARY KEY);",
             *code(),
-            comments(schema),
+            comments(),
             applied.format(revision(), list(served())).as_string(),
             "RESET search_path;",
             "RESET check_function_bodies;",

@@ -175,10 +175,12 @@ def test_a_bar_shows_the_progress_on_a_terminal_only(
 
 def test_the_commands_of_the_page_run(failed: Engine, queue: Run) -> None:
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) == 15
+    assert len(commands) == 19
     for command in commands:
         words = shlex.split(command)[1:]
-        ended = queue(*words, *(["--yes"] if words[0] != "queues" and words[1] in CHANGES else []))
+        ended = queue(
+            *words, *(["--yes"] if words[0] in ("jobs", "lanes") and words[1] in CHANGES else [])
+        )
         assert ended.returncode == 0, f"{command}: {ended.stderr}"
 
 
@@ -208,7 +210,7 @@ def test_a_paused_queue_is_named_wherever_somebody_looks(engine: Engine, queue: 
     (listed,) = json.loads(queue("queues", "list", "--json").stdout)
     assert (listed["runnable"], listed["blocked"], listed["oldest_id"]) == (0, 1, None)
     assert "by eve: no paper" in queue("queues", "list").stdout
-    assert "nothing starts in queue default" in queue("doctor").stdout
+    assert "paused: queue default (" in queue("doctor").stdout
     explained = queue("jobs", "explain", str(job)).stdout
     assert "queue default is paused by eve" in explained
     unblock = re.search(r"unblock: queue (.*)$", explained, re.M)

@@ -281,7 +281,7 @@ def prune(session: Session) -> int | None:
     Mutation(
         "today is dropped as well",
         "prune_history.sql",
-        "date := clock() - p_keep",
+        "date := clock() - keep_for(p_keep, p_is_default)",
         "date := 'tomorrow'::date + 3",  # even if it is not counted
     ),
 )

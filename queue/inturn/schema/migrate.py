@@ -238,8 +238,7 @@ def _apply_code(connection: Connection) -> int:
     scripts = list(sql.code())
     for text in scripts:
         raw.execute(text.encode())
-    (schema,) = raw.execute("SELECT current_schema()").fetchall()[0]
-    raw.execute(sql.comments(str(schema)).encode())
+    raw.execute(sql.comments().encode())
     raw.execute("DELETE FROM applied_code")
     raw.execute("INSERT INTO applied_code SELECT unnest(%s::text[]), now()", [list(sql.served())])
     return len(scripts)
