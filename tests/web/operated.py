@@ -57,3 +57,4 @@ def _fill_one(app: App, query: Query, name: str, text: str) -> None:
     queue = name if name.isalnum() else "paused"
     app.configure_task(name, queue=queue).defer()
     app.queues.pause(queue, reason=text, by=text)
+    query("SELECT pause_task(%s, %s, NULL, %s)", f"{name} paused", text, text)

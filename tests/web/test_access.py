@@ -13,21 +13,21 @@ from inturn import App
 from inturn.errors import ConfigurationError
 from inturn.web import Access, BasicAuth, TrustedHeader, create_app
 from inturn.web.access import hash_password
-from inturn.web.actions import ACTIONS
+from inturn.web.app import EVERY_ACTION
 from tests.web.conftest import EMPTY, SAME_ORIGIN, Browse
 
 ACCESSES = {
     "forbidden": Access.FORBIDDEN,
     "read only": Access.READ_ONLY,
     "full": Access.FULL,
-    **{name: Access.only(name) for name in sorted({each.permission for each in ACTIONS})},
+    **{name: Access.only(name) for name in sorted({each.permission for each in EVERY_ACTION})},
 }
 
 
 @pytest.mark.parametrize("name", ACCESSES)
 def test_each_action_needs_its_permission(browse: Browse, name: str) -> None:
     with browse(ACCESSES[name]) as client:
-        for action in ACTIONS:
+        for action in EVERY_ACTION:
             path = action.path.replace("{job_id:int}", "7")
             answer = client.post(path, params={"lock": "x"}, data=EMPTY)
             may = name in ("full", action.permission)

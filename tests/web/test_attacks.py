@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from inturn import App
 from inturn.web import Access, create_app
 from inturn.web import access as rights
-from inturn.web.actions import ACTIONS
+from inturn.web.app import EVERY_ACTION
 from inturn.web.gate import LONGEST_BODY
 from inturn.web.live import MOST_CLIENTS
 from inturn.web.pages import PAGES
@@ -20,7 +20,7 @@ from tests.web.seed import LIMIT
 from tests.web.serving import serve
 
 IDLE = 300  # connections that ask for the stream
-PATHS = [action.path for action in ACTIONS]
+PATHS = [action.path for action in EVERY_ACTION]
 
 
 def fill_in(path: str) -> str:
@@ -32,7 +32,7 @@ def fill_in(path: str) -> str:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_an_action_is_refused_without_its_right(browse: Browse, path: str) -> None:
-    (action,) = [each for each in ACTIONS if each.path == path]
+    (action,) = [each for each in EVERY_ACTION if each.path == path]
     others = [each for each in rights.ACTIONS if each != action.permission]
     for access in (Access.FORBIDDEN, Access.READ_ONLY, Access.only(*others)):
         with browse(access) as client:

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from inturn import App
 from inturn.web import Access, BasicAuth, TrustedHeader, create_app
 from inturn.web.access import hash_password
-from inturn.web.actions import ACTIONS
+from inturn.web.app import EVERY_ACTION
 from inturn.web.pages import PAGES
 from tests.roles import LOGINS, grant_roles
 from tests.web.conftest import SAME_ORIGIN
@@ -79,7 +79,7 @@ def test_a_login_that_may_only_read_shows_pages_and_changes_nothing(
         for page in PAGES:
             assert client.get(fill_in(page.path)).status_code in (200, 404), page.path
         assert "verdict" in client.get("/").text
-        for action in ACTIONS:
+        for action in EVERY_ACTION:
             path = fill_in(action.path).replace("/7", f"/{int(job)}")
             answer = client.post(f"{path}?lock=a", data={"head": str(int(job)), "confirm": "a"})
             assert answer.status_code == 409, (action.path, answer.text)

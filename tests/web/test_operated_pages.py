@@ -94,7 +94,12 @@ def test_a_person_without_a_permission_sees_no_form(
     for path in PAGES:
         page = browse(Access.READ_ONLY).get(complete(path, batch)).text
         assert 'method="post"' not in page, path
-    for permission, path in (("pause", "/queue?name=x"), ("limit", "/limits"), ("batch", "/batch")):
+    for permission, path in (
+        ("pause", "/queue?name=x"),
+        ("pause", "/task?name=x"),
+        ("limit", "/limits"),
+        ("batch", "/batch"),
+    ):
         page = browse(Access.only(permission)).get(complete(path, batch)).text
         assert 'method="post"' in page
 
@@ -121,7 +126,7 @@ def test_other_sites_can_change_nothing(
 
 def test_each_result_has_a_sentence() -> None:
     for word in (
-        "queue-paused", "queue-resumed", "everything-paused", "everything-resumed",
+        "queue-paused", "queue-resumed", "task-paused", "task-resumed", "everything-paused", "everything-resumed",
         "limit-set", "limit-removed", "batch-closed", "batch-cancelled", "batch-cancelled-some",
     ):  # fmt: skip
         assert describe_result({"done": word, "n": "3"})

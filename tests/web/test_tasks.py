@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from inturn import App
 from tests.conftest import Query
-from tests.web.operated import REGISTER, run_and_count
+from tests.web.operated import PRESS, REGISTER, run_and_count
 
 
 def test_an_empty_page_says_what_to_do(client: TestClient) -> None:
@@ -77,3 +77,61 @@ def test_a_task_that_no_worker_knows_says_so(client: TestClient, app: App, query
 @pytest.mark.parametrize("params", [{}, {"name": ""}, {"name": "\0"}])
 def test_a_task_without_a_name_is_not_there(client: TestClient, params: dict[str, str]) -> None:
     assert client.get("/task", params=params).status_code == 404
+
+
+def test_a_task_is_paused_and_resumed_with_reason_and_end(
+    client: TestClient, app: App, query: Query
+) -> None:
+    @app.task(name="mail.send")
+    def send() -> None:
+        pass
+
+    job = send.configure(lock="order:1").defer()
+    answer = client.post(
+        "/tasks/pause",
+        params={"name": "mail.send"},
+        data={"reason": "provider outage", "hours": "2"},
+    )
+    assert answer.status_code == 303
+    assert query(
+        "SELECT paused_by, reason, until - clock() BETWEEN '1h59m' AND '2h' FROM paused_tasks"
+    ) == [("ana", "provider outage", True)]
+    for address in (answer.headers["location"], "/tasks"):
+        page = client.get(address).text
+        assert ("The task is paused." in page) == (address != "/tasks")
+        assert '<td data-label="By">ana</td>' in page
+        assert '<a class="lock" href="/task?name=mail.send">mail.send</a>' in page
+        assert "provider outage" in page
+    app.run_worker()
+    assert app.job_manager.get_job_status(job) == "blocked"
+    assert client.post("/tasks/resume", params={"name": "mail.send"}, data=PRESS).status_code == 303
+    app.run_worker()
+    assert app.job_manager.get_job_status(job) == "succeeded"
+    assert "provider outage" not in client.get("/tasks").text
+    assert query("SELECT who, operation FROM lane_audit ORDER BY id") == [
+        ("ana", "pause-task"),
+        ("ana", "resume-task"),
+    ]
+
+
+def test_a_page_lists_ten_pauses_and_counts_the_others(client: TestClient, query: Query) -> None:
+    query("SELECT pause_task('t' || n) FROM generate_series(1, 13) AS n")
+    page = client.get("/tasks").text
+    assert page.count('data-label="Ends"') == 10
+    assert "3 more pauses" in page
+
+
+def test_what_cannot_be_paused_or_resumed_is_refused_with_a_way_back(
+    client: TestClient, query: Query
+) -> None:
+    for path, params, data in (
+        ("/tasks/resume", {"name": "mail.send"}, PRESS),
+        ("/tasks/resume", {}, PRESS),
+        ("/tasks/pause", {"name": "t" * 513}, PRESS),
+        ("/tasks/pause", {}, PRESS),
+        ("/tasks/pause", {"name": "mail.send"}, {"hours": "-1"}),
+    ):
+        answer = client.post(path, params=params, data=data)
+        assert answer.status_code == 409, (path, params, data)
+        assert 'href="/tasks"' in answer.text
+    assert query("SELECT * FROM task_pauses") == []

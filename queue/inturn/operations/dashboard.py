@@ -79,6 +79,11 @@ LINE: LiteralString = (
     "ORDER BY priority DESC, id LIMIT %s)) AS line "
     "ORDER BY line.priority DESC, line.id LIMIT %s)) ORDER BY priority DESC, id"
 )
+# One statement says both, and the first also if no job is found.
+RUNS: LiteralString = (
+    "SELECT {schema}.search_is_cut(%s, %s::{schema}.job_status[]), found.* "
+    "FROM (SELECT) AS always LEFT JOIN (" + LIST_SUMMARIES + ") AS found ON true"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,18 @@ class FoundLane:
     waiting: int
     job_id: int | None
     since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRuns:
+    """The last jobs of a lane that ended.
+
+    `searched` says among how many of the newest ended jobs they were looked for. None: no other job
+    can be missing.
+    """
+
+    ended: list[JobSummary]
+    searched: int | None
 
 
 def get_situation(schema: str) -> Operation[Situation]:
@@ -152,12 +169,14 @@ def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
     return [JobSummary(*row) for row in rows]
 
 
-def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[list[JobSummary]]:
+def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[LastRuns]:
     """Return the last jobs of a lane that ended, in the order in which they ended."""
     which = JobFilter(statuses=statuses, lock=lock)
-    rows = yield Statement(LIST_SUMMARIES, [limit, *which.list_parameters()])
-    ended = [JobSummary(*row) for row in rows]
-    return sorted(ended, key=lambda job: (job.finished_at or job.created_at, job.id))
+    searched = [which.search, list(statuses), limit, *which.list_parameters()]
+    rows = yield Statement(RUNS, searched)
+    ended = [JobSummary(*row[1:]) for row in rows if row[1] is not None]
+    ended.sort(key=lambda job: (job.finished_at or job.created_at, job.id))
+    return LastRuns(ended, searched=which.search if rows[0][0] and len(ended) < limit else None)
 
 
 def _make_queue(row: dict[str, Any]) -> QueueStatus:

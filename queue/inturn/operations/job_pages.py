@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 from inturn.operations import Operation, Statement
 from inturn.operations.jobs import JobFilter, JobSummary
 
-LOOKED = 10_000  # the newest jobs that a page looks at if list_jobs cannot do all of the filter
+LOOKED = 10_000  # the newest jobs to look at if list_jobs cannot do all of the filter
 COUNTED = 1_000  # of each status
 LONGEST_ARGUMENTS = 4_096  # bytes; longer ones are not sent
 
@@ -16,18 +16,17 @@ _COLUMNS: LiteralString = (
     "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
     "CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END"
 )
-# A page begins below the last job of the page before, and never with an offset.
 PAGE: LiteralString = (
     _COLUMNS
     + ", CASE WHEN %s AND octet_length(args::text) <= %s THEN args::text END "
     + "FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, "
-    + "%s, %s, %s, %s::timestamptz) AS job "
-    + "WHERE (%s::bigint IS NULL OR id < %s) AND (%s::text IS NULL OR starts_with(task, %s)) "
+    + "%s, %s, %s, %s::timestamptz, %s::bigint, %s::int) AS job "
+    + "WHERE (%s::text IS NULL OR starts_with(task, %s)) "
     + "AND (%s::bigint[] IS NULL OR id = ANY (%s)) ORDER BY id DESC LIMIT %s"
 )
 IDS: LiteralString = (
     "SELECT id FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, "
-    "%s::uuid, %s, %s, %s, %s, %s::timestamptz) WHERE starts_with(task, %s)"
+    "%s::uuid, %s, %s, %s, %s, %s::timestamptz, %s::bigint, %s::int) WHERE starts_with(task, %s)"
 )
 BY_ID: LiteralString = _COLUMNS + " FROM {schema}.all_jobs WHERE id = ANY (%s::bigint[])"
 COUNT_BY_STATUS = """
@@ -40,7 +39,7 @@ CROSS JOIN LATERAL {schema}.count_jobs(
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Which jobs a page of a list shows: the newest that match, below the id `before`.
+    """Which jobs a page of a list shows: the newest that match.
 
     The filter of list_jobs knows neither the beginning of a task nor a set of ids. So these two are
     looked for among the newest 10,000 jobs that match otherwise.
@@ -49,13 +48,12 @@ class JobPage:
     which: JobFilter
     task_prefix: str | None = None
     ids: Sequence[int] | None = None
-    before: int | None = None
     limit: int = 50
 
     @property
     def is_cut(self) -> bool:
         """True if only the newest jobs are looked at."""
-        return (self.task_prefix, self.ids, self.before) != (None, None, None)
+        return (self.task_prefix, self.ids) != (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJo
         [
             *(with_arguments, LONGEST_ARGUMENTS),
             *(looked, *page.which.list_parameters()),
-            *(page.before, page.before, page.task_prefix, page.task_prefix),
+            *(page.task_prefix, page.task_prefix),
             *(_as_list(page.ids), _as_list(page.ids), page.limit),
         ],
     )

@@ -36,6 +36,7 @@ from inturn.web.rendering import make_environment
 from inturn.web.results import describe_result
 
 ASSETS = Path(__file__).parent / "assets"
+EVERY_ACTION = (*ACTIONS, *BULK_ACTIONS, *QUEUE_ACTIONS)
 Handler = Callable[[Request, Access], Awaitable[Response]]
 
 
@@ -96,7 +97,7 @@ def create_app(
         ],
         *[
             Route(action.path, guard(site, partial(take_action, site, action)), methods=["POST"])
-            for action in (*ACTIONS, *BULK_ACTIONS, *QUEUE_ACTIONS)
+            for action in EVERY_ACTION
         ],
     ]
 

@@ -1,11 +1,11 @@
-"""What people can change about queues, limits and batches."""
+"""What people can change about queues, tasks, limits and batches."""
 
 from __future__ import annotations
 
 from inturn.errors import BadArgument
 from inturn.formatting import visible
 from inturn.model import BatchProgress
-from inturn.operations import batches, limits, queues
+from inturn.operations import batches, limits, queues, tasks
 from inturn.web.actions import LONGEST_REASON, Action, Change, Done, Refused, get_length
 from inturn.web.page import HIGHEST_ID
 
@@ -42,6 +42,24 @@ def resume_everything(change: Change) -> Done:
     if not change.run(queues.resume_queue(None, change.by)):
         raise Refused("There is no pause of all queues.", "/queues")
     return Done("everything-resumed", "/queues")
+
+
+def pause_task(change: Change) -> Done:
+    """Let no job of a task start, for some hours or until it is resumed."""
+    name = _get(change, "name")
+    if not name:
+        raise BadArgument("name", "is missing")
+    length = get_length(change)
+    change.run(tasks.pause_task(name, _get_reason(change), None, change.by, length))
+    return Done("task-paused", "/task", {"name": name})
+
+
+def resume_task(change: Change) -> Done:
+    """End the pause of a task."""
+    name = _get(change, "name")
+    if not name or not change.run(tasks.resume_task(name, change.by)):
+        raise Refused("This task is not paused.", "/tasks")
+    return Done("task-resumed", "/task", {"name": name})
 
 
 def set_limit(change: Change) -> Done:
@@ -94,8 +112,12 @@ def cancel_batch(change: Change) -> Done:
 
 
 def _pause(change: Change, name: str | None) -> None:
-    reason = change.form.get("reason", "").strip()[:LONGEST_REASON] or None
-    change.run(queues.pause_queue(name, reason, None, change.by, get_length(change)))
+    length = get_length(change)
+    change.run(queues.pause_queue(name, _get_reason(change), None, change.by, length))
+
+
+def _get_reason(change: Change) -> str | None:
+    return change.form.get("reason", "").strip()[:LONGEST_REASON] or None
 
 
 def _get(change: Change, name: str) -> str:
@@ -129,6 +151,8 @@ QUEUE_ACTIONS = (
     Action("/queues/pause-everything", "pause", pause_everything, "/queues"),
     Action("/queues/resume", "pause", resume_queue, "/queues"),
     Action("/queues/resume-everything", "pause", resume_everything, "/queues"),
+    Action("/tasks/pause", "pause", pause_task, "/tasks"),
+    Action("/tasks/resume", "pause", resume_task, "/tasks"),
     Action("/limits/set", "limit", set_limit, "/limits"),
     Action("/limits/remove", "limit", remove_limit, "/limits"),
     Action("/batches/close", "batch", close_batch, "/batches"),

@@ -22,6 +22,8 @@ RESULTS = {
     "bulk-stopping": "The change stops after its step.",
     "queue-paused": "The queue is paused. Jobs that workers have may end, and no other starts.",
     "queue-resumed": "The queue goes on.",
+    "task-paused": "The task is paused. Jobs that workers have may end, and no other starts.",
+    "task-resumed": "The task goes on.",
     "everything-paused": "All queues are paused. Jobs that workers have may end.",
     "everything-resumed": "The pause of all queues is over. Those of single queues stay.",
     "limit-set": "The limit is set. It ends no job that runs.",

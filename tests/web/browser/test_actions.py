@@ -1,39 +1,27 @@
 """Each action by its form, in a browser with scripts and in one without, with real workers."""
 
-import hashlib
-import re
-from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from playwright.sync_api import Locator, Page
-from psycopg.sql import SQL, Identifier
 from starlette.routing import compile_path
 
-from inturn.testing import Databases
-from inturn.web import Access, create_app
-from inturn.web.actions import ACTIONS
+from inturn.web.app import EVERY_ACTION
 from tests.web.browser.conftest import Offer, Visit
-from tests.web.browser.scenarios import LANE, SCENES
-from tests.web.crawl import crawl, is_page
-from tests.web.seed import Shop, seeded
-from tests.web.serving import serve
+from tests.web.browser.operated_scenes import OPERATED
+from tests.web.browser.scenarios import LANE
+from tests.web.browser.scenarios import SCENES as OF_LANES_AND_JOBS
+from tests.web.seed import Shop
 
 WITH_SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
-ACTION = re.compile(r"""<form\b[^>]*?\smethod="post"[^>]*?\saction="([^"]*)\"""")
-PATHS = [action.path for action in ACTIONS]
-# A scene needs the page of its form.
-PLAYED = [
-    path
-    for path in PATHS
-    if path in SCENES and is_page(path.replace("{job_id:int}", "1").rpartition("/")[0])
-]
-OTHERS = [path for path in PATHS if path not in SCENES]
+PATHS = [action.path for action in EVERY_ACTION]
+SCENES = {**OF_LANES_AND_JOBS, **OPERATED}
+MANY = 450  # jobs: more than a step changes
 
 
 @WITH_SCRIPTS
-@pytest.mark.parametrize("path", PLAYED)
+@pytest.mark.parametrize("path", SCENES)
 def test_an_action_does_what_it_says(
     shop: Shop, offer: Offer, visit: Visit, path: str, scripts: bool
 ) -> None:
@@ -42,7 +30,7 @@ def test_an_action_does_what_it_says(
     with visit(360, scripts=scripts) as visitor:
         page = visitor.open(address + scene.page)
         form = find_form(page, path)
-        assert len(form.locator("p").first.inner_text()) > 20  # it says what it does
+        assert len(explain(form).inner_text()) > 20  # it says what it does
         for name, value in scene.typed.items():
             form.locator(f"[name={name}]").fill(value)
         submit(form)
@@ -53,37 +41,39 @@ def test_an_action_does_what_it_says(
         assert visitor.problems == []
 
 
-def test_every_other_action_changes_something(databases: Databases, visit: Visit) -> None:
-    """Actions that have no scene of their own, on whichever page offers them."""
-    for path in OTHERS:
-        pattern = compile_path(path)[0]
-        with databases.clone() as dsn, seeded(dsn) as shop:
-            site = create_app(shop.app, authorize=lambda _: Access.FULL.named("ana"))
-            with serve(site) as address, visit() as visitor:
-                offers = [
-                    url
-                    for url, text in crawl(address, each=20).items()
-                    if any(pattern.match(urlsplit(each).path) for each in ACTION.findall(text))
-                ]
-                assert offers, f"no page offers {path}"
-                page = visitor.open(address + offers[0])
-                form = find_form(page, path)
-                fill(form)
-                before = sum_up(dsn)
-                submit(form)
-                page.locator("#result").wait_for()
-                assert sum_up(dsn) != before, path
-                assert visitor.problems == []
+def test_each_action_has_a_scene() -> None:
+    # Those that stop a change of many are one function. The test below plays it.
+    assert SCENES.keys() == {path for path in PATHS if not path.endswith("/stop")}
 
 
-@pytest.mark.parametrize("path", [path for path in PLAYED if path == "/lane/resume"])
-def test_a_form_that_comes_too_late_changes_nothing_and_says_so(
-    shop: Shop, offer: Offer, visit: Visit, path: str
+@WITH_SCRIPTS
+def test_a_change_of_many_jobs_is_stopped_after_its_step(
+    shop: Shop, offer: Offer, visit: Visit, dsn: str, scripts: bool
 ) -> None:
-    scene = SCENES[path](shop)
+    shop.send.batch_defer(*({"n": n} for n in range(MANY)))
+    options = "-c search_path=inturn"
+    with psycopg.connect(dsn, options=options) as held, visit(scripts=scripts) as visitor:
+        # The step that writes the history waits here.
+        held.execute("LOCK TABLE finished_jobs IN SHARE MODE")
+        page = visitor.open(f"{offer()}/bulk?action=cancel&q=task:mail.send")
+        page.locator("#typed").fill(str(MANY))
+        submit(find_form(page, "/bulk/cancel"))
+        submit(find_form(page, "/bulk/cancel/stop"))
+        page.get_by_text("The change stops after its step.").wait_for()
+        held.rollback()
+        page.get_by_role("link", name="Do the rest").wait_for()
+        left = shop.app.job_manager.list_jobs(status="todo")
+        assert 0 < len(left) < MANY
+        assert visitor.problems == []
+
+
+def test_a_form_that_comes_too_late_changes_nothing_and_says_so(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    scene = SCENES["/lane/resume"](shop)
     with visit() as visitor:
         page = visitor.open(offer() + scene.page)
-        form = find_form(page, path)
+        form = find_form(page, "/lane/resume")
         shop.app.lanes.resume(LANE)
         submit(form)
         page.get_by_role("heading", name="Nothing was changed").wait_for()
@@ -117,28 +107,11 @@ def find_form(page: Page, path: str) -> Locator:
     raise AssertionError(f"there is no form for {path} at {page.url}")
 
 
-def fill(form: Locator) -> None:
-    """Fill in what is required: the text to repeat, or a one."""
-    for field in form.locator("input[required], textarea[required]").all():
-        label = field.locator("xpath=ancestor::label//code")
-        field.fill(label.first.inner_text() if label.count() else "1")
+def explain(form: Locator) -> Locator:
+    """Return the text that says what a form does: in it, or above it in its panel."""
+    inside = form.locator("p")
+    return inside.first if inside.count() else form.page.locator("#preview .effect")
 
 
 def submit(form: Locator) -> None:
     form.locator("button").last.click()
-
-
-def sum_up(dsn: str) -> str:
-    """Return a digest of everything that people can change."""
-    with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
-        tables: list[Any] = connection.execute(
-            "SELECT relname FROM pg_class WHERE relnamespace = 'inturn'::regnamespace "
-            "AND relkind IN ('r', 'p') AND relname NOT IN ('workers', 'rollups') ORDER BY 1"
-        ).fetchall()
-        texts = []
-        for (name,) in tables:
-            rows = connection.execute(
-                SQL("SELECT one::text FROM {} AS one").format(Identifier(name))
-            ).fetchall()
-            texts.append(f"{name} {sorted(rows)}")
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

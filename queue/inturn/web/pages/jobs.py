@@ -11,8 +11,8 @@ from typing import Any
 from inturn.arguments import Unreadable, decode
 from inturn.formatting import last_line
 from inturn.operations import failures, job_pages
-from inturn.operations.job_pages import JobPage, ListedJob
-from inturn.operations.jobs import JobFilter, JobSummary
+from inturn.operations.job_pages import LOOKED, JobPage, ListedJob
+from inturn.operations.jobs import SEARCHED, JobFilter, JobSummary
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.job_filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import HIGHEST_ID, Page, View
@@ -21,7 +21,6 @@ from inturn.web.redaction import HIDDEN, show_arguments
 
 LISTED = 50
 LONGEST_PREVIEW = 100  # characters
-CUT = f"It looks at the newest {job_pages.LOOKED:,} of them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def read(view: View) -> dict[str, Any]:
         "rows": rows[:LISTED],
         "older": rows[LISTED - 1].job.id if len(rows) > LISTED else None,
         "before": before,
-        "cut": CUT if asked.task_prefix or asked.like or before or _asks_live(asked) else None,
+        "cut": _say_what_is_searched(asked),
         "may_change": any(view.access.may(right) for right in ("retry", "cancel", "delete")),
         "quote": quote,
     }
@@ -104,7 +103,8 @@ def _read_rows(view: View, reader: Reader, asked: Asked, before: int | None) -> 
     if asked.problems:
         return []
     ids = None if asked.like is None else reader.run(failures.list_alike(asked.like))
-    page = JobPage(asked.which, asked.task_prefix, ids, before, LISTED + 1)
+    which = replace(asked.which, before_id=before)
+    page = JobPage(which, asked.task_prefix, ids, LISTED + 1)
     sees = view.access.may("view_args")
     found = reader.run(job_pages.list_page(page, with_arguments=sees))
     return [_make_row(view, each) for each in found]
@@ -140,8 +140,15 @@ def _make_tabs(view: View, asked: Asked) -> list[Tab]:
     ]
 
 
-def _asks_live(asked: Asked) -> bool:
-    return bool(set(asked.statuses) - set(ENDED)) and len(asked.terms) > 1
+def _say_what_is_searched(asked: Asked) -> str | None:
+    """Return which jobs the filter may pass over, if there are so many."""
+    if asked.problems:
+        return None
+    if asked.task_prefix or asked.like:
+        return f"It looks at the newest {LOOKED:,} jobs that match the other words."
+    if asked.which.searches_ended:
+        return f"It searches the newest {SEARCHED:,} jobs that have ended."
+    return None
 
 
 PAGE = Page("/jobs", "jobs", "jobs.html", read, "Jobs")

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from inturn.doctor import lane_picture
-from inturn.formatting import requote
+from inturn.formatting import option_value, requote
 from inturn.model import Reason
 from inturn.operations import dashboard, jobs, lanes
-from inturn.operations.jobs import JobSummary
+from inturn.operations.jobs import SEARCHED, JobSummary
 from inturn.operations.lanes import LaneReport
 from inturn.states import ENDED
 from inturn.web.lane_actions import Offer, list_offers
@@ -19,6 +19,7 @@ from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import Reader
 
 PAST, NEXT, CHANGES = 20, 50, 20
+FURTHER = 10  # times as many jobs to search
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Runs:
     """The last jobs that ended, and their picture."""
 
     ended: list[JobSummary]
+    searched: int | None  # they were looked for among so many jobs, so there may be others
     picture: Picture | None
 
 
@@ -54,8 +56,13 @@ def read(view: View) -> dict[str, Any]:
     changes = view.panel(lambda reader: reader.run(lanes.list_audit(lock, CHANGES)))
     if report is not None and not report.is_known and not _has(runs, line, changes):
         raise NotThere("There is no lane with this lock: no job has it, and nobody has changed it.")
+    head = report.head if report else None
+    command = f"queue jobs list --lock {option_value(lock)}"
     return {
         "lock": lock,
+        "look_further": f"{command} --search {FURTHER * SEARCHED}",
+        # A job that holds its lane until its retry is not in the line.
+        "head_waits_aside": head and head.id not in {job.id for job in line.value or []},
         "state_of": state,
         "runs": runs,
         "line": line,
@@ -87,8 +94,9 @@ def _read_state(reader: Reader, lock: str, now: datetime) -> State:
 
 
 def _read_runs(reader: Reader, lock: str, report: LaneReport | None, now: datetime) -> Runs:
-    ended = reader.run(dashboard.list_runs(lock, ENDED, PAST))
-    return Runs(ended, draw_runs(ended, report, now) if report else None)
+    last = reader.run(dashboard.list_runs(lock, ENDED, PAST))
+    picture = draw_runs(last.ended, report, now) if report else None
+    return Runs(last.ended, last.searched, picture)
 
 
 PAGE = Page("/lane", "lanes", "lane.html", read, "Lane")

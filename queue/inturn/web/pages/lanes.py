@@ -12,7 +12,7 @@ from inturn.operations.overview import TroubledLane, get_lanes
 from inturn.web.page import Page, View
 from inturn.web.reading import Panel, Reader
 
-LISTED = 100
+LISTED = 50
 STATES = (
     "halted", "stalled", "delayed", "unserved", "unknown", "limited", "paused", "retrying",
     "waiting", "idle", "held",

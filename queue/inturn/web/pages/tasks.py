@@ -1,4 +1,4 @@
-"""Tasks: how often each runs, how it ends and how fast, and which workers know it."""
+"""Tasks: how often each runs, how it ends and how fast, which workers know it, and pauses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inturn.operations.history import TaskStatus
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
 
-LOOKED, LISTED = 1000, 40
+LOOKED, LISTED, PAUSES = 1000, 40, 10
 NEVER = timedelta(0)
 SORTS: dict[str, Callable[[TaskStatus], Any]] = {
     "busiest": lambda task: (-task.per_minute, task.task),
@@ -54,6 +54,7 @@ def read(view: View) -> dict[str, Any]:
     busy = {each.task for each in tasks.value or []}
     quiet = sorted({*known.workers, *known.unknown} - busy)
     quiet = [name for name in quiet if name.startswith(prefix)]
+    pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "tasks": tasks,
         "found": sorted(found, key=SORTS[sort])[:LISTED],
@@ -61,6 +62,9 @@ def read(view: View) -> dict[str, Any]:
         "quiet": quiet[:LISTED],
         "quiet_cut": len(quiet) - LISTED,
         "known": known,
+        "pauses": pauses[:PAUSES],
+        "pauses_cut": len(pauses) - PAUSES,
+        "paused": {pause.task for pause in pauses},
         "prefix": prefix,
         "sort": sort,
         "sorts": tuple(SORTS),
@@ -75,8 +79,10 @@ def read_one(view: View) -> dict[str, Any]:
     chosen = view.choose("range", tuple(RANGES))
     known = Knowledge.of(view.header.value)
     workers = known.workers.get(name, [])
+    pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "name": name,
+        "pause": next((each for each in pauses if each.task == name), None),
         "chosen": chosen,
         "ranges": ORDER,
         "history": view.panel(lambda reader: read_history(reader, view.now, chosen, task=name)),
