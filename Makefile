@@ -133,7 +133,7 @@ lock: ## resolve what CI and the image install, into requirements/*.txt
 	compile requirements/build.in -c requirements/ci.txt -o requirements/build.txt; \
 	compile requirements/docs.in -c requirements/ci.txt -o requirements/docs.txt; \
 	compile pyproject.toml -c requirements/ci.txt --extra cli --extra metrics --extra migrate \
-	  --extra redis -o requirements/image.txt
+	  --extra redis --extra web -o requirements/image.txt
 
 locked: ## prepare .venv with exactly what requirements/ci.txt pins, as CI does
 	@test -x $(python) || $(PYTHON) -m venv .venv

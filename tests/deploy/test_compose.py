@@ -3,6 +3,7 @@
 There is no container engine here, so nothing is started. What the services run is tested elsewhere.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from inturn.cli.commands.web import USERS
 from tests.deploy.command_line import flag_of, parse
 from tests.deploy.dockerfile import ROOT, exec_form
 from tests.deploy.dockerfile import parse as parse_dockerfile
 from tests.deploy.promtool import DEPLOY, promtool
 
+HEALTH = "/-/health"  # tests/web/test_mounting.py asks it
 FILE = ROOT / "docker-compose.yml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -55,7 +58,7 @@ def test_nothing_starts_before_the_schema_is_there() -> None:
     assert OURS["migrate"]["restart"] == "no"  # it ends
     assert OURS["migrate"]["depends_on"]["postgres"]["condition"] == "service_healthy"
     rest = OURS.keys() - {"migrate"}
-    assert rest == {"worker", "metrics"}
+    assert rest == {"worker", "metrics", "web"}
     for name in rest:
         condition = OURS[name]["depends_on"]["migrate"]["condition"]
         assert condition == "service_completed_successfully"
@@ -81,20 +84,22 @@ def test_a_service_is_asked_for_its_health_if_it_stays() -> None:
     assert parse(exec_form(FINAL.last("HEALTHCHECK"))[1:], variables)[1]["port"] == served
     port = parse(OURS["metrics"]["command"], {})[1]["port"]
     assert f":{port}/metrics" in " ".join(OURS["metrics"]["healthcheck"]["test"])
+    port = parse(OURS["web"]["command"], {})[1]["port"]
+    assert f":{port}{HEALTH}" in " ".join(OURS["web"]["healthcheck"]["test"])
 
 
 def test_a_service_cannot_do_more_than_it_needs() -> None:
-    for service in OURS.values():
+    for name, service in OURS.items():
         assert service["cap_drop"] == ["ALL"]
         assert service["read_only"] is True
         assert service["security_opt"] == ["no-new-privileges:true"]
-        assert not service.get("ports")
+        assert not service.get("ports") or name == "web"
         assert "user" not in service  # the image's, which is not root
 
 
 def test_only_this_machine_reaches_the_ports() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert len(ports) == 4
+    assert len(ports) == 5
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
@@ -108,7 +113,26 @@ def test_every_image_has_a_version() -> None:
 def test_monitoring_is_there_only_if_you_ask_for_it() -> None:
     asked = {name for name, each in SERVICES.items() if each.get("profiles") == ["monitoring"]}
     assert asked == {"metrics", "prometheus", "grafana"}
-    assert not [name for name in SERVICES.keys() - asked if "profiles" in SERVICES[name]]
+    rest = SERVICES.keys() - asked - {"web"}
+    assert not [name for name in rest if "profiles" in SERVICES[name]]
+
+
+def test_the_dashboard_asks_for_a_password_and_is_there_only_if_you_ask_for_it() -> None:
+    service = OURS["web"]
+    assert service["profiles"] == ["web"]
+    port = parse(service["command"], {})[1]["port"]
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
+    assert service["environment"][USERS] == f"${{{USERS}:-}}"  # yours, and none that others know
+    done = subprocess.run(
+        [sys.executable, "-m", "inturn", *service["command"]],
+        env={"PATH": os.environ["PATH"], USERS: ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert USERS in done.stderr
 
 
 def test_every_volume_is_declared_or_a_file_of_ours() -> None:

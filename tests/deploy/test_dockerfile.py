@@ -122,7 +122,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_environment_has_the_extras_and_not_what_only_builds(image: Path) -> None:
     python = image / "opt/inturn/bin/python"
-    parts = "alembic, click, inturn.metrics.database, prometheus_client, redis, rich"
+    parts = "alembic, click, inturn.metrics.database, inturn.web, prometheus_client, redis, uvicorn"
     subprocess.run([python, "-c", f"import {parts}"], check=True, timeout=60)
     found = {path.name for path in image.glob("opt/inturn/lib/python*/site-packages/*")}
     assert "inturn" in found

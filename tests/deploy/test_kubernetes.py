@@ -12,6 +12,7 @@ import psycopg
 import pytest
 import yaml
 
+from inturn.cli.commands.web import USERS
 from inturn.health import checks
 from inturn.operations.jobs import COUNTED
 from inturn.worker.worker import ABORT_SECONDS, LEAVE_SECONDS
@@ -21,6 +22,7 @@ from tests.deploy.command_line import parse
 from tests.deploy.dockerfile import ROOT
 from tests.deploy.dockerfile import parse as parse_dockerfile
 from tests.deploy.promtool import DEPLOY
+from tests.deploy.test_compose import HEALTH
 from tests.roles import LOGINS, as_login, grant_roles
 from tests.sql.test_listing_cost import WAIT
 
@@ -86,12 +88,15 @@ def test_kubernetes_would_refuse_an_unknown_field() -> None:
 def test_everything_that_is_needed_is_there() -> None:
     assert {name(each) for each in ALL} == {
         "Deployment inturn-metrics",
+        "Deployment inturn-web",
         "Deployment inturn-worker",
         "Job inturn-migrate",
         "PodDisruptionBudget inturn-worker",
         "PodMonitor inturn",
         "ScaledObject inturn-worker",
         "Secret inturn-database",
+        "Secret inturn-web",
+        "Service inturn-web",
         "TriggerAuthentication inturn-monitor",
     }
 
@@ -137,9 +142,10 @@ def test_a_password_comes_from_the_secret(manifest: Manifest) -> None:
 def test_ports_have_the_names_and_numbers_of_the_options(manifest: Manifest) -> None:
     given = options(manifest)
     ports = {each["name"]: each["containerPort"] for each in container(manifest).get("ports", [])}
+    named = "http" if name(manifest) == "Deployment inturn-web" else "metrics"
     served = {
         "health": given.get("health_port"),
-        "metrics": given.get("metrics_port") or given.get("port"),
+        named: given.get("metrics_port") or given.get("port"),
     }
     assert ports == {each: port for each, port in served.items() if port is not None}
     if ports:
@@ -157,6 +163,20 @@ def test_ports_have_the_names_and_numbers_of_the_options(manifest: Manifest) -> 
 def test_a_probe_asks_what_the_worker_answers(probe: str, path: str) -> None:
     asked = container(find("Deployment inturn-worker"))[probe]["httpGet"]
     assert asked == {"path": path, "port": "health"}
+
+
+def test_the_dashboard_asks_for_a_password_and_answers_its_probes() -> None:
+    web = find("Deployment inturn-web")
+    variables = {each["name"]: each for each in container(web)["env"]}
+    reference = variables[USERS]["valueFrom"]["secretKeyRef"]
+    assert reference["key"] in find(f"Secret {reference['name']}")["stringData"]
+    assert not {"--insecure-no-auth"} & set(container(web)["args"])
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container(web)[probe]["httpGet"] == {"path": HEALTH, "port": "http"}
+    service = find("Service inturn-web")["spec"]
+    assert service["selector"] == web["spec"]["template"]["metadata"]["labels"]
+    assert "type" not in service  # inside the cluster only
+    assert [port["targetPort"] for port in service["ports"]] == ["http"]
 
 
 def test_the_start_may_last_as_long_as_the_worker_waits_for_its_database() -> None:

@@ -12,7 +12,7 @@ GROUPS = PROJECT["optional-dependencies"]
 EXTRAS = {
     "ci": [*GROUPS],
     "demo": ["dev"],
-    "image": ["cli", "metrics", "migrate", "redis"],
+    "image": ["cli", "metrics", "migrate", "redis", "web"],
     "build": [],
     "docs": [],
 }
