@@ -436,7 +436,10 @@ def test_explain_says_that_a_limit_lets_a_job_wait_before_a_claim_has_met_it(sta
 
 @story(
     Mutation(
-        "the details are unknown", "explain_limit.sql", "WHEN room.free <= 0", "WHEN own.used < 9"
+        "the details are unknown",
+        "explain_limit.sql",
+        "WHEN room.free <= 0 THEN 'limit '",
+        "WHEN own.used < 9 THEN 'limit '",
     )
 )
 def test_explain_always_says_why_a_job_with_a_limit_waits(stage: Stage) -> None:
