@@ -19,6 +19,8 @@ MEANINGS = {
     "database.busy": "A call has waited too long for a lock, and is tried again.",
     "database.lost": "The database cannot be reached any more. Jobs that run go on.",
     "dev.changed": "Files have changed, and `queue dev` restarts the worker.",
+    "dev.dashboard": "The dashboard of `queue dev` can be opened. The message has its address.",
+    "dev.no_dashboard": "`queue dev` runs without the dashboard, because its packages are missing.",
     "dev.ready": "`queue dev` runs without a worker, since you named no app.",
     "dev.started": "The server of `queue dev` runs. The message has its address.",
     "dev.stopped": "The server of `queue dev` has stopped. Its data stays.",

@@ -5,6 +5,9 @@ import pty
 import re
 import signal
 import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -85,6 +88,42 @@ def test_ctrl_c_ends_it_and_its_server(start: Start, folder: Path, until: Until)
     assert process.wait(60) == 130
     assert not list(folder.glob("inturn-*"))
     assert (folder / "log").read_text().strip() == ""
+
+
+def test_the_dashboard_shows_the_lanes_until_ctrl_c(
+    start: Start, folder: Path, until: Until
+) -> None:
+    process = start("demo", "--web", TMPDIR=str(folder), PYTHONUNBUFFERED="1")
+    until(lambda: "stays until Ctrl-C" in (folder / "out").read_text())
+    said = (folder / "out").read_text()
+    (address,) = re.findall(r"^The dashboard: (http://127\.0\.0\.1:\d+/)$", said, re.M)
+    assert PLAIN.search(said.replace(f"The dashboard: {address}\n", "")), said
+    with urllib.request.urlopen(f"{address}lane?lock=order:1", timeout=120) as page:  # noqa: S310 (our own)
+        assert "order:1" in page.read().decode()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(address, timeout=120)  # noqa: S310 (our own)
+    assert not list(folder.glob("inturn-*"))
+    assert (folder / "log").read_text().strip() == ""
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_without_the_packages_of_the_dashboard_it_does_not_begin(package: str) -> None:
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['demo', '--web']\n"
+        "from inturn.command import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=clean({}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.returncode != 0) == ("", True)
+    assert "Run: pip install 'inturn[web]'" in done.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_error_worth_words() -> None:

@@ -1,12 +1,18 @@
 """`queue dev`: a server that stays while you develop, and a worker that follows the code."""
 
+import re
 import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.cli.conftest import Run, Start, Until
+from tests.cli.conftest import Run, Start, Until, clean
 
 
 def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
@@ -71,3 +77,59 @@ def test_the_worker_finishes_its_jobs_before_the_server_stops(
     (folder / "may end").touch()
     assert dev.wait(60) == 0
     assert "job.succeeded" in (folder / "log").read_text()
+
+
+def test_the_dashboard_shows_its_jobs_to_this_machine_and_ends_with_it(
+    start: Start, run: Run, folder: Path, until: Until
+) -> None:
+    dev = start("dev", TMPDIR=str(folder))
+    until(lambda: "dev.ready" in (folder / "log").read_text())
+    (address,) = re.findall(r"dev\.dashboard: (http://127\.0\.0\.1:\d+/) ", log_of(folder))
+    assert run("defer", "anything", "--lock", "seen").returncode == 0
+    with urllib.request.urlopen(f"{address}lane?lock=seen", timeout=120) as page:  # noqa: S310 (our own)
+        assert "seen" in page.read().decode()
+    dev.send_signal(signal.SIGINT)
+    assert dev.wait(120) == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(address, timeout=120)  # noqa: S310 (our own)
+    assert "Traceback" not in log_of(folder)
+
+
+def test_it_needs_no_dashboard(start: Start, folder: Path, until: Until) -> None:
+    dev = start("dev", "--no-web")
+    until(lambda: "dev.ready" in log_of(folder))
+    assert "dashboard" not in log_of(folder)
+    dev.send_signal(signal.SIGINT)
+    assert dev.wait(120) == 0
+
+
+@pytest.mark.parametrize("package", ["jinja2", "starlette", "uvicorn"])
+def test_without_the_packages_of_the_dashboard_it_says_how_to_get_them(
+    package: str, folder: Path
+) -> None:
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['dev']\n"
+        "from inturn.command import main; main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=clean({}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as dev:
+        assert dev.stderr is not None
+        said = ""
+        while "dev.ready" not in said:
+            line = dev.stderr.readline()
+            assert line, said
+            said += line
+        dev.send_signal(signal.SIGINT)
+        assert dev.wait(120) == 0
+    assert "dev.no_dashboard" in said
+    assert "Run: pip install 'inturn[web]'" in said
+
+
+def log_of(folder: Path) -> str:
+    return (folder / "log").read_text()

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
 from inturn.cli.settings import verbose_option
+from inturn.cli.web_server import check_packages, serve_beside
 from inturn.errors import InturnError, MissingExtra
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from inturn.cli.demo_page import Page
 
 FRAME_SECONDS = 0.05
 
 
-@click.command("demo", epilog="Example: queue demo")
+@click.command(
+    "demo",
+    epilog="""\b
+Examples:
+  queue demo
+  queue demo --web   and look at its lanes in a browser""",
+)
+@click.option("--web", "has_web", is_flag=True, help="Serve the dashboard, until Ctrl-C.")
 @verbose_option
-def command() -> None:
+def command(has_web: bool) -> None:
     """Watch locks keep four alphabets in order, although a worker is killed.
 
     It takes about ten seconds. It starts a PostgreSQL server of its own, and removes it at the end.
@@ -30,23 +43,49 @@ def command() -> None:
     from inturn.cli import demo_picture as drawing
     from inturn.cli.demo_page import Page
 
-    _check_extras()
+    _check_extras(has_web=has_web)
     console = Console(highlight=False)
     pages = [Page(1, has_locks=False), Page(2, has_locks=True, has_a_death=True)]
-    if console.is_terminal and not console.is_dumb_terminal:
-        with Live(
-            drawing.picture(pages, console, drawing.STARTING), console=console, auto_refresh=False
-        ) as live:
-            _play(pages, draw=lambda: live.update(drawing.picture(pages, console), refresh=True))
-    else:
-        click.echo(f"{drawing.INTRODUCTION}\n{drawing.STARTING}")
-        _play(pages, done=lambda page: click.echo(drawing.plain(page)))
-    if not pages[1].in_order:  # checked, not assumed
-        raise InturnError(f"{drawing.conclusion(pages)} This is a bug in inturn. Please report it.")
-    console.print(drawing.conclusion(pages), "", drawing.next_steps(), sep="\n", soft_wrap=True)
+    with ExitStack() as beside:  # the server, and what shows it until the end
+        open_server = partial(_open_server, beside, console if has_web else None)
+        if console.is_terminal and not console.is_dumb_terminal:
+            with Live(
+                drawing.picture(pages, console, drawing.STARTING),
+                console=console,
+                auto_refresh=False,
+            ) as live:
+                _play(
+                    pages,
+                    open_server=open_server,
+                    draw=lambda: live.update(drawing.picture(pages, console), refresh=True),
+                )
+        else:
+            click.echo(f"{drawing.INTRODUCTION}\n{drawing.STARTING}")
+            _play(pages, open_server=open_server, done=lambda page: click.echo(drawing.plain(page)))
+        conclusion = drawing.conclusion(pages)
+        if not pages[1].in_order:  # checked, not assumed
+            raise InturnError(f"{conclusion} This is a bug in inturn. Please report it.")
+        console.print(conclusion, "", drawing.next_steps(), sep="\n", soft_wrap=True)
+        if has_web:
+            click.echo("The dashboard stays until Ctrl-C.")
+            with suppress(KeyboardInterrupt):
+                signal.pause()
 
 
-def _check_extras() -> None:
+def _open_server(beside: ExitStack, console: Console | None) -> str:
+    """Start PostgreSQL, and the dashboard if there is a console for its address."""
+    from inturn.embedded import Server
+    from inturn.schema.migrate import migrate
+
+    dsn = beside.enter_context(Server()).dsn()
+    migrate(dsn)
+    if console is not None:
+        address = beside.enter_context(serve_beside(dsn))
+        console.print(f"The dashboard: {address}", soft_wrap=True)
+    return dsn
+
+
+def _check_extras(*, has_web: bool) -> None:
     """Raise an error, before the first word of the story, if a package is missing."""
     from inturn.embedded.binaries import find_binaries
 
@@ -55,10 +94,13 @@ def _check_extras() -> None:
     except MissingExtra:
         raise MissingExtra("The demo", "dev") from None
     find_binaries()
+    if has_web:
+        check_packages()
 
 
 def _play(
     pages: list[Page],
+    open_server: Callable[[], str],
     draw: Callable[[], None] = lambda: None,
     done: Callable[[Page], None] = lambda _: None,
 ) -> None:
@@ -67,8 +109,6 @@ def _play(
 
     from inturn import App
     from inturn.cli.demo_page import ROUND_SECONDS, TABLE, start_workers
-    from inturn.embedded import Server
-    from inturn.schema.migrate import migrate
 
     async def rounds(dsn: str) -> None:
         async with anyio.create_task_group() as beside, app.open_async():
@@ -84,16 +124,15 @@ def _play(
             draw()
             await anyio.sleep(FRAME_SECONDS)
 
-    with Server() as server:
-        app = App(server.dsn())
-        migrate(server.dsn())
-        with app.connector.connect() as connection:
-            connection.execute(TABLE)
-        try:
-            anyio.run(rounds, server.dsn())
-        except* TimeoutError:
-            count = sum(page.written for page in pages)
-            raise InturnError(
-                f"The demo timed out after {ROUND_SECONDS} s, with {count} of 208 letters written."
-            ) from None
+    dsn = open_server()
+    app = App(dsn)
+    with app.connector.connect() as connection:
+        connection.execute(TABLE)
+    try:
+        anyio.run(rounds, dsn)
+    except* TimeoutError:
+        count = sum(page.written for page in pages)
+        raise InturnError(
+            f"The demo timed out after {ROUND_SECONDS} s, with {count} of 208 letters written."
+        ) from None
     draw()

@@ -3,6 +3,7 @@
 import logging
 import shlex
 import signal
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from inturn.cli import logs
 from inturn.cli.dev_server import FOLDER, VARIABLE, announce, find_dev_server
 from inturn.cli.exit_status import Conflict
 from inturn.cli.settings import Settings, app_option, pass_settings, verbose_option
-from inturn.errors import ConfigurationError
+from inturn.cli.web_server import serve_beside
+from inturn.errors import ConfigurationError, MissingExtra
 
 logger = logging.getLogger("inturn.dev")
 
@@ -25,16 +27,22 @@ Examples:
   queue dev shop.tasks:app   and a worker that restarts when a file changes""",
 )
 @click.argument("path", metavar="[APP]", required=False)
+@click.option(
+    "--web/--no-web", "has_web", default=True, help="Serve the dashboard. This is the default."
+)
 @app_option
 @logs.log_options
 @verbose_option
 @pass_settings
-def command(settings: Settings, path: str | None, log_level: str | None, log_format: str) -> None:
-    """Start a PostgreSQL server and a worker, for development.
+def command(
+    settings: Settings, path: str | None, has_web: bool, log_level: str | None, log_format: str
+) -> None:
+    """Start a PostgreSQL server, a worker and the dashboard, for development.
 
     The worker runs the jobs of APP, and restarts when you change a .py file below the current
     folder. Without APP there is only the server. The data stays in .inturn in this folder, and
-    other commands in this folder find the server there. Ctrl-C ends the worker, then the server.
+    other commands in this folder find the server there. Browsers on this machine can open the
+    dashboard at the address that is logged. Ctrl-C ends the worker, then the rest.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:
@@ -46,12 +54,12 @@ def command(settings: Settings, path: str | None, log_level: str | None, log_for
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # both mean: end in order
     try:
-        _serve(path, verbose=settings.verbose)
+        _serve(path, has_web=has_web, verbose=settings.verbose)
     except KeyboardInterrupt:
         logger.info("dev.stopped: the data stays in %s", FOLDER)
 
 
-def _serve(path: str | None, *, verbose: bool) -> None:
+def _serve(path: str | None, *, has_web: bool, verbose: bool) -> None:
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate, prepare_history
 
@@ -61,13 +69,15 @@ def _serve(path: str | None, *, verbose: bool) -> None:
             f"`queue dev` runs in this folder already (process {running.pid}). Commands in this "
             f"folder find its server. For others: export {VARIABLE}={shlex.quote(running.dsn)}"
         )
-    with Server(_data_folder()) as server, announce(server.dsn()):
+    with Server(_data_folder()) as server, announce(server.dsn()), ExitStack() as beside:
         done = migrate(server.dsn())
         prepare_history(server.dsn())
         logger.info(
             "dev.started: PostgreSQL, data in %s, schema inturn: %s", FOLDER / "postgres", done
         )
         click.echo(f"{server.dsn()}\nexport {VARIABLE}={shlex.quote(server.dsn())}")
+        if has_web:
+            _serve_dashboard(server.dsn(), beside)
         if path is None:
             logger.info(
                 "dev.ready: you named no app, so there is no worker. Ctrl-C ends the server"
@@ -77,6 +87,15 @@ def _serve(path: str | None, *, verbose: bool) -> None:
         from inturn.cli.dev_worker import follow
 
         follow(path, server.dsn(), verbose=verbose)
+
+
+def _serve_dashboard(dsn: str, beside: ExitStack) -> None:
+    try:
+        address = beside.enter_context(serve_beside(dsn))
+    except MissingExtra as missing:
+        logger.info("dev.no_dashboard: %s", missing)
+    else:
+        logger.info("dev.dashboard: %s shows your lanes and jobs", address)
 
 
 def _data_folder() -> Path:

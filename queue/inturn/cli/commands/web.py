@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from inturn.cli.settings import Settings, database_options, load_app
 from inturn.cli.values import Number
-from inturn.errors import ConfigurationError, MissingExtra
-
-if TYPE_CHECKING:
-    from inturn.app import App
-    from inturn.web.gate import Gate
+from inturn.cli.web_server import describe_address, listen, make_app, serve
+from inturn.errors import ConfigurationError
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 USERS = "INTURN_WEB_USERS"
@@ -90,43 +85,11 @@ def command(
             f"Set {USERS}, use --auth-header, or, if you must, --insecure-no-auth."
         )
     given = {} if authorize is None else {"authorize": authorize}
-    site = create_app(_find_app(settings, dsn, schema), read_only=read_only, **given)
-    _serve(site, bind, port)
-
-
-def _serve(site: Gate, bind: str, port: int) -> None:
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("The dashboard", "web") from None
-    listener = _listen(bind, port)
-    shown = f"[{bind}]" if ":" in bind else bind
-    click.echo(f"serving http://{shown}:{listener.getsockname()[1]}/", err=True)
-    # A header of a client must not pass for its address: --proxy says whom to believe.
-    config = uvicorn.Config(
-        site,
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        h11_max_incomplete_event_size=32 * 1024,
-    )
-    with suppress(KeyboardInterrupt):  # this is how you end it
-        uvicorn.Server(config).run([listener])
-
-
-def _listen(bind: str, port: int) -> socket.socket:
-    """Return a socket that listens, so that the port is known before the first page."""
-    try:
-        return socket.create_server(
-            (bind, port), family=socket.AF_INET6 if ":" in bind else socket.AF_INET
-        )
-    except OSError as error:
-        raise ConfigurationError(
-            f"The port {port} of {bind} cannot be used: {error}. Choose another port, "
-            "or find out who has it"
-        ) from error
+    app = make_app(dsn, schema) if settings.app is None else load_app(settings.app, dsn, schema)
+    site = create_app(app, read_only=read_only, **given)
+    with listen(bind, port) as listener:
+        click.echo(f"serving {describe_address(bind, listener)}", err=True)
+        serve(site, listener)
 
 
 def _choose_authorize(header: str | None, proxy: str | None, insecure: bool) -> Any:
@@ -148,14 +111,3 @@ def _choose_authorize(header: str | None, proxy: str | None, insecure: bool) -> 
             )
         return BasicAuth({name: digest for name, _, digest in pairs})
     return allow_everybody if insecure else None
-
-
-def _find_app(settings: Settings, dsn: str | None, schema: str | None) -> App:
-    """Return the app of -a, or one that only knows the database."""
-    from inturn.app import App
-    from inturn.database.connectors import PsycopgConnector
-    from inturn.sql import SCHEMA
-
-    if settings.app is not None:
-        return load_app(settings.app, dsn, schema)
-    return App(connector=PsycopgConnector(dsn, schema=schema or SCHEMA))

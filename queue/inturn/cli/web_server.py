@@ -1,0 +1,100 @@
+"""Serve the dashboard: as a command of its own, or beside another one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from inturn.errors import ConfigurationError, MissingExtra
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from inturn.app import App
+    from inturn.web.gate import Gate
+
+LOOPBACK = "127.0.0.1"
+
+
+def check_packages() -> None:
+    """Raise MissingExtra if the packages of the dashboard are not there."""
+    import_module("inturn.web")
+    try:
+        import_module("uvicorn")
+    except ImportError:
+        raise MissingExtra("The dashboard", "web") from None
+
+
+def serve(site: Gate, listener: socket.socket) -> None:
+    """Serve the pages until Ctrl-C or SIGTERM."""
+    with suppress(KeyboardInterrupt):  # this is how you end it
+        _make_server(site).run([listener])
+
+
+@contextmanager
+def serve_beside(dsn: str) -> Iterator[str]:
+    """Serve this machine from a thread, until the end of the block. Give the address.
+
+    Raise MissingExtra if the packages of the dashboard are not there.
+    """
+    from inturn.web import create_app
+
+    server = _make_server(create_app(make_app(dsn, None)))
+    with listen(LOOPBACK, 0) as listener:
+        # A daemon, so that a second Ctrl-C need not wait for browsers.
+        thread = Thread(target=server.run, args=([listener],), name="inturn dashboard", daemon=True)
+        thread.start()
+        try:
+            yield describe_address(LOOPBACK, listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def make_app(dsn: str | None, schema: str | None) -> App:
+    """Return an app that only knows the database."""
+    from inturn.app import App
+    from inturn.database.connectors import PsycopgConnector
+    from inturn.sql import SCHEMA
+
+    return App(connector=PsycopgConnector(dsn, schema=schema or SCHEMA))
+
+
+def listen(bind: str, port: int) -> socket.socket:
+    """Return a socket that listens, so that the port is known before the first page."""
+    try:
+        return socket.create_server(
+            (bind, port), family=socket.AF_INET6 if ":" in bind else socket.AF_INET
+        )
+    except OSError as error:
+        raise ConfigurationError(
+            f"The port {port} of {bind} cannot be used: {error}. Choose another port, "
+            "or find out who has it"
+        ) from error
+
+
+def describe_address(bind: str, listener: socket.socket) -> str:
+    """Return the address that a browser opens."""
+    shown = f"[{bind}]" if ":" in bind else bind
+    return f"http://{shown}:{listener.getsockname()[1]}/"
+
+
+def _make_server(site: Gate) -> uvicorn.Server:
+    check_packages()
+    import uvicorn
+
+    # A header of a client must not pass for its address: --proxy says whom to believe.
+    config = uvicorn.Config(
+        site,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=32 * 1024,
+    )
+    return uvicorn.Server(config)
