@@ -49,7 +49,9 @@ def busy(app: App) -> dict[str, str]:
     }
 
 
-def test_no_page_of_a_busy_queue_asks_more_than_six_queries(client: TestClient, busy: dict[str, str]) -> None:
+def test_no_page_of_a_busy_queue_asks_more_than_six_queries(
+    client: TestClient, busy: dict[str, str]
+) -> None:
     for address in busy.values():
         answer = client.get(address)
         assert answer.status_code == 200, address

@@ -114,8 +114,8 @@ class TroubledLane:
     """A lane that may need a person, or is in use.
 
     `trouble` is a state of a lane, or `stalled` (its worker is silent), `unserved` (no worker
-    serves the queue of its next job), `unknown` (no worker knows its task) or `limited`. `job_id` is
-    the job to ask about, if the lane need not have a row. `waiting` is at most 1,001.
+    serves the queue of its next job), `unknown` (no worker knows its task) or `limited`. `job_id`
+    is the job to ask about, if the lane need not have a row. `waiting` is at most 1,001.
     """
 
     lock: str

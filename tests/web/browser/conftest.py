@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from inturn.testing import Databases
 from inturn.web import Access, create_app
@@ -36,6 +36,7 @@ def browser() -> Iterator[Browser]:
         pytest.fail(MISSING)
     if path is None:
         pytest.skip(MISSING)
+    expect.set_options(timeout=LIMIT * MS)
     with sync_playwright() as playwright:
         # Root has no sandbox, and the shared memory of a container is small.
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
@@ -54,7 +55,7 @@ class Visitor:
     def open(self, address: str) -> Page:
         """Open an address in a tab of its own."""
         page = self.context.new_page()
-        page.set_default_timeout(LIMIT * MS / 4)
+        page.set_default_timeout(LIMIT * MS)
         page.on("console", self._note_console)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.goto(address)

@@ -152,7 +152,8 @@ def change_lanes(action: str, last: list[str], shop: Shop) -> Scene:
 
 
 def pause_lanes(shop: Shop) -> Scene:
-    shop.charge.configure(lock=LANE, on_retry="hold").defer()
+    for place in range(2):
+        shop.charge.configure(lock=LANE, on_retry="hold").defer(place=place)
     shop.work()
 
     def prove() -> None:
