@@ -40,7 +40,11 @@ def read(view: View) -> dict[str, Any]:
         view.choose("state", ("", *STATES)), view.get("prefix"), view.choose("sort", tuple(SORTS))
     )
     seen = view.header.value
-    found: Panel[list[StuckLane]] = view.panel(lambda reader: _read_lanes(reader, seen, choice))
+    found: Panel[list[StuckLane]] = (
+        view.panel(lambda reader: _read_lanes(reader, seen, choice))
+        if seen
+        else Panel(None, view.header.problem)
+    )
     shown = [each for each in found.value or [] if choice.state in ("", each.state)]
     return {
         "found": found,
@@ -54,9 +58,7 @@ def read(view: View) -> dict[str, Any]:
     }
 
 
-def _read_lanes(reader: Reader, seen: Situation | None, choice: Choice) -> list[StuckLane]:
-    if seen is None:
-        return []
+def _read_lanes(reader: Reader, seen: Situation, choice: Choice) -> list[StuckLane]:
     if choice.prefix:
         found = reader.run(dashboard.find_lanes(choice.prefix, LISTED))
         rows = reader.run(get_lanes([each.lock for each in found]))

@@ -13,7 +13,7 @@ from inturn.operations import failures
 from inturn.operations.dashboard import Situation
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import Panel, Reader
 from inturn.web.verdict import describe, find_troubles
 
 LOOKED, SHOWN = 50, 10  # lanes
@@ -38,7 +38,11 @@ def read(view: View) -> dict[str, Any]:
     """Return the verdict, the numbers, the charts and what to look at."""
     chosen = view.choose("range", tuple(RANGES))
     seen = view.header.value
-    troubled = view.panel(lambda reader: _read_lanes(reader, seen))
+    troubled = (
+        view.panel(lambda reader: _read_lanes(reader, seen))
+        if seen
+        else Panel(None, view.header.problem)
+    )
     return {
         "verdict": describe(seen) if seen else _unknown(view),
         "troubles": find_troubles(seen)[1:] if seen else [],
@@ -77,9 +81,7 @@ def _sum_up(seen: Situation) -> Numbers:
     )
 
 
-def _read_lanes(reader: Reader, seen: Situation | None) -> list[StuckLane]:
-    if seen is None:
-        return []
+def _read_lanes(reader: Reader, seen: Situation) -> list[StuckLane]:
     found = find_troubled(reader.run, seen.workers, seen.queues, seen.unknown_tasks, LOOKED)
     return describe_lanes(reader.run, found, seen.now)
 
