@@ -217,7 +217,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "--on-parent": ("defer", "work", "--on-parent", "wait"),
     "concurrency: 0": ("limits", "set", "a", "--concurrency", "0"),
     "--concurrency": ("limits", "set", "a", "--concurrency", "many"),
-    "concurrency is missing": ("limits", "set", "a"),
+    "Give --concurrency, --rate or --burst": ("limits", "set", "a"),
     "rate: 'fast' is not a rate": ("limits", "set", "a", "--rate", "fast"),
     "rate: 0": ("limits", "set", "a", "--rate", "0/min"),
     "burst": ("limits", "set", "a", "--concurrency", "1", "--burst", "2"),

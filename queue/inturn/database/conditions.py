@@ -41,8 +41,8 @@ WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", 
 FORBIDDEN = "42501"
 WANTING = ("53", FORBIDDEN)
 
-# The arguments that only the server can check: see defer_after and join_batches.
-CHECKED_BY_SERVER = ("after", "batch")
+# The arguments that only the server can check: see defer_after, join_batches and change_limit.
+CHECKED_BY_SERVER = ("after", "batch", "burst")
 
 # The functions of the server that find a plan or a row to be older than a migration. The message
 # does not help, because it comes in many languages.
