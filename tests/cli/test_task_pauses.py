@@ -40,7 +40,7 @@ def test_a_task_is_paused_and_resumed_from_the_command_line(engine: Engine, queu
     assert engine.query("SELECT id FROM claim(%s, NULL, 10)", worker) == [(job,)]
     again = queue("tasks", "resume", "mail")
     assert again.returncode != 0
-    assert "There is no pause of task mail" in again.stderr
+    assert "is not paused. To see pauses: queue tasks list" in again.stderr
 
 
 def test_a_job_behind_one_of_a_paused_task_learns_of_the_pause(

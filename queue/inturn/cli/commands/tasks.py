@@ -120,9 +120,7 @@ def resume(database: Database, name: str, by: str | None, form: str) -> None:
     from inturn.operations import tasks
 
     if not database.run(tasks.resume_task(name, by)):
-        raise Conflict(
-            f"There is no pause of task {visible(name)}. To see pauses: queue tasks list"
-        )
+        raise Conflict(f"Task {visible(name)} is not paused. To see pauses: queue tasks list")
     left = database.run(tasks.list_paused_tasks())
     Output(form).record({"paused": left}, f"resumed task {visible(name)}")
 
