@@ -145,6 +145,8 @@ def is_pruned(scene: Scene) -> bool:
     return len(rows) >= 28 and all(is_young for (is_young,) in rows)
 
 
+# While the release that lost the task runs, each of its workers may take the job again.
+STOP = "queue workers list | sed -n 's/.* \\([0-9]*\\) on .*/\\1/p' | xargs kill"
 HANG = "queue jobs explain 2"
 KILL = "sleep 6; queue jobs explain 2 | sed -n 's/.*kill process \\([0-9]*\\) .*/\\1/p' | xargs kill -9"
 INCIDENTS: dict[str, Incident] = {
@@ -159,7 +161,7 @@ INCIDENTS: dict[str, Incident] = {
         lost_task,
         "A release went out at six: its app is lost:app. The one before was own:app.",
         "InturnTaskUnknown",
-        ["queue doctor", "queue -a own:app worker"],
+        ["queue doctor", STOP, "queue -a own:app worker"],
         labels={"queue": "default"},
     ),
     "forgotten-pause": Incident(
