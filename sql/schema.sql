@@ -5848,7 +5848,7 @@ BEGIN
                 HINT = 'It was declared dead. Register again to get a new id.';
     END IF;
 END $$;
-CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAULT NULL::uuid, p_lost boolean DEFAULT true, p_error text DEFAULT NULL::text) RETURNS TABLE(id bigint, worker_id uuid, failed boolean)
+CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAULT NULL::uuid, p_lost boolean DEFAULT true, p_error text DEFAULT NULL::text) RETURNS TABLE(id bigint, worker_id uuid, ended_as inturn.job_status)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -5860,6 +5860,7 @@ CREATE FUNCTION inturn.rescue(p_max_lost integer DEFAULT 5, p_worker uuid DEFAUL
 DECLARE
     v_seen record;
     v_ours bigint[];
+    v_mine record;
     v_lost record;
 BEGIN
     WITH RECURSIVE owner(worker_id) AS (
@@ -5892,10 +5893,15 @@ BEGIN
     -- Lock the rows in one order before the two calls below. Otherwise a session that finishes
     -- jobs of both calls would deadlock with us.
     v_ours := mask_ids(v_seen.ids, (SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims)));
-    v_ours := ARRAY(SELECT jobs.id FROM jobs
-        WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+    -- Whether somebody wants to abort them is read with the lock, so that no request is missed.
+    SELECT array_agg(locked.id) AS ids, array_agg(locked.id) FILTER (WHERE abort) AS aborted
+    INTO v_mine FROM (
+        SELECT jobs.id, jobs.abort FROM jobs
+        WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED) AS locked;
     WITH judged AS (
-        SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
+        SELECT *,
+               CASE WHEN orphan.id = ANY (v_mine.aborted) THEN 'aborted'::job_status
+                    WHEN coalesce(times > p_max_lost, false) THEN 'failed' END AS ending,
                CASE WHEN times > 1
                     THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12
                     ELSE 0 END AS turn,
@@ -5905,33 +5911,36 @@ BEGIN
         FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
             AS orphan(id, claim_id, worker_id, times)
         -- Not a plain IN, which the planner may turn into a comparison of each with each.
-        WHERE coalesce(orphan.id IN (SELECT unnest(v_ours)), false)
+        WHERE coalesce(orphan.id IN (SELECT unnest(v_mine.ids)), false)
     )
-    SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
-           array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
-           array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
+    SELECT array_agg(j.id) FILTER (WHERE ending IS NULL) AS ids,
+           array_agg(j.claim_id) FILTER (WHERE ending IS NULL) AS claims,
+           array_agg(turn * interval '1 s') FILTER (WHERE ending IS NULL) AS delays,
            array_agg(error
                || jsonb_build_object('error',
                    coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
-               FILTER (WHERE NOT hopeless) AS errors,
-           array_agg(j.id) FILTER (WHERE hopeless) AS failed_ids,
-           array_agg(j.claim_id) FILTER (WHERE hopeless) AS failed_claims,
-           array_agg('failed'::job_status) FILTER (WHERE hopeless) AS statuses,
+               FILTER (WHERE ending IS NULL) AS errors,
+           array_agg(j.id) FILTER (WHERE ending IS NOT NULL) AS ended_ids,
+           array_agg(j.claim_id) FILTER (WHERE ending IS NOT NULL) AS ended_claims,
+           array_agg(ending) FILTER (WHERE ending IS NOT NULL) AS statuses,
            array_agg(error
-               || jsonb_build_object('error',
-                   concat('lost ', times, ' times: its workers died', E'\n' || p_error)))
-               FILTER (WHERE hopeless) AS last_errors
+               || jsonb_build_object('error', CASE ending
+                   WHEN 'aborted' THEN 'aborted: worker ' || j.worker_id || ' is gone'
+                   ELSE concat('lost ', times, ' times: its workers died', E'\n' || p_error) END))
+               FILTER (WHERE ending IS NOT NULL) AS last_errors
     INTO v_lost FROM judged AS j;
-    IF v_lost.failed_ids IS NOT NULL THEN
+    IF v_lost.ended_ids IS NOT NULL THEN
         RETURN QUERY
-        SELECT ended.finished_id, lost.worker_id, true
-        FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses,
+        SELECT ended.finished_id, lost.worker_id, as_what.status
+        FROM finish(NULL, NULL, 0, v_lost.ended_ids, v_lost.ended_claims, v_lost.statuses,
             v_lost.last_errors) AS ended
         JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id)
-            ON lost.id = ended.finished_id;
+            ON lost.id = ended.finished_id
+        JOIN unnest(v_lost.ended_ids, v_lost.statuses) AS as_what(id, status)
+            ON as_what.id = ended.finished_id;
     END IF;
     RETURN QUERY
-    SELECT taken.id, lost.worker_id, false
+    SELECT taken.id, lost.worker_id, NULL::job_status
     FROM retry(v_lost.ids, v_lost.claims, v_lost.delays, v_lost.errors) AS taken
     JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
     WHERE NOT taken.busy;

@@ -30,7 +30,7 @@ MEANINGS = {
     "endpoint.serving": "The health or metrics port is open.",
     "health.failed": "The check of the database has raised an error.",
     "history.pruned": "Old days of the history were dropped.",
-    "job.aborted": "Somebody has asked the job to end, and it has ended.",
+    "job.aborted": "Somebody has asked the job to end, and it has ended, or its worker has died.",
     "job.end_held": "An open transaction keeps the end of a job from being stored.",
     "job.end_refused": "The database refuses to store how a job has ended.",
     "job.end_unclear": "A job has ended as the database went away. It may run once more.",

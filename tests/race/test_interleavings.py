@@ -39,7 +39,7 @@ SAYS_WHAT_IT_WANTED = Mutation(
     "a rescuer says what it wanted, not what it did",
     "rescue.sql",
     "    WITH judged AS (",
-    "    RETURN QUERY SELECT unnest(v_seen.ids), unnest(v_seen.workers), true;\n    WITH judged AS (",
+    "    RETURN QUERY SELECT unnest(v_seen.ids), unnest(v_seen.workers), 'failed'::job_status;\n    WITH judged AS (",
 )
 LOST_IS_WON = Mutation(
     "a lane that was lost counts as won",

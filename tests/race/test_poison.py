@@ -13,6 +13,12 @@ LATE = "1 minute"
 WITHOUT_A_LIMIT = Mutation(
     "without a limit", "rescue.sql", "coalesce(times > p_max_lost, false)", "false"
 )
+GOES_ON = Mutation(
+    "a job that was asked to abort waits for its next attempt",
+    "rescue.sql",
+    "WHEN orphan.id = ANY (v_mine.aborted) THEN",
+    "WHEN false THEN",
+)
 
 
 def die(stage: Stage, worker: Worker) -> list[int]:
@@ -135,8 +141,8 @@ def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_
     Mutation(
         "a rescuer gives up a job by its id alone",
         "rescue.sql",
-        "0, v_lost.failed_ids, v_lost.failed_claims,",
-        "0, v_lost.failed_ids, ARRAY(SELECT j.claim_id FROM jobs AS j WHERE j.id = ANY (v_lost.failed_ids)),",
+        "0, v_lost.ended_ids, v_lost.ended_claims,",
+        "0, v_lost.ended_ids, ARRAY(SELECT j.claim_id FROM jobs AS j WHERE j.id = ANY (v_lost.ended_ids)),",
     )
 )
 def test_a_slow_rescuer_does_not_fail_the_next_attempt(stage: Stage) -> None:
@@ -220,8 +226,8 @@ def test_two_rescuers_at_once_fail_a_job_once(stage: Stage) -> None:
     Mutation(
         "job rows are locked in no fixed order",
         "rescue.sql",
-        "ORDER BY jobs.id FOR UPDATE SKIP LOCKED);",
-        "ORDER BY jobs.id);",
+        "ORDER BY jobs.id FOR UPDATE SKIP LOCKED) AS locked;",
+        "ORDER BY jobs.id) AS locked;",
     ),
 )
 def test_failing_some_jobs_and_taking_back_others_does_not_deadlock_with_their_finish(
@@ -262,3 +268,36 @@ def test_nor_over_lanes(stage: Stage) -> None:
     zombie.start(zombie.finish, *running)
     promise(sorted(rescuer.resume()) == [young, old], "one is taken back, one fails")
     promise(zombie.result() == ([], [], []), "it came too late")
+
+
+@story(GOES_ON)
+def test_a_job_that_was_asked_to_abort_does_not_start_again_elsewhere(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [hangs, behind] = producer.defer("a", 0, 0)
+    [other] = producer.defer("b")
+    worker.claim(2)
+    promise(person.run("SELECT cancel_job(%s, true)::text", hangs) == [("doing",)], "it is asked")
+    gone = worker.id
+    promise(die(stage, worker) == [hangs, other], "somebody ends the process")
+    promise(history(stage) == {hangs: "aborted"}, "so that it does not hang elsewhere")
+    promise(
+        last_errors(stage) == [f"aborted: worker {gone} is gone"],
+        f"it says why: {last_errors(stage)}",
+    )
+    promise(stage.statuses() == {behind: "todo", other: "todo"}, "the others are not aborted")
+    promise(stage.drain() == [behind, other], "and run")
+
+
+@story(GOES_ON)
+def test_a_request_to_abort_that_comes_with_the_death_of_the_worker_is_not_missed(
+    stage: Stage,
+) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [job] = producer.defer("a")
+    worker.claim_one()
+    person.begin()
+    person.run("SELECT cancel_job(%s, true)", job)
+    promise(die(stage, worker) == [], "the request is not committed yet, so it waits")
+    person.commit()
+    promise(stage.session().rescue(LATE) == [job], "and is rescued then")
+    promise(history(stage) == {job: "aborted"}, "as the person wants")

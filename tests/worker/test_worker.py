@@ -14,9 +14,11 @@ import pytest
 
 from inturn import App, BaseRetryStrategy, Job, JobContext, RetryDecision, RetryStrategy
 from inturn.errors import BadArgument, JobSkipped
+from inturn.worker import running_jobs
+from inturn.worker.claiming import claiming
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
-from tests.conftest import Query, Until
+from tests.conftest import FAST_TAKEOVER, Query, Until
 
 pytestmark = pytest.mark.anyio
 
@@ -283,6 +285,28 @@ async def test_a_task_that_nobody_here_knows_is_put_back_and_not_lost(
     assert "No task is named 'elsewhere' here" in errors[0]["error"]
 
 
+async def test_a_worker_that_lacks_a_task_lets_one_that_knows_it_go_first(
+    app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_jobs, "UNKNOWN_TASK_PAUSE", timedelta(seconds=1))
+    monkeypatch.setattr(claiming, "YIELD", timedelta(hours=1))
+    new = App(connector=app.connector)
+    elsewhere = new.task(name="elsewhere")(lambda: None)
+    work = partial(App.run_worker_async, fetch_job_polling_interval=3600)
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(work, app, wait=True))
+        for _ in range(4):
+            job_id = elsewhere.defer()
+            await until(lambda: query("SELECT FROM jobs WHERE status = 'scheduled'"))
+            async with anyio.create_task_group() as others:
+                others.start_soon(partial(work, new, wait=True))
+                await until(lambda: not query("SELECT FROM jobs"))
+                others.cancel_scope.cancel()
+            ended = "SELECT attempts, status::text FROM finished_jobs WHERE id = %s"
+            assert query(ended, job_id) == [(2, "succeeded")]
+        group.cancel_scope.cancel()
+
+
 async def test_a_one_shot_worker_also_runs_what_its_jobs_defer(app: App) -> None:
     seen: list[int] = []
 
@@ -444,6 +468,30 @@ async def test_a_worker_that_was_taken_for_dead_registers_again_and_its_result_i
         group.cancel_scope.cancel()
     assert runs[1] > runs[0]
     assert query("SELECT status::text, fence FROM finished_jobs") == [("succeeded", runs[1])]
+
+
+async def test_a_job_that_was_asked_to_abort_ends_with_its_worker(
+    app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = threading.Event()
+    runs: list[int] = []
+
+    @app.task
+    def hang() -> None:
+        runs.append(1)
+        release.wait(120)
+
+    job_id = hang.defer()
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, wait=True, **FAST_TAKEOVER))
+        await until(lambda: runs)
+        app.job_manager.cancel_job_by_id(job_id, abort=True)
+        query("DELETE FROM workers RETURNING 1")  # as if somebody had killed the process
+        await until(lambda: "it had been asked to abort" in caplog.text)
+        release.set()
+        group.cancel_scope.cancel()
+    assert query("SELECT status::text FROM finished_jobs") == [("aborted",)]
+    assert runs == [1]
 
 
 async def test_a_worker_with_a_longer_interval_than_the_patience_of_another_is_not_taken_for_dead(

@@ -17,7 +17,7 @@ LAST_HEARTBEATS = """
 SELECT id, heartbeat_at, late, locked, heartbeat_every FROM {schema}.last_heartbeats(%s)
 """
 DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
-RESCUE = "SELECT id, worker_id, failed FROM {schema}.rescue(%s)"
+RESCUE = "SELECT id, worker_id, ended_as::text FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
 LIST = """
 SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
@@ -161,13 +161,14 @@ def declare_dead(silent: Mapping[UUID, datetime]) -> Operation[set[UUID]]:
     return {id for (id,) in rows}
 
 
-def rescue_jobs(max_lost: int | None) -> Operation[list[tuple[int, UUID, bool]]]:
+def rescue_jobs(max_lost: int | None) -> Operation[list[tuple[int, UUID, str | None]]]:
     """Take back the jobs of dead workers.
 
-    Return each job, its dead worker, and whether it failed because it was lost too often.
+    Return each job, its dead worker, and as what it has ended: `failed` if it was lost too often,
+    `aborted` if its worker was asked to abort it. None: it waits for its next attempt.
     """
     rows = yield Statement(RESCUE, [max_lost])
-    return [(id, worker_id, failed) for id, worker_id, failed in rows]
+    return [(id, worker_id, ended_as) for id, worker_id, ended_as in rows]
 
 
 def unregister_worker(

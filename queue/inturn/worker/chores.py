@@ -15,6 +15,7 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.formatting import span
+from inturn.model import Status
 from inturn.operations import Operation, batches, maintenance, progress, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.options import Options
@@ -127,14 +128,22 @@ class Chores:
         return drive.run(operation, connection, self._connector.schema)
 
     def _rescue(self, connection: psycopg.Connection) -> float:
-        for job_id, worker_id, failed in self._run(workers.rescue_jobs(self._max_lost), connection):
-            if failed:
+        for job_id, worker_id, ended_as in self._run(
+            workers.rescue_jobs(self._max_lost), connection
+        ):
+            if ended_as == Status.FAILED:
                 logger.error(
                     "job.failed: job %s of worker %s, which is gone: "
                     "more than %s of its workers died",
                     job_id,
                     worker_id,
                     self._max_lost,
+                )
+            elif ended_as == Status.ABORTED:
+                logger.warning(
+                    "job.aborted: job %s of worker %s, which is gone: it had been asked to abort",
+                    job_id,
+                    worker_id,
                 )
             else:
                 logger.warning(

@@ -1,5 +1,6 @@
 """The jobs that a worker has claimed: running, waiting for a slot, or ended but not reported."""
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
@@ -70,12 +71,19 @@ class RunningJobs:
         self._is_closed = False
         self._emptied: anyio.Event | None = None  # while somebody waits for it
         self._notes_starts = self._measures = False
+        self._lacked_task_at = -math.inf  # when a job came whose task nobody here knows
         self._resource_locks: ResourceLocks | None = None  # once a job needs some
 
     @property
     def in_hand(self) -> int:
         """Return how many jobs run or wait for a slot."""
         return len(self.attempts) + len(self._slots.waiting)
+
+    @property
+    def lacks_task(self) -> bool:
+        """Return True if a job whose task nobody here knows may come again soon."""
+        passed = time.monotonic() - self._lacked_task_at
+        return passed < 2 * UNKNOWN_TASK_PAUSE.total_seconds()
 
     # ------------------------------------------------------------------ starting
 
@@ -106,6 +114,7 @@ class RunningJobs:
         except UndecodableArgument as error:
             self.unreported.add(Ended(job, Status.FAILED, str(error)))
         except TaskNotFound as error:
+            self._lacked_task_at = time.monotonic()
             self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
         except BaseException as error:  # decoders are user code, and some raise SystemExit
             text = f"the worker could not start it:\n{describe(error)}"

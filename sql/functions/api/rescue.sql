@@ -12,14 +12,17 @@
 -- culprit's worker. A worker has at most 1,000 jobs at hand besides those it runs, so after three
 -- rounds no innocent job is left beside the culprit.
 --
--- Returns the jobs taken back. Two rescuers at once do no harm. The call is bounded, and the next
+-- A job that its worker was asked to abort ends as aborted: whoever ended a process whose job hung
+-- does not want it to hang again elsewhere.
+--
+-- Returns the jobs taken back, and as what each of them has ended, or NULL. Two rescuers at once do no harm. The call is bounded, and the next
 -- call takes what is left, including jobs that an open transaction keeps from us.
 CREATE OR REPLACE FUNCTION rescue(
     p_max_lost integer DEFAULT 5,
     p_worker   uuid    DEFAULT NULL,   -- only this worker, even if its row still exists
     p_lost     boolean DEFAULT true,   -- false: the jobs do not count as lost
     p_error    text    DEFAULT NULL    -- what ended the worker, if it could tell
-) RETURNS TABLE (id bigint, worker_id uuid, failed boolean)
+) RETURNS TABLE (id bigint, worker_id uuid, ended_as job_status)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
@@ -31,6 +34,7 @@ AS $$
 DECLARE
     v_seen record;
     v_ours bigint[];
+    v_mine record;
     v_lost record;
 BEGIN
     WITH RECURSIVE owner(worker_id) AS (
@@ -64,11 +68,16 @@ BEGIN
     -- Lock the rows in one order before the two calls below. Otherwise a session that finishes
     -- jobs of both calls would deadlock with us.
     v_ours := mask_ids(v_seen.ids, (SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims)));
-    v_ours := ARRAY(SELECT jobs.id FROM jobs
-        WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED);
+    -- Whether somebody wants to abort them is read with the lock, so that no request is missed.
+    SELECT array_agg(locked.id) AS ids, array_agg(locked.id) FILTER (WHERE abort) AS aborted
+    INTO v_mine FROM (
+        SELECT jobs.id, jobs.abort FROM jobs
+        WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED) AS locked;
 
     WITH judged AS (
-        SELECT *, coalesce(times > p_max_lost, false) AS hopeless,
+        SELECT *,
+               CASE WHEN orphan.id = ANY (v_mine.aborted) THEN 'aborted'::job_status
+                    WHEN coalesce(times > p_max_lost, false) THEN 'failed' END AS ending,
                CASE WHEN times > 1
                     THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12
                     ELSE 0 END AS turn,
@@ -78,34 +87,37 @@ BEGIN
         FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
             AS orphan(id, claim_id, worker_id, times)
         -- Not a plain IN, which the planner may turn into a comparison of each with each.
-        WHERE coalesce(orphan.id IN (SELECT unnest(v_ours)), false)
+        WHERE coalesce(orphan.id IN (SELECT unnest(v_mine.ids)), false)
     )
-    SELECT array_agg(j.id) FILTER (WHERE NOT hopeless) AS ids,
-           array_agg(j.claim_id) FILTER (WHERE NOT hopeless) AS claims,
-           array_agg(turn * interval '1 s') FILTER (WHERE NOT hopeless) AS delays,
+    SELECT array_agg(j.id) FILTER (WHERE ending IS NULL) AS ids,
+           array_agg(j.claim_id) FILTER (WHERE ending IS NULL) AS claims,
+           array_agg(turn * interval '1 s') FILTER (WHERE ending IS NULL) AS delays,
            array_agg(error
                || jsonb_build_object('error',
                    coalesce(p_error, 'lost: worker ' || j.worker_id || ' is gone')))
-               FILTER (WHERE NOT hopeless) AS errors,
-           array_agg(j.id) FILTER (WHERE hopeless) AS failed_ids,
-           array_agg(j.claim_id) FILTER (WHERE hopeless) AS failed_claims,
-           array_agg('failed'::job_status) FILTER (WHERE hopeless) AS statuses,
+               FILTER (WHERE ending IS NULL) AS errors,
+           array_agg(j.id) FILTER (WHERE ending IS NOT NULL) AS ended_ids,
+           array_agg(j.claim_id) FILTER (WHERE ending IS NOT NULL) AS ended_claims,
+           array_agg(ending) FILTER (WHERE ending IS NOT NULL) AS statuses,
            array_agg(error
-               || jsonb_build_object('error',
-                   concat('lost ', times, ' times: its workers died', E'\n' || p_error)))
-               FILTER (WHERE hopeless) AS last_errors
+               || jsonb_build_object('error', CASE ending
+                   WHEN 'aborted' THEN 'aborted: worker ' || j.worker_id || ' is gone'
+                   ELSE concat('lost ', times, ' times: its workers died', E'\n' || p_error) END))
+               FILTER (WHERE ending IS NOT NULL) AS last_errors
     INTO v_lost FROM judged AS j;
 
-    IF v_lost.failed_ids IS NOT NULL THEN
+    IF v_lost.ended_ids IS NOT NULL THEN
         RETURN QUERY
-        SELECT ended.finished_id, lost.worker_id, true
-        FROM finish(NULL, NULL, 0, v_lost.failed_ids, v_lost.failed_claims, v_lost.statuses,
+        SELECT ended.finished_id, lost.worker_id, as_what.status
+        FROM finish(NULL, NULL, 0, v_lost.ended_ids, v_lost.ended_claims, v_lost.statuses,
             v_lost.last_errors) AS ended
         JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id)
-            ON lost.id = ended.finished_id;
+            ON lost.id = ended.finished_id
+        JOIN unnest(v_lost.ended_ids, v_lost.statuses) AS as_what(id, status)
+            ON as_what.id = ended.finished_id;
     END IF;
     RETURN QUERY
-    SELECT taken.id, lost.worker_id, false
+    SELECT taken.id, lost.worker_id, NULL::job_status
     FROM retry(v_lost.ids, v_lost.claims, v_lost.delays, v_lost.errors) AS taken
     JOIN unnest(v_seen.ids, v_seen.workers) AS lost(id, worker_id) ON lost.id = taken.id
     WHERE NOT taken.busy;

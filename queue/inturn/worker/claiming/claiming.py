@@ -25,6 +25,9 @@ DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made thi
 FRESH_SECONDS = 0.05
 COST_SHARE = 5
 LONGEST = 5.0
+# A worker that lacks a task waits longer for a scheduled job, which may be one of that task: idle
+# workers that know it are first then. Otherwise it would take the job again and again.
+YIELD = timedelta(seconds=0.5)
 
 
 class Claiming:
@@ -249,7 +252,8 @@ class Claiming:
         else:
             wake = await self._awake_flag.clear()
             self._lacks_slots = slots < room and wake.delay == timedelta(0)
-            self._wakeups.note_not_filled(len(jobs), wake.delay, notified=wake.notified)
+            due = wake.delay + YIELD if wake.delay and self._running.lacks_task else wake.delay
+            self._wakeups.note_not_filled(len(jobs), due, notified=wake.notified)
 
 
 class ClaimCursor:
