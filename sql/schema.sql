@@ -5900,7 +5900,7 @@ BEGIN
         WHERE jobs.id = ANY (v_ours) ORDER BY jobs.id FOR UPDATE SKIP LOCKED) AS locked;
     WITH judged AS (
         SELECT *,
-               CASE WHEN orphan.id = ANY (v_mine.aborted) THEN 'aborted'::job_status
+               CASE WHEN orphan.id IN (SELECT unnest(v_mine.aborted)) THEN 'aborted'::job_status
                     WHEN coalesce(times > p_max_lost, false) THEN 'failed' END AS ending,
                CASE WHEN times > 1
                     THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12

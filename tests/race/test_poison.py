@@ -16,7 +16,7 @@ WITHOUT_A_LIMIT = Mutation(
 GOES_ON = Mutation(
     "a job that was asked to abort waits for its next attempt",
     "rescue.sql",
-    "WHEN orphan.id = ANY (v_mine.aborted) THEN",
+    "WHEN orphan.id IN (SELECT unnest(v_mine.aborted)) THEN",
     "WHEN false THEN",
 )
 

@@ -15,8 +15,9 @@
 -- A job that its worker was asked to abort ends as aborted: whoever ended a process whose job hung
 -- does not want it to hang again elsewhere.
 --
--- Returns the jobs taken back, and as what each of them has ended, or NULL. Two rescuers at once do no harm. The call is bounded, and the next
--- call takes what is left, including jobs that an open transaction keeps from us.
+-- Returns the jobs taken back, and as what each of them has ended, or NULL. Two rescuers at once do
+-- no harm. The call is bounded, and the next call takes what is left, including jobs that an open
+-- transaction keeps from us.
 CREATE OR REPLACE FUNCTION rescue(
     p_max_lost integer DEFAULT 5,
     p_worker   uuid    DEFAULT NULL,   -- only this worker, even if its row still exists
@@ -76,7 +77,7 @@ BEGIN
 
     WITH judged AS (
         SELECT *,
-               CASE WHEN orphan.id = ANY (v_mine.aborted) THEN 'aborted'::job_status
+               CASE WHEN orphan.id IN (SELECT unnest(v_mine.aborted)) THEN 'aborted'::job_status
                     WHEN coalesce(times > p_max_lost, false) THEN 'failed' END AS ending,
                CASE WHEN times > 1
                     THEN (row_number() OVER (PARTITION BY times > 1 ORDER BY orphan.id) - 1) % 12
