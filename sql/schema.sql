@@ -212,11 +212,12 @@ BEGIN
         AND CASE WHEN gone.locks IS NOT NULL
                  THEN leave_line(gone.id, gone.priority, gone.locks) ELSE true END;
 END $$;
-CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text) RETURNS void
+CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text, p_job bigint DEFAULT NULL::bigint, p_batch bigint DEFAULT NULL::bigint) RETURNS void
     LANGUAGE sql
     AS $$
-    INSERT INTO lane_audit (at, who, operation, lock, jobs, reason)
-    VALUES (clock(), coalesce(p_by, session_user), p_operation, p_lock, p_jobs, p_reason)
+    INSERT INTO lane_audit (at, who, operation, lock, jobs, reason, job_id, batch_id)
+    VALUES (clock(), coalesce(p_by, session_user), p_operation, p_lock, p_jobs, p_reason, p_job,
+        p_batch)
 $$;
 CREATE FUNCTION inturn.await_end(p_id bigint) RETURNS TABLE(status inturn.job_status, result jsonb, error text)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -455,7 +456,7 @@ BEGIN
     PERFORM clear_stop(lane, CASE WHEN coalesce(lane <> ALL (p_job.shared), true) THEN p_job.id END)
     FROM unnest(p_job.locks) AS lane;
 END $$;
-CREATE FUNCTION inturn.cancel_batch(p_id bigint, p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000, p_abort boolean DEFAULT false, OUT cancelled bigint, OUT asked bigint, OUT last bigint) RETURNS record
+CREATE FUNCTION inturn.cancel_batch(p_id bigint, p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000, p_abort boolean DEFAULT false, p_by text DEFAULT NULL::text, OUT cancelled bigint, OUT asked bigint, OUT last bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -466,6 +467,10 @@ BEGIN
     cancelled := 0;
     asked := 0;
     IF p_after = 0 THEN
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('cancel-batch', NULL, remaining, p_by, name, NULL, p_id)
+            FROM batch_status WHERE id = p_id AND state <> 'ended';
+        END IF;
         PERFORM close_batch(p_id);
     END IF;
     -- After a single job usually comes another one.
@@ -500,7 +505,7 @@ BEGIN
         PERFORM pg_notify(current_schema(), '!') WHERE asked > 0;
     END IF;
 END $$;
-COMMENT ON FUNCTION inturn.cancel_batch(p_id bigint, p_after bigint, p_limit integer, p_abort boolean, OUT cancelled bigint, OUT asked bigint, OUT last bigint) IS 'Cancels the next jobs of a batch after p_after, the callback first, and closes the batch.';
+COMMENT ON FUNCTION inturn.cancel_batch(p_id bigint, p_after bigint, p_limit integer, p_abort boolean, p_by text, OUT cancelled bigint, OUT asked bigint, OUT last bigint) IS 'Cancels the next jobs of a batch after p_after, the callback first, and closes the batch.';
 CREATE FUNCTION inturn.cancel_in_lanes(p_lock text, OUT cancelled bigint, OUT rest bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -546,7 +551,7 @@ BEGIN
     END LOOP;
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane WHERE lane <> p_lock;
 END $$;
-CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS inturn.job_status
+CREATE FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean DEFAULT false, p_by text DEFAULT NULL::text) RETURNS inturn.job_status
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -574,12 +579,18 @@ BEGIN
     FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
     IF v_status IS NOT NULL THEN
         PERFORM reopen_lanes(v_lanes, v_kept);
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('cancel-job', v_locks[1], 1, p_by, NULL, p_id);
+        END IF;
     ELSE
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
     IF v_status IS NULL AND p_abort THEN
         UPDATE jobs SET abort = true WHERE id = p_id AND status = 'doing';
         PERFORM pg_notify(current_schema(), '!') WHERE FOUND;
+        IF FOUND AND p_by IS NOT NULL THEN
+            PERFORM audit('abort-job', v_locks[1], 1, p_by, NULL, p_id);
+        END IF;
     END IF;
     RETURN coalesce(
         v_status,
@@ -587,7 +598,7 @@ BEGIN
         (SELECT status FROM finished_jobs WHERE id = p_id ORDER BY finished_at DESC LIMIT 1)
     );
 END $$;
-COMMENT ON FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean) IS 'A job that is not running moves to the history.';
+COMMENT ON FUNCTION inturn.cancel_job(p_id bigint, p_abort boolean, p_by text) IS 'A job that is not running moves to the history.';
 CREATE FUNCTION inturn.cancel_waiting(p_lock text, p_by text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -694,7 +705,7 @@ BEGIN
     END IF;
     RETURN v_result;
 END $$;
-CREATE FUNCTION inturn.change_jobs(p_action text, p_ids bigint[], p_filter inturn.job_filter, p_abort boolean DEFAULT false) RETURNS TABLE(id bigint, outcome text)
+CREATE FUNCTION inturn.change_jobs(p_action text, p_ids bigint[], p_filter inturn.job_filter, p_abort boolean DEFAULT false, p_by text DEFAULT NULL::text) RETURNS TABLE(id bigint, outcome text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -759,7 +770,7 @@ BEGIN
         array_agg(each.id) FILTER (WHERE each.outcome = 'asked')
     INTO v_done, v_asked FROM unnest(v_result.ids, v_result.outcomes) AS each(id, outcome);
     IF p_action = 'retry' THEN
-        PERFORM retry_in_bulk(each) FROM unnest(v_done) AS each;
+        PERFORM retry_in_bulk(each, p_by) FROM unnest(v_done) AS each;
     ELSIF v_done <> '{}' THEN
         PERFORM remove_waiting(v_done);
     END IF;
@@ -774,9 +785,16 @@ BEGIN
     UPDATE jobs SET abort = true WHERE jobs.id = ANY (v_asked);
     PERFORM pg_notify(current_schema(), '!') WHERE v_asked IS NOT NULL;
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit(step.operation, (p_filter).lock, cardinality(step.ids), p_by,
+            describe_filter(p_filter), CASE cardinality(step.ids) WHEN 1 THEN step.ids[1] END)
+        FROM (VALUES (p_action || '-jobs', v_done), ('abort-jobs', v_asked))
+            AS step(operation, ids)
+        WHERE step.ids <> '{}';
+    END IF;
     RETURN QUERY SELECT * FROM unnest(v_result.ids, v_result.outcomes);
 END $$;
-COMMENT ON FUNCTION inturn.change_jobs(p_action text, p_ids bigint[], p_filter inturn.job_filter, p_abort boolean) IS 'Makes a step of a bulk: retries, cancels or deletes these jobs, at most 1,000, in one short transaction. find_jobs returns them, whole lanes together.';
+COMMENT ON FUNCTION inturn.change_jobs(p_action text, p_ids bigint[], p_filter inturn.job_filter, p_abort boolean, p_by text) IS 'Makes a step of a bulk: retries, cancels or deletes these jobs, at most 1,000, in one short transaction. find_jobs returns them, whole lanes together.';
 CREATE FUNCTION inturn.change_lane(p_action text, p_lock text, p_states text[], p_by text, p_reason text, p_until timestamp with time zone, p_error text) RETURNS text
     LANGUAGE plpgsql
     AS $$
@@ -1360,7 +1378,7 @@ CREATE FUNCTION inturn.clock() RETURNS timestamp with time zone
         statement_timestamp())
 $$;
 COMMENT ON FUNCTION inturn.clock() IS 'The only clock of the engine: the server''s time at the start of the client''s statement.';
-CREATE FUNCTION inturn.close_batch(p_id bigint) RETURNS boolean
+CREATE FUNCTION inturn.close_batch(p_id bigint, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -1371,10 +1389,14 @@ BEGIN
     IF EXISTS (SELECT FROM batches WHERE id = p_id AND closed_at IS NULL) THEN
         PERFORM note_batch_event(p_id, 'closed', 0);
         PERFORM notify_workers(NULL);
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('close-batch', NULL, 0, p_by, name, NULL, p_id)
+            FROM batches WHERE id = p_id;
+        END IF;
     END IF;
     RETURN true;
 END $$;
-COMMENT ON FUNCTION inturn.close_batch(p_id bigint) IS 'Lets a batch end as soon as no job of it is left, and its callback run.';
+COMMENT ON FUNCTION inturn.close_batch(p_id bigint, p_by text) IS 'Lets a batch end as soon as no job of it is left, and its callback run.';
 CREATE FUNCTION inturn.closed_lane(p_id bigint, p_locks text[], p_shared text[]) RETURNS text
     LANGUAGE sql STABLE
     AS $$
@@ -1991,26 +2013,30 @@ BEGIN
     WHERE p_on_conflict <> 'raise' OR true = ANY (v_new);
     RETURN QUERY SELECT * FROM unnest(v_ids, v_new);
 END $$;
-CREATE FUNCTION inturn.delete_job(p_id bigint) RETURNS boolean
+CREATE FUNCTION inturn.delete_job(p_id bigint, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
     v_count bigint;
+    v_lock  text;
 BEGIN
     PERFORM cancel_job(p_id);
     WITH gone AS (
         DELETE FROM finished_jobs AS job WHERE job.id = p_id
-        RETURNING keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
+        RETURNING job.lock, keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
     )
-    SELECT count(*) INTO v_count FROM gone;
+    SELECT count(*), min(lock) INTO v_count, v_lock FROM gone;
     IF v_count = 0 THEN
         RETURN false;
     END IF;
     DELETE FROM progress WHERE job_id = p_id;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit('delete-job', v_lock, 1, p_by, NULL, p_id);
+    END IF;
     RETURN true;
 END $$;
-COMMENT ON FUNCTION inturn.delete_job(p_id bigint) IS 'Removes a job, live or finished, unless it is running.';
+COMMENT ON FUNCTION inturn.delete_job(p_id bigint, p_by text) IS 'Removes a job, live or finished, unless it is running.';
 CREATE FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuses inturn.job_status[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -2038,6 +2064,27 @@ BEGIN
         || coalesce(
             (SELECT jsonb_build_object('worker', name) FROM workers WHERE id = p_worker), '{}');
 END $$;
+CREATE FUNCTION inturn.describe_filter(p_filter inturn.job_filter) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT left(concat_ws(', ',
+        CASE WHEN (p_filter).ids IS NULL
+            THEN array_to_string((p_filter).statuses, ' or ') END,
+        'queue ' || (p_filter).queue,
+        'task ' || (p_filter).task,
+        'lock ' || (p_filter).lock,
+        'lock ' || (p_filter).lock_prefix || '*',
+        'queueing lock ' || (p_filter).queueing_lock,
+        'worker ' || (p_filter).worker_id,
+        'batch ' || (p_filter).batch_id,
+        'group ' || (p_filter).group_key,
+        'error ' || to_json((p_filter).error),
+        'before ' || to_char((p_filter).before AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || 'Z',
+        'of ' || cardinality((p_filter).ids) || ' chosen: '
+            || array_to_string((p_filter).ids[:20], ' ')
+            || CASE WHEN cardinality((p_filter).ids) > 20 THEN ' …' ELSE '' END
+    ), 1000)
+$$;
 CREATE FUNCTION inturn.duration_bin(p_from timestamp with time zone, p_to timestamp with time zone) RETURNS integer
     LANGUAGE sql STABLE
     AS $$
@@ -3987,11 +4034,13 @@ CREATE TABLE inturn.lane_audit (
     at timestamp with time zone NOT NULL,
     who text NOT NULL,
     operation text NOT NULL,
-    lock text NOT NULL COLLATE pg_catalog."C",
+    lock text COLLATE pg_catalog."C",
     jobs bigint NOT NULL,
-    reason text
+    reason text,
+    job_id bigint,
+    batch_id bigint
 );
-COMMENT ON TABLE inturn.lane_audit IS 'What people, and the reconciler, did to lanes.';
+COMMENT ON TABLE inturn.lane_audit IS 'What people changed, and what the reconciler repaired.';
 CREATE FUNCTION inturn.list_audit(p_lock text, p_limit integer) RETURNS SETOF inturn.lane_audit
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4057,6 +4106,13 @@ BEGIN
     ORDER BY known.name COLLATE "C";
 END $$;
 COMMENT ON FUNCTION inturn.list_groups(p_limit integer) IS 'Returns the weights that are set, and the groups whose jobs could start now or run, at most p_limit of each kind: how many jobs start in a turn, how many could start, counted up to 1,000, and how many run.';
+CREATE FUNCTION inturn.list_job_audit(p_id bigint, p_limit integer) RETURNS SETOF inturn.lane_audit
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT * FROM lane_audit WHERE job_id = p_id ORDER BY id DESC LIMIT p_limit
+$$;
+COMMENT ON FUNCTION inturn.list_job_audit(p_id bigint, p_limit integer) IS 'Returns what people did to a single job, the newest first, at most p_limit.';
 CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_before_id bigint DEFAULT NULL::bigint, p_search integer DEFAULT 10000) RETURNS TABLE(id bigint, status inturn.job_status, queue text, task text, lock text, queueing_lock text, priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamp with time zone, scheduled_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, worker_id uuid, abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamp with time zone, limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[], headers jsonb)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6301,11 +6357,11 @@ BEGIN
         PERFORM clear_stop(p_lock, v_id);
     END IF;
     PERFORM reopen_lane(lane) FROM unnest((v_next.job).locks) AS lane WHERE lane <> p_lock;
-    PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
+    PERFORM audit('retry-head', p_lock, 1, p_by, NULL, v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
 COMMENT ON FUNCTION inturn.retry_head(p_lock text, p_by text) IS 'The job that a lane waits for is tried at once.';
-CREATE FUNCTION inturn.retry_in_bulk(p_id bigint) RETURNS void
+CREATE FUNCTION inturn.retry_in_bulk(p_id bigint, p_by text) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -6318,7 +6374,7 @@ BEGIN
         PERFORM retry_at_its_place(p_id);
         RETURN;
     END IF;
-    PERFORM retry_head(v_lock);
+    PERFORM retry_head(v_lock, p_by);
     UPDATE lanes SET job_id = NULL
     WHERE lock = v_lock AND job_id = p_id AND worker_id IS NULL
         AND (
@@ -6329,7 +6385,7 @@ BEGIN
                 AND older.keeps_lanes IS NULL AND older.id < mine.id AND older.was_attempted
             WHERE mine.id = p_id AND mine.locks IS NULL LIMIT 1);
 END $$;
-CREATE FUNCTION inturn.retry_job(p_id bigint) RETURNS boolean
+CREATE FUNCTION inturn.retry_job(p_id bigint, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
@@ -6342,20 +6398,27 @@ BEGIN
         PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;   -- in their order
         v_lock := (SELECT min(lock) FROM lanes WHERE lock = ANY (v_locks) AND failed_job_id = p_id);
         IF v_lock IS NOT NULL THEN   -- the lane is still halted for this job
-            RETURN retry_head(v_lock) IS NOT NULL;
+            RETURN retry_head(v_lock, p_by) IS NOT NULL;
         END IF;
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
-    RETURN retry_at_its_place(p_id);
+    IF NOT retry_at_its_place(p_id) THEN
+        RETURN false;
+    END IF;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit('retry-job', (SELECT lock FROM jobs WHERE id = p_id), 1, p_by, NULL, p_id);
+    END IF;
+    RETURN true;
 END $$;
-COMMENT ON FUNCTION inturn.retry_job(p_id bigint) IS 'Runs a finished job again under its id, at its old place in its lane.';
-CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_priority integer DEFAULT NULL::integer, p_queue text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS boolean
+COMMENT ON FUNCTION inturn.retry_job(p_id bigint, p_by text) IS 'Runs a finished job again under its id, at its old place in its lane.';
+CREATE FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_priority integer DEFAULT NULL::integer, p_queue text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_by text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 DECLARE
-    v_halted text;
-    v_locks  text[];
+    v_halted  text;
+    v_locks   text[];
+    v_changes text;
 BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
@@ -6373,8 +6436,7 @@ BEGIN
     IF v_halted IS NOT NULL THEN
         IF (lock_lane(v_halted)).failed_job_id = p_id THEN
             PERFORM clear_stop(v_halted);
-            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id
-                || ' moves to another lane');
+            PERFORM audit('retry-head', v_halted, 1, p_by, 'it moves to another lane', p_id);
         ELSE
             PERFORM reopen_lane(v_halted);
         END IF;
@@ -6396,7 +6458,7 @@ BEGIN
             AND finished_jobs.id = p_id
             AND keep_uncounted(old.job, old.tableoid, old.xmin, old.ctid);
     END IF;
-    IF NOT retry_job(p_id) THEN
+    IF NOT retry_job(p_id, p_by) THEN
         RETURN false;
     END IF;
     -- Nobody else sees the job before this transaction commits.
@@ -6408,9 +6470,15 @@ BEGIN
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;
     PERFORM join_lanes(ARRAY[p_id]) WHERE v_locks IS NOT NULL;
+    v_changes := concat_ws(', ', 'not before ' || p_at, 'priority ' || p_priority,
+        'queue ' || p_queue, 'lock ' || p_lock);
+    IF p_by IS NOT NULL AND v_changes <> '' THEN
+        PERFORM audit('change-job', (SELECT lock FROM jobs WHERE id = p_id), 1, p_by, v_changes,
+            p_id);
+    END IF;
     RETURN true;
 END $$;
-COMMENT ON FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone, p_priority integer, p_queue text, p_lock text) IS 'Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and with another priority, in another queue, or in another lane.';
+COMMENT ON FUNCTION inturn.retry_job_changed(p_id bigint, p_at timestamp with time zone, p_priority integer, p_queue text, p_lock text, p_by text) IS 'Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and with another priority, in another queue, or in another lane.';
 CREATE FUNCTION inturn.roll_up(p_pages integer) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -6786,7 +6854,7 @@ BEGIN
         PERFORM reopen_lane(p_lock) WHERE v_id IS NULL;
     END IF;
     PERFORM reopen_lanes(v_next.job, v_kept);
-    PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
+    PERFORM audit('skip-head', p_lock, 1, p_by, NULL, v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;
 COMMENT ON FUNCTION inturn.skip_head(p_lock text, p_by text) IS 'Cancels the next job of a lane, so that the one behind it goes next.';
@@ -8713,7 +8781,9 @@ CREATE VIEW inturn.repaired_lanes AS
             lane_audit.operation,
             lane_audit.lock,
             lane_audit.jobs,
-            lane_audit.reason
+            lane_audit.reason,
+            lane_audit.job_id,
+            lane_audit.batch_id
            FROM inturn.lane_audit
           ORDER BY lane_audit.id DESC
          LIMIT 10000) newest
@@ -8731,7 +8801,9 @@ CREATE VIEW inturn.repaired_limits AS
             lane_audit.operation,
             lane_audit.lock,
             lane_audit.jobs,
-            lane_audit.reason
+            lane_audit.reason,
+            lane_audit.job_id,
+            lane_audit.batch_id
            FROM inturn.lane_audit
           ORDER BY lane_audit.id DESC
          LIMIT 10000) newest
@@ -8839,7 +8911,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -9151,6 +9223,7 @@ CREATE INDEX jobs_paused ON inturn.jobs USING btree (task, priority DESC, id) WH
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, (((lock IS NULL))::integer), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));
+CREATE INDEX lane_audit_job ON inturn.lane_audit USING btree (job_id, id) WHERE (job_id IS NOT NULL);
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);

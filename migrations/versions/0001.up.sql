@@ -450,18 +450,22 @@ CREATE TABLE task_pauses (
     CONSTRAINT task_pauses_task_length CHECK (octet_length(task) BETWEEN 1 AND 512)
 ) WITH (fillfactor = 50);
 
--- What people, and the reconciler, did to lanes.
+-- What people changed, and what the reconciler repaired. A row of a change of jobs or of a batch is
+-- there only if somebody is named as its author.
 CREATE TABLE lane_audit (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at        timestamptz NOT NULL,
     who       text        NOT NULL,
     operation text        NOT NULL,
-    lock      text        COLLATE "C" NOT NULL,
-    jobs      bigint      NOT NULL,   -- how many it changed
-    reason    text
+    lock      text        COLLATE "C",    -- of a lane, or the name of a queue, task, limit or group
+    jobs      bigint      NOT NULL,       -- how many it changed
+    reason    text,
+    job_id    bigint,
+    batch_id  bigint
 );
 
 CREATE INDEX lane_audit_lock ON lane_audit (lock, id);
+CREATE INDEX lane_audit_job ON lane_audit (job_id, id) WHERE job_id IS NOT NULL;
 
 -- One row per worker process. Deleting the row makes the worker dead: claim refuses an unknown
 -- worker, and rescue takes back the jobs of every worker that has no row.

@@ -1,4 +1,6 @@
-"""Traces of jobs, with OpenTelemetry: one span where a job is deferred, and one for each attempt.
+"""Traces with OpenTelemetry: one span where a job is deferred, and one for each attempt.
+
+Each change that a person makes in the dashboard has one, too.
 
     from inturn.tracing import Tracing
 
@@ -10,8 +12,9 @@ go nowhere. Nothing here is imported unless you ask for it.
 
 import json
 import logging
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -178,6 +181,19 @@ class Tracing:
                 context = propagator.extract(known, context)
         return context
 
+    # ------------------------------------------------------------------ changing
+
+    @contextmanager
+    def change(
+        self, action: str, by: str, of: Mapping[str, str]
+    ) -> Iterator[Callable[[str], object]]:
+        """Trace a change that a person makes in the dashboard, which is made inside the block."""
+        with self._tracer.start_as_current_span(
+            f"change {action}",
+            attributes={"user.name": by} | {_name_target(name): each for name, each in of.items()},
+        ) as span:
+            yield partial(span.set_attribute, "inturn.outcome")
+
 
 class Sending:
     """A call that defers jobs, while it is traced."""
@@ -232,6 +248,11 @@ def _name_type(error: BaseException) -> str:
         if kind.__module__ == "builtins"
         else f"{kind.__module__}.{kind.__qualname__}"
     )
+
+
+def _name_target(name: str) -> str:
+    """Return the attribute for a thing that was changed."""
+    return "messaging.message.id" if name == "job" else f"inturn.{name}"
 
 
 def _describe(operation: str, queue: str | None) -> dict[str, AttributeValue]:

@@ -71,6 +71,7 @@ SELECT * FROM (VALUES
     ('function', 'count_lanes',         '{operator,monitor}', NULL),
     ('function', 'lane_report',         '{operator}', NULL),
     ('function', 'list_audit',          '{operator,monitor}', NULL),
+    ('function', 'list_job_audit',      '{operator,monitor}', NULL),
     ('function', 'list_schedules',      '{operator,monitor}', NULL),
     ('function', 'retry_job',           '{operator}', NULL),
     ('function', 'retry_job_changed',   '{operator}', NULL),

@@ -8,6 +8,8 @@ import urllib.request
 
 import pytest
 
+from inturn.cli import web_server
+from inturn.tracing import Tracing
 from inturn.web.access import hash_password
 
 COMMAND = [sys.executable, "-m", "inturn", "web", "--port", "0"]
@@ -68,3 +70,9 @@ def test_it_serves_pages_to_a_user_with_a_password(app_dsn: str) -> None:
         process.wait(timeout=120)
         assert process.stderr is not None
         process.stderr.close()
+
+
+def test_its_own_app_is_traced_if_opentelemetry_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(web_server.make_app("dbname=nothing", None).tracing, Tracing)
+    monkeypatch.setattr(web_server, "find_spec", lambda name: None)
+    assert web_server.make_app("dbname=nothing", None).tracing is None

@@ -133,6 +133,33 @@ def test_lanes_are_paused_resumed_and_retried(app: App, browser: Any) -> None:
         assert connection.execute(query, ["r%"]).fetchall() == [("root",)]
 
 
+def test_the_audit_names_the_user_of_the_admin(app: App, browser: Any, ship: Any) -> None:
+    with psycopg.connect(app.connector.dsn, autocommit=True) as connection:
+        connection.execute("DELETE FROM inturn.lane_audit")
+        waiting, later = (
+            ship.defer(order=1),
+            ship.configure(schedule_in={"hours": 1}).defer(order=2),
+        )
+        act(browser, "job", "run_jobs_now", later)
+        act(browser, "job", "cancel_jobs", waiting)
+        act(browser, "job", "abort_jobs", later)
+        act(browser, "finishedjob", "retry_jobs", waiting)
+        closed, cancelled = app.batches.open("import"), app.batches.open("export")
+        act(browser, "batch", "close_batches", closed)
+        act(browser, "batch", "cancel_batches", cancelled)
+        rows = connection.execute(
+            "SELECT who, operation, coalesce(job_id, batch_id) FROM inturn.lane_audit ORDER BY id"
+        ).fetchall()
+    assert rows == [
+        ("root", "retry-job", later),
+        ("root", "cancel-job", waiting),
+        ("root", "cancel-job", later),
+        ("root", "retry-job", waiting),
+        ("root", "close-batch", closed),
+        ("root", "cancel-batch", cancelled),
+    ]
+
+
 def test_the_error_of_a_halted_lane_is_read_without_every_day_of_the_history(
     app: App, browser: Any, django: Any
 ) -> None:

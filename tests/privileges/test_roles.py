@@ -133,6 +133,16 @@ def test_an_operator_sees_and_changes_everything_that_python_and_the_command_lin
     assert whos == [(LOGINS["operator"],)]
 
 
+def test_a_producer_that_names_itself_is_recorded_and_operators_and_monitors_read_it(
+    admin: Session, log_in: Log
+) -> None:
+    job = one(admin, "SELECT inturn.defer('t')")
+    assert one(log_in("producer"), "SELECT inturn.cancel_job(%s, p_by => 'web')", job)
+    for kind in ("operator", "monitor"):
+        found = log_in(kind).execute("SELECT who, operation, job_id FROM inturn.lane_audit")
+        assert found.fetchall() == [("web", "cancel-job", job)]
+
+
 @pytest.mark.parametrize(("kind", "may_read_errors"), [("operator", True), ("monitor", False)])
 def test_the_doctor_needs_no_more_than_a_monitor_may(
     granted: str, admin: Session, log_in: Log, kind: str, may_read_errors: bool
@@ -242,17 +252,20 @@ OPERATE = [
     "SELECT inturn.delete_job(1)",
     "SELECT inturn.explain(1)",
 ]
+AUDIT = "SELECT who FROM inturn.lane_audit"
 NOT_BY = {
     "producer": [
         *ARGUMENTS,
         *WORK,
         *OPERATE,
+        AUDIT,
         "SELECT inturn.delete_old_jobs('0 s', NULL, '{failed}')",
     ],
     "worker": [
         *ARGUMENTS[:-1],
         *DEFER,
         *OPERATE,
+        AUDIT,
         "SELECT inturn.cancel_job(1)",
         "SELECT inturn.await_end(1)",
     ],

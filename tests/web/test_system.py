@@ -15,7 +15,7 @@ def test_a_new_queue_shows_versions_and_tables(client: TestClient) -> None:
     assert f"inturn, revision {sql.revision()}" in page
     assert '<th scope="row" data-label="Table">finished_jobs</th>' in page, "days are one table"
     assert "finished_jobs_default" not in page
-    assert "Nobody has changed a lane" in page
+    assert "Nobody has changed anything" in page
 
 
 def test_the_findings_are_those_of_the_doctor(client: TestClient, app: App) -> None:

@@ -41,6 +41,12 @@ class Database:
 
         return self.run(maintenance.get_now())
 
+    def name_person(self, by: str | None) -> str:
+        """Return the name for the audit: that of --by, or else the database user."""
+        from inturn.operations import maintenance
+
+        return by or self.run(maintenance.get_user())
+
     def transaction(self) -> AbstractContextManager[object]:
         """Commit everything that runs inside, or nothing if an error leaves it."""
         return self._connection.transaction()

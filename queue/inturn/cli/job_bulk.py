@@ -98,6 +98,7 @@ def change_matching(
     asked: dict[str, Any],
     form: str,
     *,
+    by: str | None,
     yes: bool,
     abort: bool = False,
 ) -> None:
@@ -124,10 +125,11 @@ def change_matching(
         _sample(database, seen),
         words(f"queue jobs {action}", options),
     )
+    person = database.name_person(by)
     run_bulk(
         plan,
         lambda watch: database.run(
-            bulk.change_jobs(action, which, bulk.Bulk(), abort=abort, watch=watch)
+            bulk.change_jobs(action, which, bulk.Bulk(), abort=abort, by=person, watch=watch)
         ),
         form,
         dry_run=dry_run,

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from importlib.util import find_spec
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -56,12 +57,13 @@ def serve_beside(dsn: str) -> Iterator[str]:
 
 
 def make_app(dsn: str | None, schema: str | None) -> App:
-    """Return an app that only knows the database."""
+    """Return an app that only knows the database. OpenTelemetry traces it, if it is there."""
     from inturn.app import App
     from inturn.database.connectors import PsycopgConnector
     from inturn.sql import SCHEMA
 
-    return App(connector=PsycopgConnector(dsn, schema=schema or SCHEMA))
+    tracing = import_module("inturn.tracing").Tracing() if find_spec("opentelemetry") else None
+    return App(connector=PsycopgConnector(dsn, schema=schema or SCHEMA), tracing=tracing)
 
 
 def listen(bind: str, port: int) -> socket.socket:

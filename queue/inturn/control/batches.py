@@ -20,6 +20,9 @@ class Batches:
 
     for batch in app.batches.list():
         print(batch.name, batch.state, batch.remaining, "of", batch.total)
+
+    `by` is the name of the person who closes or cancels one, for `lane_audit`. Without a name, that
+    is not recorded there.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -52,27 +55,29 @@ class Batches:
         """Like `open`, in an event loop."""
         return await self._connector.run_async(_open(name, callback), connection)
 
-    def close(self, batch: int, *, connection: object = None) -> bool:
+    def close(self, batch: int, *, connection: object = None, by: str | None = None) -> bool:
         """Let a batch end as soon as no job of it is left, and its callback run.
 
         Closing a batch again does nothing. Return False if the batch does not exist.
         """
-        return self._connector.run(batches.close_batch(batch), connection)
+        return self._connector.run(batches.close_batch(batch, by), connection)
 
-    async def close_async(self, batch: int, *, connection: object = None) -> bool:
+    async def close_async(
+        self, batch: int, *, connection: object = None, by: str | None = None
+    ) -> bool:
         """Like `close`, in an event loop."""
-        return await self._connector.run_async(batches.close_batch(batch), connection)
+        return await self._connector.run_async(batches.close_batch(batch, by), connection)
 
-    def cancel(self, batch: int, *, abort: bool = False) -> int:
+    def cancel(self, batch: int, *, abort: bool = False, by: str | None = None) -> int:
         """Cancel the callback of a batch and its jobs that wait, and close it.
 
         Return how many were cancelled. Jobs that run go on. With `abort`, they are asked to end.
         """
-        return self._connector.run(batches.cancel_batch(batch, abort))[0]
+        return self._connector.run(batches.cancel_batch(batch, abort, by))[0]
 
-    async def cancel_async(self, batch: int, *, abort: bool = False) -> int:
+    async def cancel_async(self, batch: int, *, abort: bool = False, by: str | None = None) -> int:
         """Like `cancel`, in an event loop."""
-        return (await self._connector.run_async(batches.cancel_batch(batch, abort)))[0]
+        return (await self._connector.run_async(batches.cancel_batch(batch, abort, by)))[0]
 
     def show(self, batch: int) -> BatchProgress | None:
         """Return how many jobs of a batch have ended, or None if the batch does not exist."""

@@ -49,6 +49,9 @@ class JobBulks:
 
     A bulk is about jobs that ended, or were deferred, before it began. So it changes no job twice.
     `refused` counts the jobs that it left as they were, by reason.
+
+    With `by`, the name of a person, `lane_audit` has a row for each transaction. It says how many
+    jobs were changed, and which ones the bulk is about.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -62,7 +65,7 @@ class JobBulks:
         """Like `preview_jobs`, in an event loop."""
         return await self._connector.run_async(_preview(action, which))
 
-    def retry_jobs(self, **which: Unpack[WhichJobs]) -> Bulk:
+    def retry_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
         """Run jobs again at their old places, those of a lane in their order.
 
             app.job_manager.retry_jobs(task="mail.send", error="Timeout")
@@ -70,35 +73,39 @@ class JobBulks:
         Unless you name a status, these are failed jobs. Scheduled jobs are due now. A lane that one
         of the jobs has halted goes on.
         """
-        return self._connector.run(_change("retry", which))
+        return self._connector.run(_change("retry", which, by))
 
-    async def retry_jobs_async(self, **which: Unpack[WhichJobs]) -> Bulk:
+    async def retry_jobs_async(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
         """Like `retry_jobs`, in an event loop."""
-        return await self._connector.run_async(_change("retry", which))
+        return await self._connector.run_async(_change("retry", which, by))
 
-    def cancel_jobs(self, *, abort: bool = False, **which: Unpack[WhichJobs]) -> Bulk:
+    def cancel_jobs(
+        self, *, abort: bool = False, by: str | None = None, **which: Unpack[WhichJobs]
+    ) -> Bulk:
         """Cancel jobs that have not started, those of a lane from its end.
 
             app.job_manager.cancel_jobs(queue="mail", lock_prefix="customer:")
 
         With `abort`, also ask workers to end jobs that run.
         """
-        return self._connector.run(_change("cancel", which, abort))
+        return self._connector.run(_change("cancel", which, by, abort))
 
-    async def cancel_jobs_async(self, *, abort: bool = False, **which: Unpack[WhichJobs]) -> Bulk:
+    async def cancel_jobs_async(
+        self, *, abort: bool = False, by: str | None = None, **which: Unpack[WhichJobs]
+    ) -> Bulk:
         """Like `cancel_jobs`, in an event loop."""
-        return await self._connector.run_async(_change("cancel", which, abort))
+        return await self._connector.run_async(_change("cancel", which, by, abort))
 
-    def delete_jobs(self, **which: Unpack[WhichJobs]) -> Bulk:
+    def delete_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
         """Delete jobs for good: those that have ended, unless you name a status.
 
         A lane that one of the jobs has halted stays halted.
         """
-        return self._connector.run(_change("delete", which))
+        return self._connector.run(_change("delete", which, by))
 
-    async def delete_jobs_async(self, **which: Unpack[WhichJobs]) -> Bulk:
+    async def delete_jobs_async(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
         """Like `delete_jobs`, in an event loop."""
-        return await self._connector.run_async(_change("delete", which))
+        return await self._connector.run_async(_change("delete", which, by))
 
 
 class WhichLanes(TypedDict, total=False):
@@ -169,8 +176,10 @@ def _preview(action: JobAction, which: WhichJobs) -> Operation[JobPreview]:
     return bulk.preview_jobs(action, _filter_jobs(which))
 
 
-def _change(action: JobAction, which: WhichJobs, abort: bool = False) -> Operation[Bulk]:
-    return bulk.change_jobs(action, _filter_jobs(which), Bulk(), abort=abort)
+def _change(
+    action: JobAction, which: WhichJobs, by: str | None, abort: bool = False
+) -> Operation[Bulk]:
+    return bulk.change_jobs(action, _filter_jobs(which), Bulk(), abort=abort, by=by)
 
 
 def _filter_jobs(which: WhichJobs) -> JobFilter:

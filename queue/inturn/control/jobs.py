@@ -41,6 +41,9 @@ GONE = {
 class Jobs(JobLists, JobBulks):
     """Looks at jobs and changes them. With `connection=`, a change is part of your transaction.
 
+    `by` is the name of the person who makes a change, for `lane_audit`. Without a name, a change of
+    a job is not recorded there.
+
     job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
     assert app.job_manager.get_job_status(job_id) == "scheduled"
     assert app.job_manager.cancel_job_by_id(job_id)
@@ -127,19 +130,31 @@ class Jobs(JobLists, JobBulks):
         return await self._connector.run_async(jobs.explain(job_id))
 
     def cancel_job_by_id(
-        self, job_id: int, abort: bool = False, delete_job: bool = False, connection: object = None
+        self,
+        job_id: int,
+        abort: bool = False,
+        delete_job: bool = False,
+        connection: object = None,
+        *,
+        by: str | None = None,
     ) -> bool:
         """Cancel a job that is not running. With `abort`, also ask a worker to end a running one.
 
         With `delete_job`, delete the job instead. Return False if there was nothing to do.
         """
-        return self._connector.run(_cancel(job_id, abort, delete_job), connection)
+        return self._connector.run(_cancel(job_id, abort, delete_job, by), connection)
 
     async def cancel_job_by_id_async(
-        self, job_id: int, abort: bool = False, delete_job: bool = False, connection: object = None
+        self,
+        job_id: int,
+        abort: bool = False,
+        delete_job: bool = False,
+        connection: object = None,
+        *,
+        by: str | None = None,
     ) -> bool:
         """Like `cancel_job_by_id`, in an event loop."""
-        return await self._connector.run_async(_cancel(job_id, abort, delete_job), connection)
+        return await self._connector.run_async(_cancel(job_id, abort, delete_job, by), connection)
 
     def retry_job_by_id(
         self,
@@ -149,6 +164,8 @@ class Jobs(JobLists, JobBulks):
         queue: str | None = None,
         lock: str | None = None,
         connection: object = None,
+        *,
+        by: str | None = None,
     ) -> bool:
         """Run a finished job again, at its old place, or a scheduled job now.
 
@@ -158,7 +175,7 @@ class Jobs(JobLists, JobBulks):
         With `retry_at` it does not start before then. You can also give it another `priority`,
         `queue` or `lock`. Return False if the job is waiting already or is running.
         """
-        return self._connector.run(_retry(job_id, retry_at, priority, queue, lock), connection)
+        return self._connector.run(_retry(job_id, retry_at, priority, queue, lock, by), connection)
 
     async def retry_job_by_id_async(
         self,
@@ -168,10 +185,12 @@ class Jobs(JobLists, JobBulks):
         queue: str | None = None,
         lock: str | None = None,
         connection: object = None,
+        *,
+        by: str | None = None,
     ) -> bool:
         """Like `retry_job_by_id`, in an event loop."""
         return await self._connector.run_async(
-            _retry(job_id, retry_at, priority, queue, lock), connection
+            _retry(job_id, retry_at, priority, queue, lock, by), connection
         )
 
     def result(self, job_id: int, timeout: float | timedelta | None = None) -> Any:
@@ -231,14 +250,19 @@ class Jobs(JobLists, JobBulks):
 
 
 def _retry(
-    job_id: int, at: datetime | None, priority: int | None, queue: str | None, lock: str | None
+    job_id: int,
+    at: datetime | None,
+    priority: int | None,
+    queue: str | None,
+    lock: str | None,
+    by: str | None,
 ) -> Operation[bool]:
     arguments.check_moment("retry_at", at)
     if priority is not None:
         arguments.check_priority(priority)
     if queue is not None:
         arguments.check_queue(queue)
-    return jobs.retry_job_changed(job_id, at, priority, queue, arguments.check_lock(lock))
+    return jobs.retry_job_changed(job_id, at, priority, queue, arguments.check_lock(lock), by)
 
 
 def _delete_old(
@@ -255,10 +279,10 @@ def _delete_old(
     )
 
 
-def _cancel(job_id: int, abort: bool, delete_job: bool) -> Operation[bool]:
+def _cancel(job_id: int, abort: bool, delete_job: bool, by: str | None) -> Operation[bool]:
     if delete_job:
-        return (yield from jobs.delete_job(job_id))
+        return (yield from jobs.delete_job(job_id, by))
     if (yield from jobs.get_status(job_id)) not in LIVE:
         return False
-    status = yield from jobs.cancel_job(job_id, abort)
+    status = yield from jobs.cancel_job(job_id, abort, by)
     return status is Status.CANCELLED or (abort and status is Status.DOING)

@@ -81,19 +81,19 @@ def _ask(change: Change, page: Any, request: Any, rows: list[Any]) -> TemplateRe
 
 
 def _retry(app: App, job_id: int, user: str) -> object:
-    return app.job_manager.retry_job_by_id(job_id)
+    return app.job_manager.retry_job_by_id(job_id, by=user)
 
 
 def _close_batch(app: App, batch: int, user: str) -> object:
     found = app.batches.show(batch)
-    return found is not None and found.state == "open" and app.batches.close(batch)
+    return found is not None and found.state == "open" and app.batches.close(batch, by=user)
 
 
 def _cancel_batch(app: App, batch: int, user: str) -> object:
     found = app.batches.show(batch)
     if found is None or found.state == "ended":
         return False
-    app.batches.cancel(batch)
+    app.batches.cancel(batch, by=user)
     return True
 
 
@@ -102,14 +102,14 @@ CANCEL = Change(
     "Cancel the selected jobs",
     "cancelled",
     "Jobs that wait will never run. Jobs that run go on.",
-    lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id),
+    lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id, by=user),
 )
 ABORT = Change(
     "abort_jobs",
     "Abort the selected jobs",
     "cancelled or asked to end",
     "Jobs that wait will never run. The worker of a running job is asked to end it.",
-    lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id, abort=True),
+    lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id, abort=True, by=user),
 )
 RUN_NOW = Change(
     "run_jobs_now",

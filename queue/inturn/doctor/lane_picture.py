@@ -82,6 +82,7 @@ def _describe(job: Head) -> str:
 def format_entry(done: AuditEntry, now: datetime) -> str:
     reason = f": {visible(done.reason)}" if done.reason else ""
     jobs = f", {amount(done.jobs, 'job')}" if done.jobs else ""
+    jobs = jobs if done.job_id is None else f", job {done.job_id}"
     what = f"{visible(done.operation)} by {visible(done.who)}"
     return f"  {on_clock(done.at, now)}  {what}{jobs}{reason}"
 

@@ -15,8 +15,8 @@ OPEN = """
 SELECT {schema}.open_batch(
     %s, %s, %s::text::jsonb, %s, %s, %s, %s::text, %s::text, %s::interval, %s, %s, %s)
 """
-CLOSE = "SELECT {schema}.close_batch(%s)"
-CANCEL = "SELECT cancelled, asked, last FROM {schema}.cancel_batch(%s, %s, %s, %s)"
+CLOSE = "SELECT {schema}.close_batch(%s, %s)"
+CANCEL = "SELECT cancelled, asked, last FROM {schema}.cancel_batch(%s, %s, %s, %s, %s)"
 _STATUS: LiteralString = (
     "SELECT id, name, state, total, remaining, succeeded, failed, cancelled, aborted, opened_at, "
     "closed_at, ended_at, callback_id FROM {schema}.batch_status "
@@ -71,13 +71,13 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
     return int(id)
 
 
-def close_batch(batch: int) -> Operation[bool]:
+def close_batch(batch: int, by: str | None) -> Operation[bool]:
     """Let a batch end as soon as no job of it is left. Return False if it does not exist."""
-    ((is_known,),) = yield Statement(CLOSE, [check_batch(batch)])
+    ((is_known,),) = yield Statement(CLOSE, [check_batch(batch), by])
     return bool(is_known)
 
 
-def cancel_batch(batch: int, abort: bool) -> Operation[tuple[int, int]]:
+def cancel_batch(batch: int, abort: bool, by: str | None) -> Operation[tuple[int, int]]:
     """Cancel the jobs of a batch, a few in each statement.
 
     Return how many were cancelled, and how many that run were asked to end.
@@ -85,17 +85,20 @@ def cancel_batch(batch: int, abort: bool) -> Operation[tuple[int, int]]:
     cancelled, asked = 0, 0
     last: int | None = 0
     while last is not None:
-        now_cancelled, now_asked, last = yield from cancel_some(batch, last, abort)
+        now_cancelled, now_asked, last = yield from cancel_some(batch, last, abort, by)
         cancelled, asked = cancelled + now_cancelled, asked + now_asked
     return cancelled, asked
 
 
-def cancel_some(batch: int, after: int, abort: bool) -> Operation[tuple[int, int, int | None]]:
+def cancel_some(
+    batch: int, after: int, abort: bool, by: str | None
+) -> Operation[tuple[int, int, int | None]]:
     """Cancel the next jobs of a batch: one step of `cancel_batch`.
 
     Return how many were cancelled, how many were asked to end, and where to go on, or None.
     """
-    rows = yield Statement(CANCEL, [check_batch(batch), after, CANCELLED_AT_ONCE, abort])
+    asked_for = [check_batch(batch), after, CANCELLED_AT_ONCE, abort, by]
+    rows = yield Statement(CANCEL, asked_for)
     ((cancelled, asked, last),) = rows
     return int(cancelled), int(asked), last
 

@@ -50,7 +50,7 @@ PREVIEW_JOBS: LiteralString = (
     "FROM {schema}.preview_jobs(" + _FILTER + ", %s, %s)"
 )
 CHANGE_JOBS: LiteralString = (
-    "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], " + _FILTER + ", %s)"  # noqa: S608 (of constants)
+    "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], " + _FILTER + ", %s, %s)"  # noqa: S608 (of constants)
 )
 NOW = "SELECT {schema}.clock()"
 FIND_LANES = "SELECT lock FROM {schema}.find_lanes(%s::text[], %s, %s, %s, %s) AS lock"
@@ -162,6 +162,7 @@ def change_jobs(
     done: Bulk,
     *,
     abort: bool = False,
+    by: str | None = None,
     watch: Watch = lambda _: None,
 ) -> Operation[Bulk]:
     """Change all jobs that match, step by step, and call `watch` after each step.
@@ -174,12 +175,18 @@ def change_jobs(
         which = replace(which, before=now)
     which = for_action(action, which, abort=abort)
     asked = _parameters(which)
+
+    def step(ids: Sequence[int]) -> Operation[list[int]]:
+        rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort, by])
+        done.add([(id, outcome) for id, outcome in rows if outcome != "busy"])
+        return [id for id, outcome in rows if outcome == "busy"]
+
     last: tuple[Any, ...] = (None, None, None)
     busy: list[int] = []
     while True:
         found = yield Statement(FIND_JOBS, [*asked, FOUND, action != "retry", *last])
         for ids in split_by_lane([(id, lock) for id, lock, _ in found]):
-            busy += yield from _step(action, ids, asked, abort, done)
+            busy += yield from step(ids)
             watch(done)
         if len(found) < FOUND:
             break
@@ -188,13 +195,13 @@ def change_jobs(
     for _ in range(ROUNDS):
         busy, again = [], busy
         for start in range(0, len(again), STEP):
-            busy += yield from _step(action, again[start : start + STEP], asked, abort, done)
+            busy += yield from step(again[start : start + STEP])
     done.add([(each, "busy") for each in busy])
     watch(done)
     return done
 
 
-def retry_together(ids: Sequence[int]) -> Operation[set[int]]:
+def retry_together(ids: Sequence[int], by: str | None) -> Operation[set[int]]:
     """Retry these jobs, those of a lane in their order. Return those that are retried.
 
     The others are left as they are, because somebody is working on them or they cannot be retried.
@@ -203,18 +210,10 @@ def retry_together(ids: Sequence[int]) -> Operation[set[int]]:
     asked = _parameters(JobFilter(ids=ids, statuses=(*WAITING, *ENDED)))
     retried: set[int] = set()
     for start in range(0, len(ids), LANE):
-        rows = yield Statement(CHANGE_JOBS, ["retry", ids[start : start + LANE], *asked, False])
+        some = ids[start : start + LANE]
+        rows = yield Statement(CHANGE_JOBS, ["retry", some, *asked, False, by])
         retried.update(id for id, outcome in rows if outcome == "done")
     return retried
-
-
-def _step(
-    action: str, ids: Sequence[int], asked: list[Any], abort: bool, done: Bulk
-) -> Operation[list[int]]:
-    """Change these jobs. Return those that somebody else is working on."""
-    rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort])
-    done.add([(id, outcome) for id, outcome in rows if outcome != "busy"])
-    return [id for id, outcome in rows if outcome == "busy"]
 
 
 def split_by_lane(found: Sequence[tuple[int, str | None]]) -> list[list[int]]:

@@ -17,12 +17,12 @@ SEARCHED = 10_000
 
 STATUS = "SELECT status::text FROM {schema}.all_jobs WHERE id = %s"
 EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
-CANCEL = "SELECT {schema}.cancel_job(%s, %s)::text"
-DELETE = "SELECT {schema}.delete_job(%s)"
-RETRY = "SELECT {schema}.retry_job(%s)"
+CANCEL = "SELECT {schema}.cancel_job(%s, %s, %s)::text"
+DELETE = "SELECT {schema}.delete_job(%s, %s)"
+RETRY = "SELECT {schema}.retry_job(%s, %s)"
 AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
 DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
-RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s)"
+RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s, %s)"
 # The database counts the attempt that a job is claimed for. People count those before it.
 # JSON comes as text: see decode_column.
 _JOB: LiteralString = (
@@ -240,9 +240,9 @@ def explain(job_id: int) -> Operation[list[Reason]]:
     return [Reason(*row) for row in rows]
 
 
-def cancel_job(job_id: int, abort: bool) -> Operation[Status | None]:
+def cancel_job(job_id: int, abort: bool, by: str | None) -> Operation[Status | None]:
     """Cancel a job and return its status then, or None if there is no such job."""
-    ((result,),) = yield Statement(CANCEL, [job_id, abort])
+    ((result,),) = yield Statement(CANCEL, [job_id, abort, by])
     return None if result is None else Status(result)
 
 
@@ -269,23 +269,28 @@ def delete_old_jobs(
     return int(count)
 
 
-def delete_job(job_id: int) -> Operation[bool]:
+def delete_job(job_id: int, by: str | None) -> Operation[bool]:
     """Delete a job. Return False if it is running or does not exist."""
-    ((gone,),) = yield Statement(DELETE, [job_id])
+    ((gone,),) = yield Statement(DELETE, [job_id, by])
     return bool(gone)
 
 
-def retry_job(job_id: int) -> Operation[bool]:
+def retry_job(job_id: int, by: str | None) -> Operation[bool]:
     """Run a finished job again, or a scheduled one now. Return False if it is neither."""
-    ((done,),) = yield Statement(RETRY, [job_id])
+    ((done,),) = yield Statement(RETRY, [job_id, by])
     return bool(done)
 
 
 def retry_job_changed(
-    job_id: int, at: datetime | None, priority: int | None, queue: str | None, lock: str | None
+    job_id: int,
+    at: datetime | None,
+    priority: int | None,
+    queue: str | None,
+    lock: str | None,
+    by: str | None,
 ) -> Operation[bool]:
     """Do the same as `retry_job`, with changes. None leaves a value as it was."""
-    ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock])
+    ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock, by])
     return bool(done)
 
 

@@ -29,7 +29,9 @@ HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
 PAUSED = "SELECT lock, stopped_at, stopped_until FROM {schema}.paused_lanes"
 REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
 HELD_FOR_LONG = "SELECT lock, job_id, task, since, usual FROM {schema}.held_for_long(%s)"
-AUDIT = "SELECT at, who, operation, jobs, reason FROM {schema}.list_audit(%s, %s)"
+_ENTRY: LiteralString = "SELECT at, who, operation, jobs, reason, job_id FROM "
+AUDIT: LiteralString = _ENTRY + "{schema}.list_audit(%s, %s)"
+JOB_AUDIT: LiteralString = _ENTRY + "{schema}.list_job_audit(%s, %s)"
 PAUSE = """
 SELECT {schema}.pause_lane(
     %s, %s, coalesce(%s::timestamptz, {schema}.clock() + %s::interval), %s)
@@ -128,13 +130,14 @@ class LongHold:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What somebody did to a lane."""
+    """What somebody did to a lane or a job."""
 
     at: datetime
     who: str
     operation: str
     jobs: int
     reason: str | None
+    job_id: int | None  # if it was about one job
 
 
 def list_lanes(limit: int, states: Sequence[str] = ()) -> Operation[list[Lane]]:
@@ -209,6 +212,12 @@ def cancel_waiting(lock: str, by: str | None) -> Operation[int]:
 def list_audit(lock: str, limit: int) -> Operation[list[AuditEntry]]:
     """Return what was done to a lane, the newest first."""
     rows = yield Statement(AUDIT, [lock, limit])
+    return [AuditEntry(*row) for row in rows]
+
+
+def list_job_audit(job_id: int, limit: int) -> Operation[list[AuditEntry]]:
+    """Return what people did to a single job, the newest first."""
+    rows = yield Statement(JOB_AUDIT, [job_id, limit])
     return [AuditEntry(*row) for row in rows]
 
 

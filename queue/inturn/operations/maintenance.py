@@ -23,6 +23,7 @@ SELECT (SELECT version_num FROM {schema}.schema_version),
 """
 NOW = "SELECT {schema}.clock()"
 SERVER_TIME = "SELECT clock_timestamp()"
+USER = "SELECT session_user::text"
 SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
 OLDEST_TRANSACTION = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT 1"
 
@@ -147,6 +148,12 @@ def get_now() -> Operation[datetime]:
     ((at,),) = yield Statement(NOW)
     assert isinstance(at, datetime)
     return at
+
+
+def get_user() -> Operation[str]:
+    """Return the name of the database user who is logged in."""
+    ((name,),) = yield Statement(USER)
+    return str(name)
 
 
 def get_server_time() -> Operation[datetime]:

@@ -28,7 +28,7 @@ GROUP BY name ORDER BY bytes DESC, name LIMIT %s
 """
 TRANSACTIONS = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT %s"
 CHANGES = """
-SELECT id, at, who, operation, lock, jobs, reason
+SELECT id, at, who, operation, lock, jobs, reason, job_id, batch_id
 FROM {schema}.lane_audit WHERE id < %s ORDER BY id DESC LIMIT %s
 """
 
@@ -55,15 +55,17 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
-    """A row of lane_audit. `lock` is what was changed: a lane, queue, limit or group."""
+    """A row of lane_audit. `lock` names a lane, queue, task, limit or group."""
 
     id: int
     at: datetime
     who: str
     operation: str
-    lock: str
+    lock: str | None
     jobs: int
     reason: str | None
+    job_id: int | None
+    batch_id: int | None
 
 
 def get_server_facts() -> Operation[ServerFacts]:

@@ -287,11 +287,15 @@ lane_audit = Table(
     Column("at", moment, nullable=False),
     Column("who", Text, nullable=False),
     Column("operation", Text, nullable=False),
-    Column("lock", key, nullable=False),
+    Column("lock", key),
     Column("jobs", BigInteger, nullable=False),
     Column("reason", Text),
+    Column("job_id", BigInteger),
+    Column("batch_id", BigInteger),
 )
 Index("lane_audit_lock", lane_audit.c.lock, lane_audit.c.id)
+_job = text("job_id IS NOT NULL")
+Index("lane_audit_job", lane_audit.c.job_id, lane_audit.c.id, postgresql_where=_job)
 
 workers = Table(
     "workers",

@@ -1,6 +1,6 @@
-"""What makes spans of jobs, if anything does. `inturn.tracing` does with OpenTelemetry."""
+"""What makes spans of jobs and changes, if anything does: `inturn.tracing`, with OpenTelemetry."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ class Sending(Protocol):
 
 
 class Tracer(Protocol):
-    """What an app calls whenever it defers jobs, and its workers whenever they run one."""
+    """What an app calls when it defers jobs, its workers run one, or a person changes something."""
 
     def send(self, jobs: Sequence[NewJob]) -> AbstractContextManager[Sending]:
         """Trace the call that defers these jobs, which is made inside the block."""
@@ -30,3 +30,8 @@ class Tracer(Protocol):
         self, job: Job, worker: str, run: Awaitable[Outcome | None]
     ) -> Awaitable[Outcome | None]:
         """Trace an attempt at a job. Await the run, once, and return its outcome."""
+
+    def change(
+        self, action: str, by: str, of: Mapping[str, str]
+    ) -> AbstractContextManager[Callable[[str], object]]:
+        """Trace a change that is made inside the block. Call what it gives with the outcome."""

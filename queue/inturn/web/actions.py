@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -18,8 +18,8 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from inturn.app import App
 from inturn.database import drive
-from inturn.database.connector import Connector
 from inturn.errors import BadArgument, InturnError
 from inturn.formatting import visible
 from inturn.operations import Operation, jobs, lanes
@@ -36,6 +36,8 @@ NOBODY = "dashboard"  # in the audit, if `authorize` names nobody
 LONGEST_REASON = 500
 MOST_FIELDS = 100
 LONGEST_PAUSE = 366 * 24  # hours
+# What the fields of a request name, for its span.
+TARGETS = {"lock": "lock", "name": "name", "pattern": "limit", "id": "batch", "q": "filter"}
 
 
 class Refused(Exception):
@@ -102,17 +104,14 @@ async def read_form(request: Request) -> Form:
     return {name: value.replace("\0", "") for name, value in fields}
 
 
-def run_action(
-    action: Action, connector: Connector, request: Request, access: Access, form: Form
-) -> Response:
+def run_action(action: Action, app: App, request: Request, access: Access, form: Form) -> Response:
     """Change something, note it in the log, and lead to the page that shows it."""
     by = access.name or NOBODY
-    try:
-        with closing(connector.connect("web")) as connection:
-            connection.execute(TERMS)
-            done = action.change(Change(request, form, by, connection, connector.schema))
-    except InturnError as error:
-        raise Refused(str(error), action.back or find_back(request)) from error
+    with _trace(action, app, request, by, form) as note:
+        done = _attempt(action, app, request, by, form)
+        note("refused" if isinstance(done, Refused) else done.result)
+    if isinstance(done, Refused):
+        raise done
     logger.info(
         "dashboard.changed: %s by %s: %s %s",
         action.path,
@@ -123,6 +122,34 @@ def run_action(
     query = {**done.query, "done": done.result, "n": done.number}
     target = make_url(request.scope.get("root_path", ""), done.path, query).unescape()
     return RedirectResponse(target, 303)
+
+
+def _attempt(action: Action, app: App, request: Request, by: str, form: Form) -> Done | Refused:
+    connector = app.connector
+    try:
+        with closing(connector.connect("web")) as connection:
+            connection.execute(TERMS)
+            return action.change(Change(request, form, by, connection, connector.schema))
+    except InturnError as error:
+        refused = Refused(str(error), action.back or find_back(request))
+        refused.__cause__ = error
+        return refused
+    except Refused as refused:
+        return refused
+
+
+def _trace(
+    action: Action, app: App, request: Request, by: str, form: Form
+) -> AbstractContextManager[Callable[[str], object]]:
+    """Return a span of the action: its path in words, the person, and what is to be changed."""
+    if app.tracing is None:
+        return nullcontext(lambda _: None)
+    fields = {**form, **request.query_params}
+    of = {TARGETS[name]: value for name, value in fields.items() if name in TARGETS}
+    if "job_id" in request.path_params:
+        of["job"] = str(request.path_params["job_id"])
+    words = [word for word in action.path.split("/") if word and not word.startswith("{")]
+    return app.tracing.change(" ".join(words), by, of)
 
 
 def find_back(request: Request) -> str:
@@ -182,7 +209,7 @@ def cancel_waiting(change: Change) -> Done:
 def retry_job(change: Change) -> Done:
     """Run a finished job again, or a scheduled one now."""
     job_id = _get_job_id(change)
-    if not change.run(jobs.retry_job(job_id)):
+    if not change.run(jobs.retry_job(job_id, change.by)):
         raise _refuse(change, "This job waits or runs already.")
     return Done("job-retried", f"/jobs/{job_id}", number=job_id)
 
@@ -200,14 +227,14 @@ def abort_job(change: Change) -> Done:
 def delete_job(change: Change) -> Done:
     """Delete a job for good."""
     job_id = _get_job_id(change)
-    if not change.run(jobs.delete_job(job_id)):
+    if not change.run(jobs.delete_job(job_id, change.by)):
         raise _refuse(change, "This job runs, or it is gone already.")
     return Done("job-deleted", "/", number=job_id)
 
 
 def _cancel(change: Change, *, abort: bool) -> Done:
     job_id = _get_job_id(change)
-    status = change.run(jobs.cancel_job(job_id, abort))
+    status = change.run(jobs.cancel_job(job_id, abort, change.by))
     if status == "doing" and not abort:
         raise _refuse(change, "A worker has this job already. You can ask it to abort the job.")
     if status not in ("cancelled", "doing"):

@@ -160,9 +160,7 @@ async def take_action(site: Site, action: Action, request: Request, access: Acce
         )
     form = await read_form(request)
     try:
-        return await anyio.to_thread.run_sync(
-            run_action, action, site.app.connector, request, access, form
-        )
+        return await anyio.to_thread.run_sync(run_action, action, site.app, request, access, form)
     except Refused as refused:
         return render_message(request, 409, "Nothing was changed", str(refused), back=refused.back)
 

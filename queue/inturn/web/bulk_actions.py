@@ -37,7 +37,7 @@ def change_jobs(action: str, change: Change) -> Done:
             *("job", action, change.by, seen.count, seen.more),
             {**asked.address(), "before": until.isoformat()},
             lambda done, watch: bulk.change_jobs(
-                asked.action, which, done, abort=asked.abort, watch=watch
+                asked.action, which, done, abort=asked.abort, by=change.by, watch=watch
             ),
         )
 

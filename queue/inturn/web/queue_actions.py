@@ -89,7 +89,7 @@ def close_batch(change: Change) -> Done:
     found = _get_batch(change)
     if found.state != "open":
         raise Refused(f"This batch is {found.state} already.", _get_address(found))
-    change.run(batches.close_batch(found.id))
+    change.run(batches.close_batch(found.id, change.by))
     return Done("batch-closed", "/batch", {"id": str(found.id)})
 
 
@@ -103,7 +103,7 @@ def cancel_batch(change: Change) -> Done:
     abort = change.form.get("abort") == "yes"
     cancelled, last = 0, 0
     for _ in range(MOST_STEPS):
-        now, _, next = change.run(batches.cancel_some(found.id, last, abort))
+        now, _, next = change.run(batches.cancel_some(found.id, last, abort, change.by))
         cancelled += now
         if next is None:
             return Done("batch-cancelled", "/batch", {"id": str(found.id)}, cancelled)

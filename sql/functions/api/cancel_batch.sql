@@ -5,11 +5,14 @@
 -- One call takes up to p_limit free jobs, or a single job that has a lane or a limit: then it locks
 -- what cancel_job locks, and no call waits for one lane while it has another. It passes over free
 -- jobs that an open transaction has locked.
+--
+-- With p_by, the first call records in lane_audit who did it, and how many jobs had not ended.
 CREATE OR REPLACE FUNCTION cancel_batch(
     p_id    bigint,
     p_after bigint  DEFAULT 0,
     p_limit integer DEFAULT 1000,
     p_abort boolean DEFAULT false,
+    p_by    text    DEFAULT NULL,
     OUT cancelled bigint, OUT asked bigint, OUT last bigint
 )
 LANGUAGE plpgsql
@@ -22,6 +25,10 @@ BEGIN
     cancelled := 0;
     asked := 0;
     IF p_after = 0 THEN
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('cancel-batch', NULL, remaining, p_by, name, NULL, p_id)
+            FROM batch_status WHERE id = p_id AND state <> 'ended';
+        END IF;
         PERFORM close_batch(p_id);
     END IF;
     -- After a single job usually comes another one.

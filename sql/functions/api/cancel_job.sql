@@ -1,11 +1,14 @@
 -- cancel_job: a job that is not running moves to the history. Its lanes keep a token. With
--- p_abort, a running job is asked to end, and its worker sees to it.
+-- p_abort, a running job is asked to end, and its worker sees to it. With p_by, lane_audit records
+-- who did it.
 --
 -- Returns the job's status after the call: `cancelled`, `doing`, the status it finished with, or
 -- NULL if there is no such job.
 --
 -- Lock order: the lanes, then the job, then the history.
-CREATE OR REPLACE FUNCTION cancel_job(p_id bigint, p_abort boolean DEFAULT false) RETURNS job_status
+CREATE OR REPLACE FUNCTION cancel_job(
+    p_id bigint, p_abort boolean DEFAULT false, p_by text DEFAULT NULL
+) RETURNS job_status
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -33,12 +36,18 @@ BEGIN
     FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
     IF v_status IS NOT NULL THEN
         PERFORM reopen_lanes(v_lanes, v_kept);
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('cancel-job', v_locks[1], 1, p_by, NULL, p_id);
+        END IF;
     ELSE
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
     IF v_status IS NULL AND p_abort THEN
         UPDATE jobs SET abort = true WHERE id = p_id AND status = 'doing';
         PERFORM pg_notify(current_schema(), '!') WHERE FOUND;
+        IF FOUND AND p_by IS NOT NULL THEN
+            PERFORM audit('abort-job', v_locks[1], 1, p_by, NULL, p_id);
+        END IF;
     END IF;
     RETURN coalesce(
         v_status,

@@ -12,11 +12,15 @@
 -- It waits for nobody while it holds a lane: it takes all of its lanes first, then the jobs, and
 -- leaves those that it does not get. Each job is looked at again under its locks, so two bulks at
 -- once change it once.
+--
+-- With p_by, lane_audit has a row for the step, with the number of jobs and the filter in words,
+-- and not one for each job.
 CREATE OR REPLACE FUNCTION change_jobs(
     p_action text,          -- retry, cancel, delete
     p_ids    bigint[],
     p_filter job_filter,    -- with statuses
-    p_abort  boolean DEFAULT false
+    p_abort  boolean DEFAULT false,
+    p_by     text DEFAULT NULL
 ) RETURNS TABLE (id bigint, outcome text)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -83,7 +87,7 @@ BEGIN
     INTO v_done, v_asked FROM unnest(v_result.ids, v_result.outcomes) AS each(id, outcome);
 
     IF p_action = 'retry' THEN
-        PERFORM retry_in_bulk(each) FROM unnest(v_done) AS each;
+        PERFORM retry_in_bulk(each, p_by) FROM unnest(v_done) AS each;
     ELSIF v_done <> '{}' THEN
         PERFORM remove_waiting(v_done);
     END IF;
@@ -98,5 +102,12 @@ BEGIN
     UPDATE jobs SET abort = true WHERE jobs.id = ANY (v_asked);
     PERFORM pg_notify(current_schema(), '!') WHERE v_asked IS NOT NULL;
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit(step.operation, (p_filter).lock, cardinality(step.ids), p_by,
+            describe_filter(p_filter), CASE cardinality(step.ids) WHEN 1 THEN step.ids[1] END)
+        FROM (VALUES (p_action || '-jobs', v_done), ('abort-jobs', v_asked))
+            AS step(operation, ids)
+        WHERE step.ids <> '{}';
+    END IF;
     RETURN QUERY SELECT * FROM unnest(v_result.ids, v_result.outcomes);
 END $$;

@@ -1,7 +1,7 @@
 -- close_batch: lets a batch end as soon as no job of it is left, and its callback run. An empty one
 -- ends at once. Closing it again does nothing. Returns false if it does not exist. It waits for
--- nobody: a claim closes it.
-CREATE OR REPLACE FUNCTION close_batch(p_id bigint) RETURNS boolean
+-- nobody: a claim closes it. With p_by, lane_audit records who did it.
+CREATE OR REPLACE FUNCTION close_batch(p_id bigint, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -12,6 +12,10 @@ BEGIN
     IF EXISTS (SELECT FROM batches WHERE id = p_id AND closed_at IS NULL) THEN
         PERFORM note_batch_event(p_id, 'closed', 0);
         PERFORM notify_workers(NULL);
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('close-batch', NULL, 0, p_by, name, NULL, p_id)
+            FROM batches WHERE id = p_id;
+        END IF;
     END IF;
     RETURN true;
 END $$;

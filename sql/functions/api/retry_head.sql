@@ -31,6 +31,6 @@ BEGIN
         PERFORM clear_stop(p_lock, v_id);
     END IF;
     PERFORM reopen_lane(lane) FROM unnest((v_next.job).locks) AS lane WHERE lane <> p_lock;
-    PERFORM audit('retry-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
+    PERFORM audit('retry-head', p_lock, 1, p_by, NULL, v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;

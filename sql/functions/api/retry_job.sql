@@ -1,7 +1,8 @@
 -- Runs a finished job again under its id, at its old place in its lane. A scheduled job becomes
 -- due now, and a pending job stops waiting for others. Returns false if there is nothing to do: the
--- job waits, runs, or does not exist.
-CREATE OR REPLACE FUNCTION retry_job(p_id bigint) RETURNS boolean
+-- job waits, runs, or does not exist. With p_by, lane_audit records who did it. Without, it records
+-- only that a halted lane goes on.
+CREATE OR REPLACE FUNCTION retry_job(p_id bigint, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -14,9 +15,15 @@ BEGIN
         PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;   -- in their order
         v_lock := (SELECT min(lock) FROM lanes WHERE lock = ANY (v_locks) AND failed_job_id = p_id);
         IF v_lock IS NOT NULL THEN   -- the lane is still halted for this job
-            RETURN retry_head(v_lock) IS NOT NULL;
+            RETURN retry_head(v_lock, p_by) IS NOT NULL;
         END IF;
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
-    RETURN retry_at_its_place(p_id);
+    IF NOT retry_at_its_place(p_id) THEN
+        RETURN false;
+    END IF;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit('retry-job', (SELECT lock FROM jobs WHERE id = p_id), 1, p_by, NULL, p_id);
+    END IF;
+    RETURN true;
 END $$;

@@ -1,20 +1,23 @@
 -- Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and
 -- with another priority, in another queue, or in another lane. NULL leaves a value as it was.
 -- Returns false if there is nothing to do: the job waits, runs, or does not exist. A job that has
--- several lanes, or shares one, cannot change them.
+-- several lanes, or shares one, cannot change them. With p_by, lane_audit records who did it, and
+-- what was changed.
 CREATE OR REPLACE FUNCTION retry_job_changed(
     p_id       bigint,
     p_at       timestamptz DEFAULT NULL,
     p_priority integer DEFAULT NULL,
     p_queue    text DEFAULT NULL,
-    p_lock     text DEFAULT NULL
+    p_lock     text DEFAULT NULL,
+    p_by       text DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_halted text;
-    v_locks  text[];
+    v_halted  text;
+    v_locks   text[];
+    v_changes text;
 BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
@@ -32,8 +35,7 @@ BEGIN
     IF v_halted IS NOT NULL THEN
         IF (lock_lane(v_halted)).failed_job_id = p_id THEN
             PERFORM clear_stop(v_halted);
-            PERFORM audit('retry-head', v_halted, 1, NULL, 'job ' || p_id
-                || ' moves to another lane');
+            PERFORM audit('retry-head', v_halted, 1, p_by, 'it moves to another lane', p_id);
         ELSE
             PERFORM reopen_lane(v_halted);
         END IF;
@@ -56,7 +58,7 @@ BEGIN
             AND keep_uncounted(old.job, old.tableoid, old.xmin, old.ctid);
     END IF;
 
-    IF NOT retry_job(p_id) THEN
+    IF NOT retry_job(p_id, p_by) THEN
         RETURN false;
     END IF;
     -- Nobody else sees the job before this transaction commits.
@@ -68,5 +70,11 @@ BEGIN
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;
     PERFORM join_lanes(ARRAY[p_id]) WHERE v_locks IS NOT NULL;
+    v_changes := concat_ws(', ', 'not before ' || p_at, 'priority ' || p_priority,
+        'queue ' || p_queue, 'lock ' || p_lock);
+    IF p_by IS NOT NULL AND v_changes <> '' THEN
+        PERFORM audit('change-job', (SELECT lock FROM jobs WHERE id = p_id), 1, p_by, v_changes,
+            p_id);
+    END IF;
     RETURN true;
 END $$;

@@ -24,6 +24,6 @@ BEGIN
         PERFORM reopen_lane(p_lock) WHERE v_id IS NULL;
     END IF;
     PERFORM reopen_lanes(v_next.job, v_kept);
-    PERFORM audit('skip-head', p_lock, 1, p_by, 'job ' || v_id) WHERE v_id IS NOT NULL;
+    PERFORM audit('skip-head', p_lock, 1, p_by, NULL, v_id) WHERE v_id IS NOT NULL;
     RETURN v_id;
 END $$;

@@ -2,7 +2,7 @@
 --
 -- A job that halted its lane goes first there. But if an older job of the lane has been brought
 -- back by now, they run in their order.
-CREATE OR REPLACE FUNCTION retry_in_bulk(p_id bigint) RETURNS void
+CREATE OR REPLACE FUNCTION retry_in_bulk(p_id bigint, p_by text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_lock text := (
@@ -14,7 +14,7 @@ BEGIN
         PERFORM retry_at_its_place(p_id);
         RETURN;
     END IF;
-    PERFORM retry_head(v_lock);
+    PERFORM retry_head(v_lock, p_by);
     UPDATE lanes SET job_id = NULL
     WHERE lock = v_lock AND job_id = p_id AND worker_id IS NULL
         AND (

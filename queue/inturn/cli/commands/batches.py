@@ -7,6 +7,7 @@ import click
 from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.exit_status import Conflict, NotFound
+from inturn.cli.lane_argument import by_option
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, details, output_options, remark
 from inturn.cli.values import Number
@@ -82,24 +83,26 @@ def show(database: Database, batch: int, form: str) -> None:
 
 @command.command("close", epilog="Example: queue batches close 7")
 @batch_argument
+@by_option
 @with_database
-def close(database: Database, batch: int) -> None:
+def close(database: Database, batch: int, by: str | None) -> None:
     """Let a batch end, and its callback run, as soon as no job of it is left."""
     from inturn.operations import batches
 
     found = find_batch(database, batch)
     if found.state != "open":
         raise Conflict(f"Batch {batch} is {found.state} already.")
-    database.run(batches.close_batch(batch))
+    database.run(batches.close_batch(batch, database.name_person(by)))
     remark(f"Batch {batch} is closed.")
 
 
 @command.command("cancel", epilog="Example: queue batches cancel --yes 7")
 @batch_argument
 @click.option("--abort", is_flag=True, help="Also ask workers to abort jobs that are running.")
+@by_option
 @yes_option
 @with_database
-def cancel(database: Database, batch: int, abort: bool, yes: bool) -> None:
+def cancel(database: Database, batch: int, abort: bool, by: str | None, yes: bool) -> None:
     """Cancel the callback of a batch and its jobs that wait, and close it."""
     from inturn.operations import batches
 
@@ -112,7 +115,8 @@ def cancel(database: Database, batch: int, abort: bool, yes: bool) -> None:
         yes=yes,
         command=f"queue batches cancel --yes{' --abort' if abort else ''} {batch}",
     )
-    cancelled, asked = database.run(batches.cancel_batch(batch, abort))
+    person = database.name_person(by)
+    cancelled, asked = database.run(batches.cancel_batch(batch, abort, person))
     remark(
         f"{amount(cancelled, 'job')} cancelled"
         + (f", {amount(asked, 'running job')} asked to abort." if abort else ".")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,6 @@ from inturn.cli.exit_status import Conflict
 from inturn.cli.job_argument import (
     change_jobs,
     confirm_jobs,
-    error_lines,
     job_argument,
     job_arguments,
     job_not_found,
@@ -26,19 +24,19 @@ from inturn.cli.job_bulk import (
     is_bulk,
     make_filter,
 )
+from inturn.cli.job_details import in_words_of_sql, list_details, name_locks
 from inturn.cli.job_pages import say_what_is_left_out
-from inturn.cli.output import Output, advice, details, output_options
+from inturn.cli.lane_argument import by_option
+from inturn.cli.output import Output, advice, output_options
 from inturn.cli.values import Number
-from inturn.formatting import last_line, on_clock, relative, visible, with_times
+from inturn.formatting import last_line, relative, with_times
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from uuid import UUID
 
-    from inturn.model import Progress, StoredJob
     from inturn.operations.jobs import JobSummary
 
-COUNTED = ALL = 10_000
+COUNTED = 10_000
 MOST_SEARCHED = 100_000_000
 
 
@@ -91,7 +89,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "STATUS": lambda job: job.status,
         "TASK": lambda job: job.task,
         "QUEUE": lambda job: job.queue,
-        "LOCK": _locks,
+        "LOCK": name_locks,
         "ATTEMPTS": lambda job: str(job.attempts),
         "DEFERRED": lambda job: relative(job.created_at, now),
         "WHEN": lambda job: relative(_when(job), now),
@@ -129,100 +127,21 @@ def count(database: Database, form: str, **asked: Any) -> None:
 @output_options
 @with_database
 def show(database: Database, job_id: int, form: str) -> None:
-    """Show everything that is stored about a job."""
-    import json
-
-    from inturn.operations import jobs
+    """Show everything that is stored about a job, and the last changes that people made to it."""
+    from inturn.doctor import lane_picture
+    from inturn.operations import jobs, lanes
 
     job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_not_found(job_id)
-    stored = in_words_of_sql(job)
     now = database.now()
-    times = ("created_at", "scheduled_at", "expires_at", "started_at", "finished_at")
-    facts = {
-        "job": f"{job.id} {job.status}",
-        "task": visible(job.task_name),
-        "arguments": visible(
-            getattr(job.task_kwargs, "reason", None)
-            or json.dumps(job.task_kwargs, ensure_ascii=False)
-        ),
-        "queue": visible(job.queue),
-        "lock": visible(_locks(job)) if job.lock else None,
-        "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
-        "limit": visible(job.limit) if job.limit else None,
-        "group": visible(job.group) if job.group else None,
-        "batch": str(job.batch) if job.batch else None,
-        "priority": str(job.priority),
-        "timeout": stored["timeout"],
-        "attempts": str(stored["attempts"]),
-        **{
-            _title(name, job.status): on_clock(at, now)
-            for name in times
-            if (at := getattr(job, name))
-        },
-        "worker": _name_worker(database, job.worker_id),
-        "progress": None if job.progress is None else _describe_progress(job.progress, now),
-        "result": None
-        if job.result is None
-        else visible(json.dumps(job.result, ensure_ascii=False)),
-    }
-    errors = [
-        f"  {visible(line)}"
-        for number, error in enumerate(job.errors, 1)
-        for line in error_lines(number, error, now)
-    ]
-    title = "earlier attempts:" if job.status == "succeeded" else "errors:"
-    Output(form).record(stored, *details(facts), *(["", title, *errors] if errors else []))
-
-
-def _locks(job: StoredJob | JobSummary) -> str:
-    """Return all locks of a job, and which of them it shares."""
-    shared = job.shared or []
-    locks = job.locks or [job.lock or ""]
-    return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
-
-
-def _title(name: str, status: str) -> str:
-    """Return what people call a time of a job."""
-    return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
-
-
-def _describe_progress(progress: Progress, now: datetime) -> str:
-    """Return `37 of 100 (37 %) at 14:32:10Z (3s ago): page 38`."""
-    amount = f"{progress.done:,}"
-    if progress.total is not None:
-        amount += f" of {progress.total:,}"
-    if progress.total:
-        amount += f" ({100 * progress.done // progress.total} %)"
-    text = f": {visible(progress.text)}" if progress.text else ""
-    return f"{amount} at {on_clock(progress.updated_at, now)}{text}"
-
-
-def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
-    """Return the name of a worker that is still registered, or else its id."""
-    from inturn.operations import workers
-
-    if worker_id is None:
-        return None
-    found = [each for each in database.run(workers.list_workers(ALL)) if each.id == worker_id]
-    return f"{visible(found[0].name)} ({worker_id})" if found else f"{worker_id} (gone)"
-
-
-def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
-    """Return the job with the names and the number of attempts that SQL and lists show."""
-    names = {
-        "task_name": "task",
-        "task_kwargs": "args",
-        "abort_requested": "abort",
-        "limit": "limit_key",
-        "group": "group_key",
-        "batch": "batch_id",
-    }
-    values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
-    values["attempts"] += job.status in ("claimed", "doing")
-    values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
-    return values
+    entries = database.run(lanes.list_job_audit(job_id, 10))
+    past = [lane_picture.format_entry(each, now) for each in entries]
+    Output(form).record(
+        {**in_words_of_sql(job), "audit": entries},
+        *list_details(database, job, now),
+        *(["", "changes:", *past] if past else []),
+    )
 
 
 @command.command(epilog="Example: queue jobs explain 9001")
@@ -266,10 +185,18 @@ Examples:
 @job_arguments
 @filter_options
 @bulk_options
+@by_option
 @yes_option
 @output_options
 @with_database
-def retry(database: Database, job_ids: tuple[int, ...], yes: bool, form: str, **asked: Any) -> None:
+def retry(
+    database: Database,
+    job_ids: tuple[int, ...],
+    by: str | None,
+    yes: bool,
+    form: str,
+    **asked: Any,
+) -> None:
     """Run finished jobs again, or scheduled jobs now.
 
     A job keeps its id, and so its place among the jobs with the same lock. Instead of IDs, you can
@@ -278,13 +205,15 @@ def retry(database: Database, job_ids: tuple[int, ...], yes: bool, form: str, **
     from inturn.operations import bulk, jobs
 
     if is_bulk(job_ids, asked):
-        change_matching(database, "retry", asked, form, yes=yes)
+        change_matching(database, "retry", asked, form, by=by, yes=yes)
         return
+    person = database.name_person(by)
     # One by one, a job that halted its lane would go before an older one.
-    retried = database.run(bulk.retry_together(job_ids)) if len(job_ids) > 1 else set()
+    several = len(job_ids) > 1
+    retried = database.run(bulk.retry_together(job_ids, person)) if several else set()
 
     def change(job_id: int) -> str:
-        is_done = job_id in retried or database.run(jobs.retry_job(job_id))
+        is_done = job_id in retried or database.run(jobs.retry_job(job_id, person))
         status = database.run(jobs.get_status(job_id))
         if is_done:
             return str(status or "todo")  # it may have ended by now, without a history
@@ -309,6 +238,7 @@ Examples:
 @click.option("--abort", is_flag=True, help="Also ask workers to abort jobs that are running.")
 @filter_options
 @bulk_options
+@by_option
 @yes_option
 @output_options
 @with_database
@@ -316,6 +246,7 @@ def cancel(
     database: Database,
     job_ids: tuple[int, ...],
     abort: bool,
+    by: str | None,
     yes: bool,
     form: str,
     **asked: Any,
@@ -327,11 +258,12 @@ def cancel(
     from inturn.operations import jobs
 
     if is_bulk(job_ids, asked):
-        change_matching(database, "cancel", asked, form, yes=yes, abort=abort)
+        change_matching(database, "cancel", asked, form, by=by, yes=yes, abort=abort)
         return
+    person = database.name_person(by)
 
     def change(job_id: int) -> str:
-        status = database.run(jobs.cancel_job(job_id, abort))
+        status = database.run(jobs.cancel_job(job_id, abort, person))
         if status is None:
             raise job_not_found(job_id)
         if status == "doing" and not abort:
@@ -362,11 +294,17 @@ Examples:
 @job_arguments
 @filter_options
 @bulk_options
+@by_option
 @yes_option
 @output_options
 @with_database
 def delete(
-    database: Database, job_ids: tuple[int, ...], yes: bool, form: str, **asked: Any
+    database: Database,
+    job_ids: tuple[int, ...],
+    by: str | None,
+    yes: bool,
+    form: str,
+    **asked: Any,
 ) -> None:
     """Delete jobs for good, finished ones too.
 
@@ -376,11 +314,12 @@ def delete(
     from inturn.operations import jobs
 
     if is_bulk(job_ids, asked):
-        change_matching(database, "delete", asked, form, yes=yes)
+        change_matching(database, "delete", asked, form, by=by, yes=yes)
         return
+    person = database.name_person(by)
 
     def change(job_id: int) -> str:
-        if database.run(jobs.delete_job(job_id)):
+        if database.run(jobs.delete_job(job_id, person)):
             return "deleted"
         if database.run(jobs.get_status(job_id)) is None:
             raise job_not_found(job_id)

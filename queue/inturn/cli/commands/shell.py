@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,11 +35,11 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     """Open a Python prompt with your app and its tasks.
 
     It also has functions that list and change jobs and lanes. Each change takes effect at once.
-    Without an app you have everything but the tasks.
+    `cancel` and `retry` name you for the audit. Without an app you have everything but the tasks.
     """
     from inturn.app import App
     from inturn.database import drive
-    from inturn.operations.maintenance import check_schema
+    from inturn.operations.maintenance import check_schema, get_user
 
     path = settings.app_path()
     app = (
@@ -48,14 +50,15 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     # Fail before the prompt: if the database is down, the app's pool would try for half a minute.
     with closing(app.connector.connect()) as connection:
         drive.run(check_schema(app.connector.schema), connection, app.connector.schema)
+        person = os.environ.get("USER") or drive.run(get_user(), connection, app.connector.schema)
     with app.open():
         if code is not None:
-            exec(compile(code, "<-c>", "exec"), names(app))  # noqa: S102 (this is what -c is for)
+            exec(compile(code, "<-c>", "exec"), names(app, person))  # noqa: S102 (this is what -c is for)
         else:
-            prompt(app)
+            prompt(app, person)
 
 
-def names(app: App) -> dict[str, Any]:
+def names(app: App, person: str) -> dict[str, Any]:
     jobs = app.job_manager
     variables = {"app": app, "tasks": app.tasks, "job_manager": jobs, "lanes": app.lanes}
     lists = {
@@ -65,17 +68,17 @@ def names(app: App) -> dict[str, Any]:
     return {
         **variables,
         **lists,
-        "cancel": jobs.cancel_job_by_id,
-        "retry": jobs.retry_job_by_id,
+        "cancel": partial(jobs.cancel_job_by_id, by=person),
+        "retry": partial(jobs.retry_job_by_id, by=person),
         "explain": jobs.explain,
     }
 
 
-def prompt(app: App) -> None:
+def prompt(app: App, person: str) -> None:
     import code
     from importlib.metadata import version
 
-    variables = names(app)
+    variables = names(app, person)
     try:
         import readline
         import rlcompleter

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from inturn.formatting import argument, option_value, requote
 from inturn.model import Reason, StoredJob
-from inturn.operations import dashboard, jobs
+from inturn.operations import dashboard, jobs, lanes
 from inturn.operations.jobs import JobSummary
 from inturn.states import ENDED, LIVE
 from inturn.web.job_timeline import draw_timeline, read_attempts
@@ -18,6 +18,7 @@ from inturn.web.reading import Reader
 from inturn.web.redaction import show_arguments
 
 NEIGHBOURS = 10
+CHANGES = 10
 STARTED = ("claimed", "doing")
 WAITING = tuple(status for status in LIVE if status not in STARTED)
 
@@ -50,6 +51,7 @@ def read(view: View) -> dict[str, Any]:
         "job": job,
         "reasons": view.panel(lambda reader: _read_reasons(reader, job_id)),
         "line": line,
+        "changes": view.panel(lambda reader: reader.run(lanes.list_job_audit(job_id, CHANGES))),
         "offers": list(_list_offers(job, line.value or [])) if job else [],
         "timeline": draw_timeline(job, view.now) if job else [],
         "attempts": read_attempts(job) if job else [],

@@ -85,4 +85,4 @@ def _examine(seen: Situation | None, stored: Panel[history.Stored]) -> list[Find
 
 PAGE = Page("/system", "system", "system.html", read, "System")
 CHECKS = Page("/system/checks", "system", "checks.html", read_checks, "All checks")
-CHANGES = Page("/system/changes", "system", "changes.html", read_changes, "Changes")
+CHANGES = Page("/system/changes", "system", "changes.html", read_changes, "Audit")

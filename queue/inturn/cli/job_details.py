@@ -1,0 +1,110 @@
+"""What `queue jobs show` says about a job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from inturn.cli.database import Database
+from inturn.cli.job_argument import error_lines
+from inturn.cli.output import details
+from inturn.formatting import on_clock, visible
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from inturn.model import Progress, StoredJob
+    from inturn.operations.jobs import JobSummary
+
+ALL = 10_000  # workers
+
+
+def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]:
+    """Return the lines about a job: its facts, and the errors of its attempts."""
+    stored = in_words_of_sql(job)
+    times = ("created_at", "scheduled_at", "expires_at", "started_at", "finished_at")
+    facts = {
+        "job": f"{job.id} {job.status}",
+        "task": visible(job.task_name),
+        "arguments": visible(
+            getattr(job.task_kwargs, "reason", None)
+            or json.dumps(job.task_kwargs, ensure_ascii=False)
+        ),
+        "queue": visible(job.queue),
+        "lock": visible(name_locks(job)) if job.lock else None,
+        "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
+        "limit": visible(job.limit) if job.limit else None,
+        "group": visible(job.group) if job.group else None,
+        "batch": str(job.batch) if job.batch else None,
+        "priority": str(job.priority),
+        "timeout": stored["timeout"],
+        "attempts": str(stored["attempts"]),
+        **{
+            _title(name, job.status): on_clock(at, now)
+            for name in times
+            if (at := getattr(job, name))
+        },
+        "worker": _name_worker(database, job.worker_id),
+        "progress": None if job.progress is None else _describe_progress(job.progress, now),
+        "result": None
+        if job.result is None
+        else visible(json.dumps(job.result, ensure_ascii=False)),
+    }
+    errors = [
+        f"  {visible(line)}"
+        for number, error in enumerate(job.errors, 1)
+        for line in error_lines(number, error, now)
+    ]
+    title = "earlier attempts:" if job.status == "succeeded" else "errors:"
+    return [*details(facts), *(["", title, *errors] if errors else [])]
+
+
+def name_locks(job: StoredJob | JobSummary) -> str:
+    """Return all locks of a job, and which of them it shares."""
+    shared = job.shared or []
+    locks = job.locks or [job.lock or ""]
+    return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
+
+
+def _title(name: str, status: str) -> str:
+    """Return what people call a time of a job."""
+    return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
+
+
+def _describe_progress(progress: Progress, now: datetime) -> str:
+    """Return `37 of 100 (37 %) at 14:32:10Z (3s ago): page 38`."""
+    amount = f"{progress.done:,}"
+    if progress.total is not None:
+        amount += f" of {progress.total:,}"
+    if progress.total:
+        amount += f" ({100 * progress.done // progress.total} %)"
+    text = f": {visible(progress.text)}" if progress.text else ""
+    return f"{amount} at {on_clock(progress.updated_at, now)}{text}"
+
+
+def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
+    """Return the name of a worker that is still registered, or else its id."""
+    from inturn.operations import workers
+
+    if worker_id is None:
+        return None
+    found = [each for each in database.run(workers.list_workers(ALL)) if each.id == worker_id]
+    return f"{visible(found[0].name)} ({worker_id})" if found else f"{worker_id} (gone)"
+
+
+def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
+    """Return the job with the names and the number of attempts that SQL and lists show."""
+    names = {
+        "task_name": "task",
+        "task_kwargs": "args",
+        "abort_requested": "abort",
+        "limit": "limit_key",
+        "group": "group_key",
+        "batch": "batch_id",
+    }
+    values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
+    values["attempts"] += job.status in ("claimed", "doing")
+    values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
+    return values
