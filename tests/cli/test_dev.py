@@ -2,16 +2,21 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from inturn.cli import web_server
+from inturn.cli.web_server import LOOPBACK, PORT, serve_beside
 from tests.cli.conftest import Run, Start, Until, clean
 
 
@@ -79,12 +84,23 @@ def test_the_worker_finishes_its_jobs_before_the_server_stops(
     assert "job.succeeded" in (folder / "log").read_text()
 
 
+@pytest.fixture
+def taken_port() -> Iterator[None]:
+    """Somebody has the port of the dashboard: this test, or another process."""
+    with ExitStack() as taken:
+        with suppress(OSError):
+            taken.enter_context(socket.create_server((LOOPBACK, PORT)))
+        yield
+
+
+@pytest.mark.usefixtures("taken_port")
 def test_the_dashboard_shows_its_jobs_to_this_machine_and_ends_with_it(
     start: Start, run: Run, folder: Path, until: Until
 ) -> None:
     dev = start("dev", TMPDIR=str(folder))
     until(lambda: "dev.ready" in (folder / "log").read_text())
     (address,) = re.findall(r"dev\.dashboard: (http://127\.0\.0\.1:\d+/) ", log_of(folder))
+    assert str(PORT) not in address
     assert run("defer", "anything", "--lock", "seen").returncode == 0
     with urllib.request.urlopen(f"{address}lane?lock=seen", timeout=120) as page:  # noqa: S310 (our own)
         assert "seen" in page.read().decode()
@@ -93,6 +109,19 @@ def test_the_dashboard_shows_its_jobs_to_this_machine_and_ends_with_it(
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=120)  # noqa: S310 (our own)
     assert "Traceback" not in log_of(folder)
+
+
+def test_the_dashboard_has_the_same_port_again_if_nobody_has_it(
+    app_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server((LOOPBACK, 0)) as found:
+        port = found.getsockname()[1]
+    monkeypatch.setattr(web_server, "PORT", port)
+    with serve_beside(app_dsn) as first, serve_beside(app_dsn) as second:
+        assert first == f"http://127.0.0.1:{port}/"
+        assert second != first
+    with serve_beside(app_dsn) as again:
+        assert again == first
 
 
 def test_it_needs_no_dashboard(start: Start, folder: Path, until: Until) -> None:

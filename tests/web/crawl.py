@@ -5,7 +5,7 @@ from collections import Counter
 from html import unescape
 from urllib.parse import parse_qsl, urlsplit
 
-import httpx
+import httpx2
 from starlette.routing import compile_path
 
 from inturn.web.page import SECTIONS
@@ -24,7 +24,7 @@ def crawl(address: str, each: int = 1) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     kinds: Counter[str] = Counter()
-    with httpx.Client(base_url=address, timeout=LIMIT) as client:
+    with httpx2.Client(base_url=address, timeout=LIMIT) as client:
         waiting = [section.path for section in SECTIONS]
         while waiting:
             path = waiting.pop(0)

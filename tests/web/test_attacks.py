@@ -3,7 +3,7 @@
 import socket
 from contextlib import ExitStack
 
-import httpx
+import httpx2
 import pytest
 from starlette.routing import compile_path
 from starlette.testclient import TestClient
@@ -103,7 +103,7 @@ def test_an_action_leads_to_a_page_of_ours(client: TestClient, query: str) -> No
     data = {"next": "//evil.example", "back": "//evil.example", "path": "//evil.example"}
     answer = client.post(f"/lane/pause?lock=a&{query}", data=data)
     assert answer.status_code == 303
-    target = httpx.URL(answer.headers["location"])
+    target = httpx2.URL(answer.headers["location"])
     assert (target.host, target.path) == ("", "/lane")
 
 
@@ -111,7 +111,7 @@ def test_an_action_leads_to_a_page_of_ours(client: TestClient, query: str) -> No
     "path", ["//evil.example", "//evil.example/%2e%2e", "/\\evil.example", "/lanes/"]
 )
 def test_no_address_leads_elsewhere(client: TestClient, path: str) -> None:
-    answer = client.get(httpx.URL("http://testserver").copy_with(raw_path=path.encode()))
+    answer = client.get(httpx2.URL("http://testserver").copy_with(raw_path=path.encode()))
     assert "location" not in answer.headers
     assert answer.status_code == 404
 
@@ -119,7 +119,7 @@ def test_no_address_leads_elsewhere(client: TestClient, path: str) -> None:
 def test_a_body_that_is_too_large_is_not_read(app: App) -> None:
     site = create_app(app, authorize=lambda _: Access.FULL)
     form = {"content-type": "application/x-www-form-urlencoded", **SAME_ORIGIN}
-    with serve(site) as address, httpx.Client(base_url=address, timeout=LIMIT) as client:
+    with serve(site) as address, httpx2.Client(base_url=address, timeout=LIMIT) as client:
         url = "/lane/pause?lock=a"
         large = b"reason=" + b"x" * LONGEST_BODY
         assert client.post(url, content=large, headers=form).status_code == 413
@@ -146,7 +146,7 @@ def test_hundreds_of_idle_streams_do_not_hold_up_pages(app: App) -> None:
         statuses = [each.recv(12).decode()[-3:] for each in idle]
         assert statuses.count("200") == MOST_CLIENTS
         assert statuses.count("503") == IDLE - MOST_CLIENTS
-        with httpx.Client(base_url=address, timeout=LIMIT) as client:
+        with httpx2.Client(base_url=address, timeout=LIMIT) as client:
             for page in PAGES:
                 assert client.get(fill_in(page.path)).status_code in (200, 404)
             refused = client.get("/live")
@@ -171,7 +171,7 @@ def test_half_a_request_does_not_hold_up_pages(app: App) -> None:
         ) * 100:
             each = stack.enter_context(socket.create_connection((host, int(port)), LIMIT))
             each.sendall(start)
-        assert httpx.get(f"{address}/lanes", timeout=LIMIT).status_code == 200
+        assert httpx2.get(f"{address}/lanes", timeout=LIMIT).status_code == 200
 
 
 @pytest.mark.parametrize("path", [*(page.path for page in PAGES), "/no/such/page"])

@@ -1,5 +1,7 @@
 """No other site can post to the dashboard, frame it, or keep what it answers."""
 
+from collections.abc import Iterator
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -81,7 +83,7 @@ def test_a_large_form_is_refused(client: TestClient) -> None:
 
 
 def test_a_form_that_does_not_say_its_length_is_refused(client: TestClient) -> None:
-    def parts() -> object:
+    def parts() -> Iterator[bytes]:
         yield b"reason=x"
 
     answer = client.post("/lane/pause?lock=a", content=parts(), headers=FORM)

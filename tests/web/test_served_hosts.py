@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from a2wsgi import ASGIMiddleware, WSGIMiddleware
 from fastapi import FastAPI
@@ -61,16 +61,16 @@ HOSTS = [in_fastapi, in_starlette, beside_django, in_wsgi]
 
 
 @pytest.fixture(params=HOSTS, ids=lambda host: host.__name__)
-def host(request: pytest.FixtureRequest, app: App) -> Iterator[httpx.Client]:
+def host(request: pytest.FixtureRequest, app: App) -> Iterator[httpx2.Client]:
     site = create_app(app, authorize=lambda _: Access.FULL.named("ana"))
     with (
         serve(request.param(site)) as address,
-        httpx.Client(base_url=address, timeout=LIMIT) as client,
+        httpx2.Client(base_url=address, timeout=LIMIT) as client,
     ):
         yield client
 
 
-def test_every_link_and_asset_stays_below_the_prefix(app: App, host: httpx.Client) -> None:
+def test_every_link_and_asset_stays_below_the_prefix(app: App, host: httpx2.Client) -> None:
     app.lanes.pause("a/b", reason="x")
     for path in ("/", "/lanes", "/lanes?prefix=a"):
         page = host.get(f"{PREFIX}{path}")
@@ -84,7 +84,7 @@ def test_every_link_and_asset_stays_below_the_prefix(app: App, host: httpx.Clien
     assert host.get(f"{PREFIX}/no/such/page").status_code == 404
 
 
-def test_an_action_comes_back_below_the_prefix(app: App, host: httpx.Client) -> None:
+def test_an_action_comes_back_below_the_prefix(app: App, host: httpx2.Client) -> None:
     answer = host.post(
         f"{PREFIX}/lane/pause?lock=a",
         data={"reason": "x"},

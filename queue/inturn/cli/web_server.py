@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from inturn.web.gate import Gate
 
 LOOPBACK = "127.0.0.1"
+PORT = 8780
 
 
 def check_packages() -> None:
@@ -45,7 +46,7 @@ def serve_beside(dsn: str) -> Iterator[str]:
     from inturn.web import create_app
 
     server = _make_server(create_app(make_app(dsn, None)))
-    with listen(LOOPBACK, 0) as listener:
+    with listen_nearly(LOOPBACK, PORT) as listener:
         # A daemon, so that a second Ctrl-C need not wait for browsers.
         thread = Thread(target=server.run, args=([listener],), name="inturn dashboard", daemon=True)
         thread.start()
@@ -77,6 +78,17 @@ def listen(bind: str, port: int) -> socket.socket:
             f"The port {port} of {bind} cannot be used: {error}. Choose another port, "
             "or find out who has it"
         ) from error
+
+
+def listen_nearly(bind: str, port: int) -> socket.socket:
+    """Return a socket that listens at this port, or at any other if somebody has it.
+
+    So a browser finds the same page after a restart.
+    """
+    try:
+        return listen(bind, port)
+    except ConfigurationError:
+        return listen(bind, 0)
 
 
 def describe_address(bind: str, listener: socket.socket) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from inturn.doctor.reader import Run
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
@@ -38,27 +39,51 @@ def find_troubled(
     queues: Sequence[QueueStatus],
     unknown: Sequence[tuple[str, str]],
     limit: int,
+    state: str | None = None,
 ) -> list[TroubledLane]:
-    """Return lanes that do not move, the worst first, then lanes that are in use."""
-    unserved = [(queue.queue, None) for queue in queues if not queue.workers and queue.runnable]
-    silent = [worker.id for worker in workers if worker.state != "live"]
+    """Return lanes that do not move, the worst first, then lanes that are in use.
+
+    `state` chooses those in one state.
+    """
+    unserved = [(queue, None) for queue in list_unserved(queues)]
     suspects = [*unserved, *unknown][:MOST_UNSERVED]
-    return run(overview.list_troubled_lanes(silent, suspects, limit))
+    return run(overview.list_troubled_lanes(list_silent(workers), suspects, limit, state))
 
 
-def describe_lanes(run: Run, troubled: Sequence[TroubledLane], now: datetime) -> list[StuckLane]:
-    """Say of each lane what keeps it, and what would unblock it."""
-    rows = run(overview.get_lanes([each.lock for each in troubled]))
-    heads = {
-        each.lock: each.job_id or (rows[each.lock].job_id if each.lock in rows else None)
-        for each in troubled
-    }
+def list_unserved(queues: Sequence[QueueStatus]) -> list[str]:
+    """Return the queues with jobs that could start, and no worker."""
+    return [queue.queue for queue in queues if not queue.workers and queue.runnable]
+
+
+def list_silent(workers: Sequence[WorkerStatus]) -> list[UUID]:
+    """Return the workers that are late or blocked."""
+    return [worker.id for worker in workers if worker.state != "live"]
+
+
+def describe_lanes(
+    run: Run,
+    troubled: Sequence[TroubledLane],
+    now: datetime,
+    rows: Mapping[str, Lane] | None = None,
+) -> list[StuckLane]:
+    """Say of each lane what keeps it, and what would unblock it.
+
+    `rows` are those of the lanes that are in use or stopped, if they are known already.
+    """
+    if rows is None:
+        rows = run(overview.get_lanes([each.lock for each in troubled]))
+    heads = {each.lock: get_head(each, rows.get(each.lock)) for each in troubled}
     asked = [head for each in troubled if (head := heads[each.lock])]
     reasons = run(overview.explain_jobs(list(dict.fromkeys(asked))))
     return [
         describe_lane(each, rows.get(each.lock), reasons.get(heads[each.lock] or 0, []), now)
         for each in troubled
     ]
+
+
+def get_head(found: TroubledLane, lane: Lane | None) -> int | None:
+    """Return the job that runs or goes next in a lane."""
+    return found.job_id or (lane.job_id if lane else None)
 
 
 def describe_lane(

@@ -65,6 +65,21 @@ LEFT JOIN LATERAL (
         AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
     ORDER BY jobs.priority DESC, jobs.id LIMIT 1) AS first ON true
 """
+# The time keeps the second half from reading every day of the history.
+LANE_JOBS = """
+SELECT asked.id, job.queue, job.task, job.status::text, job.worker_id
+FROM unnest(%s::bigint[]) AS asked(id)
+CROSS JOIN LATERAL (
+    SELECT queue, task, status, worker_id FROM {schema}.jobs WHERE id = asked.id LIMIT 1) AS job
+UNION ALL
+SELECT asked.id, job.queue, job.task, job.status::text, NULL
+FROM unnest(%s::bigint[], %s::timestamptz[]) AS asked(id, at)
+CROSS JOIN LATERAL (
+    SELECT queue, task, status FROM {schema}.finished_jobs
+    WHERE id = asked.id AND finished_at >= asked.at - interval '1 day'
+        AND finished_at <= asked.at + interval '1 day'
+    ORDER BY finished_at DESC LIMIT 1) AS job
+"""
 # In the order in which they will run. The first lines of both indexes are enough.
 LINE: LiteralString = (
     "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
@@ -111,6 +126,16 @@ class FoundLane:
     waiting: int
     job_id: int | None
     since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneJob:
+    """The job that a lane waits for, or that holds it. `worker_id` has it in hand."""
+
+    queue: str
+    task: str
+    status: str
+    worker_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +186,15 @@ def find_lanes(prefix: str, limit: int) -> Operation[list[FoundLane]]:
     """Return lanes whose locks begin so, sorted by lock."""
     rows = yield Statement(FIND_LANES, [prefix, limit])
     return [FoundLane(*row) for row in rows]
+
+
+def get_lane_jobs(
+    live: Sequence[int], failed: Sequence[tuple[int, datetime]]
+) -> Operation[dict[int, LaneJob]]:
+    """Return jobs by their ids. `failed` are those that have halted a lane, and when they did."""
+    ids, times = [job_id for job_id, _ in failed], [at for _, at in failed]
+    rows = yield Statement(LANE_JOBS, [list(live), ids, times])
+    return {row[0]: LaneJob(*row[1:]) for row in rows}
 
 
 def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:

@@ -63,7 +63,8 @@ WITH stopped AS MATERIALIZED (
 ), in_use AS MATERIALIZED (
     SELECT lock, state::text AS trouble, since FROM (
         SELECT lock, state, since FROM {schema}.lanes ORDER BY lock LIMIT 10000) AS lane
-    WHERE state IN ('held', 'retrying') ORDER BY state = 'held', since LIMIT %s
+    WHERE state IN ('held', 'retrying') AND coalesce(state::text = %s, true)
+    ORDER BY state = 'held', since LIMIT %s
 ), idle AS MATERIALIZED (
     SELECT lock, 'idle' AS trouble, since, job_id FROM {schema}.idle_lanes ORDER BY since LIMIT %s
 ), found AS (
@@ -77,7 +78,8 @@ WITH stopped AS MATERIALIZED (
             'retrying', 'idle', 'held'], trouble) AS rank
     FROM found ORDER BY lock, rank, since
 ), shown AS (
-    SELECT * FROM ranked ORDER BY rank, since, lock LIMIT %s
+    SELECT * FROM ranked WHERE coalesce(trouble = %s, true)
+    ORDER BY rank, since, lock LIMIT %s
 )
 SELECT lock::text, trouble, since, job_id, (
     SELECT count(*) FROM (
@@ -142,17 +144,19 @@ def plan_by_index() -> Operation[None]:
 
 
 def list_troubled_lanes(
-    silent: Sequence[UUID], unserved: Sequence[tuple[str, str | None]], limit: int
+    silent: Sequence[UUID],
+    unserved: Sequence[tuple[str, str | None]],
+    limit: int,
+    state: str | None = None,
 ) -> Operation[list[TroubledLane]]:
     """Return lanes that do not move, the worst first, then lanes that are in use.
 
     `silent` are workers that are late or blocked. `unserved` are queues that no worker serves, and
-    tasks of queues that no worker knows.
+    tasks of queues that no worker knows. `state` chooses lanes in one state.
     """
     queues, tasks = [queue for queue, _ in unserved], [task for _, task in unserved]
-    rows = yield Statement(
-        TROUBLED, [limit, limit, list(silent), limit, queues, tasks, *[limit] * 6]
-    )
+    first = [limit, limit, list(silent), limit, queues, tasks, limit, limit, limit]
+    rows = yield Statement(TROUBLED, [*first, state, limit, limit, state, limit])
     return [TroubledLane(*row) for row in rows]
 
 

@@ -27,7 +27,7 @@ from inturn.web.bulk_actions import BULK_ACTIONS
 from inturn.web.bulk_runs import Runs
 from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
-from inturn.web.page import SECTIONS, NotThere, Page, View
+from inturn.web.page import SECTIONS, Links, NotThere, Page, View
 from inturn.web.pages import PAGES
 from inturn.web.queue_actions import QUEUE_ACTIONS
 from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Reading
@@ -182,13 +182,13 @@ def render_message(
     back: str = "/",
 ) -> Response:
     """Return a page that only says something."""
-    view = View(request, Access.FORBIDDEN, None, None)  # type: ignore[arg-type]  # reads nothing
+    links = Links(request)
     html = (
         make_environment()
         .get_template("message.html")
         .render(
-            view=view,
-            url=view.url,
+            root=links.root,
+            url=links.url,
             assets=get_version(),
             title=title,
             detail=detail,

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,18 +19,12 @@ from inturn.operations import bulk
 from inturn.operations.bulk import JobAction
 from inturn.operations.jobs import JobFilter
 from inturn.states import ENDED, STATUSES, WAITING
-from inturn.web.page import HIGHEST_ID
+from inturn.web.terms import BadTerm, read_length, read_number, show
 
 LONGEST = 2_000  # characters
 MOST_TERMS = 20
 TERM = re.compile(r'\s*(?P<name>[^\s":>]*)(?P<sign>[:>]?)(?P<value>"(?:[^"\\]|\\.)*"|[^\s"]*)')
-LENGTH = re.compile(r"(\d{1,6})(s|m|h|d)")
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 EXAMPLES = 'task:mail.* queue:default lock:"order:4711" state:failed error:Timeout waited>5m'
-
-
-class BadTerm(ValueError):
-    """A word of a filter that cannot be understood. The text says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +143,7 @@ def _unquote(term: Term) -> Term:
         value.encode()
     except ValueError:
         raise BadTerm(
-            f"“{visible(term.raw[:60])}” cannot be read. Inside quotes, write \\\\ for a backslash "
+            f"“{show(term.raw)}” cannot be read. Inside quotes, write \\\\ for a backslash "
             'and \\" for a quote.'
         ) from None
     if "\0" in value:
@@ -173,7 +167,7 @@ def _take(asked: Asked, term: Term, now: datetime) -> None:
 
 
 def _say_what_is_known(term: Term) -> str:
-    shown = visible(term.raw[:60])
+    shown = show(term.raw)
     names = {name: sign for name, sign in READERS}
     if term.name in names:
         sign = names[term.name]
@@ -194,7 +188,7 @@ def _take_text(name: str) -> Callable[[Asked, Term, datetime], None]:
 
 def _take_number(name: str) -> Callable[[Asked, Term, datetime], None]:
     def take(asked: Asked, term: Term, now: datetime) -> None:
-        asked.fields[name] = _read_number(term)
+        asked.fields[name] = read_number(term.value, f"{term.name}:9001")
 
     return take
 
@@ -229,29 +223,17 @@ def _take_worker(asked: Asked, term: Term, now: datetime) -> None:
 
 
 def _take_like(asked: Asked, term: Term, now: datetime) -> None:
-    asked.like = _read_number(term)
+    asked.like = read_number(term.value, f"{term.name}:9001")
 
 
 def _take_length(asked: Asked, term: Term, now: datetime) -> None:
-    found = LENGTH.fullmatch(term.value)
-    if found is None:
-        raise BadTerm(
-            f"“{visible(term.value)}” is not a length of time. Write {term.name}>5m, with s, m, h "
-            "or d."
-        )
+    length = read_length(term.value, f"{term.name}>5m")
     if "before" in asked.fields:
         raise BadTerm("waited> and ended> exclude each other.")
-    length = timedelta(seconds=int(found[1]) * SECONDS[found[2]])
     try:
         asked.fields["before"] = now - length
     except OverflowError:
         raise BadTerm(f"“{visible(term.value)}” is too long ago.") from None
-
-
-def _read_number(term: Term) -> int:
-    if not re.fullmatch(r"[0-9]{1,19}", term.value) or int(term.value) > HIGHEST_ID:
-        raise BadTerm(f"“{visible(term.value)}” is not a number. Write {term.name}:9001")
-    return int(term.value)
 
 
 def _complete(asked: Asked) -> None:

@@ -53,19 +53,29 @@ SECTIONS = (
 
 
 @dataclass
-class View:
-    """One request for a page: what was asked, what the person may do, and where to read."""
+class Links:
+    """Where links of an answer lead."""
 
     request: Request
-    access: Access
-    reader: Reader
-    header: Panel[Situation]
-    redact: Redact | None = None
 
     @property
     def root(self) -> str:
         """The path at which the dashboard is mounted."""
         return str(self.request.scope.get("root_path", ""))
+
+    def url(self, path: str, **query: Any) -> Markup:
+        """Return the address of a page."""
+        return make_url(self.root, path, query)
+
+
+@dataclass
+class View(Links):
+    """One request for a page: what was asked, what the person may do, and where to read."""
+
+    access: Access
+    reader: Reader
+    header: Panel[Situation]
+    redact: Redact | None = None
 
     @property
     def now(self) -> datetime:
@@ -84,10 +94,6 @@ class View:
         """Return a value of the address if it is one of these, else the first of them."""
         value = self.get(name)
         return value if value in choices else choices[0]
-
-    def url(self, path: str, **query: Any) -> Markup:
-        """Return the address of a page."""
-        return make_url(self.root, path, query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,33 @@ def test_without_scripts_pages_are_read_and_filtered(
         assert page.locator("th .lock").all_inner_texts() == ["customer:0"]
 
 
+@WITH_SCRIPTS
+def test_lanes_are_found_by_what_their_jobs_are(
+    full_queue: tuple[Shop, str], visit: Visit, scripts: bool
+) -> None:
+    _, address = full_queue
+    with visit(360, scripts=scripts) as visitor:
+        page = visitor.open(f"{address}/lanes?sort=name")
+        page.get_by_text("More filters").click()
+        page.get_by_label("Queue").fill("mail")
+        page.get_by_label("Task").fill("mail.*")
+        page.get_by_label("Waiting at least").fill("1")
+        page.get_by_label("For at least").fill("0s")
+        page.get_by_role("button", name="Show").click()
+        page.wait_for_url("**queue=mail&task=mail.*&waiting=1&oldest=0s")
+        assert page.locator("th .lock").all_inner_texts()[0] == "customer:0"
+        page.get_by_role("navigation", name="States").get_by_text("halted").click()
+        page.get_by_role("link", name="Clear the filter").click()
+        page.wait_for_url(f"{address}/lanes")
+        assert page.locator("th .lock").count() > 1
+        page.get_by_text("More filters").click()
+        page.get_by_label("For at least").fill("soon")
+        page.get_by_role("button", name="Show").click()
+        page.get_by_text("“soon” is not a length of time. Write 5m").wait_for()
+        assert page.get_by_label("For at least").input_value() == "soon"
+        assert visitor.problems == []
+
+
 def find_form(page: Page, path: str) -> Locator:
     """Return the form of an action. It may have to be unfolded, as by a person."""
     pattern = compile_path(path)[0]

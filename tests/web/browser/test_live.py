@@ -171,6 +171,13 @@ def test_what_a_person_types_and_unfolds_stays(shop: Shop, offer: Offer, visit: 
         assert page.get_by_role("searchbox").input_value() == "half a wo"
         assert page.evaluate("swaps") == []
         assert page.evaluate("document.activeElement.id") == "prefix"
+        page.get_by_text("More filters").click()
+        page.get_by_label("Queue").fill("half a wo")
+        page.locator("h1").click()  # nothing has the focus
+        page.evaluate("window.swaps = []")
+        wait_for_events(page)
+        assert page.get_by_label("Queue").input_value() == "half a wo"
+        assert page.evaluate("swaps") == []
 
 
 def test_back_and_reload_keep_the_state(shop: Shop, offer: Offer, visit: Visit) -> None:

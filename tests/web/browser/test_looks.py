@@ -19,6 +19,12 @@ from tests.web.seed import Shop, hostile
 DESK, PHONE = 1280, 360  # pixels
 THEMES = ("light", "dark")
 BEHIND_FORMS = {"/bulk/run", "/bulk/lanes/run"}  # test_actions.py looks at them
+FILTERED = (
+    "/lanes?queue=mail&task=mail.*&waiting=1&oldest=0s&sort=waiting",
+    "/lanes?prefix=customer&task=mail.*",
+    "/lanes?queue=nothing",
+    "/lanes?state=soon&waiting=many&oldest=soon",
+)
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -28,7 +34,7 @@ def test_every_page_is_fit_to_be_seen(
     full_queue: tuple[Shop, str], visit: Visit, width: int, theme: str
 ) -> None:
     _, address = full_queue
-    paths = list(crawl(address))
+    paths = [*crawl(address), *FILTERED]
     with visit(width, theme) as visitor:
         page = visitor.open(address + paths[0])
         for path in paths:

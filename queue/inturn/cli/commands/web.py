@@ -9,7 +9,7 @@ import click
 
 from inturn.cli.settings import Settings, database_options, load_app
 from inturn.cli.values import Number
-from inturn.cli.web_server import describe_address, listen, make_app, serve
+from inturn.cli.web_server import PORT, describe_address, listen, make_app, serve
 from inturn.errors import ConfigurationError
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -29,7 +29,7 @@ Examples:
     "--port",
     type=Number(0, 65535),
     metavar="PORT",
-    default=8780,
+    default=PORT,
     show_default=True,
     help="The port to serve the pages at.",
 )

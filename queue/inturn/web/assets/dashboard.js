@@ -32,11 +32,13 @@
   let pressed = false; // between the two halves of a click nothing may move
   addEventListener("pointerdown", () => { pressed = true; }, true);
   for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { pressed = false; }, true);
+  // Into a filter, and not sent yet.
+  const hasTyped = () => [...document.querySelectorAll("#live .filters input")].some((each) => each.value !== each.defaultValue);
   function isBusy() {
     const active = document.activeElement;
     return Boolean(
       $("#live [data-still]") || pressed || $("dialog[open]") || $("details.action[open]") || $("#live tbody tr:hover") ||
-      $("#live input[type=checkbox]:checked") ||
+      $("#live input[type=checkbox]:checked") || hasTyped() ||
       String(getSelection()) || (active && active.matches("#live input, #live select, #live textarea"))
     );
   }

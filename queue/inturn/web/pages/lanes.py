@@ -2,79 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
-from inturn.operations import dashboard
+from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.operations.dashboard import Situation
-from inturn.operations.overview import TroubledLane, get_lanes
+from inturn.operations.history import measure_paces
+from inturn.web.lane_filter import SORTS, STATES, LaneFilter
+from inturn.web.lane_search import find_candidates
 from inturn.web.page import Page, View
 from inturn.web.reading import Panel, Reader
 
 LISTED = 50
-STATES = (
-    "halted", "stalled", "delayed", "unserved", "unknown", "limited", "paused", "retrying",
-    "waiting", "idle", "held",
-)  # fmt: skip
-SORTS = {
-    "worst": lambda lane: STATES.index(lane.state),
-    "oldest": lambda lane: lane.since,
-    "waiting": lambda lane: -lane.waiting,
-    "name": lambda lane: lane.lock,
-}
+MOVING = ("held", "free")  # only of these the pace says how long the rest takes
+SEARCHED = 200  # lanes, if the filter or the order needs more than the first
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What the address asks for."""
+class Row:
+    """A lane, how many of its jobs ran in a minute, and how long it needs for those that wait."""
 
-    state: str
-    prefix: str
-    sort: str
+    lane: StuckLane
+    per_minute: float | None
+    left: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The lanes that are shown, how many fit, and how many were searched if there may be more."""
+
+    rows: Sequence[Row] = ()
+    fitting: int = 0
+    searched: int | None = None
 
 
 def read(view: View) -> dict[str, Any]:
     """Return the lanes that the address asks for."""
-    choice = Choice(
-        view.choose("state", ("", *STATES)), view.get("prefix"), view.choose("sort", tuple(SORTS))
-    )
+    asked = LaneFilter.read(view)
     seen = view.header.value
-    found: Panel[list[StuckLane]] = (
-        view.panel(lambda reader: _read_lanes(reader, seen, choice))
+    found: Panel[Found] = (
+        view.panel(lambda reader: _read_lanes(reader, seen, asked))
         if seen
         else Panel(None, view.header.problem)
     )
-    shown = [each for each in found.value or [] if choice.state in ("", each.state)]
     return {
         "found": found,
-        "lanes": sorted(shown, key=SORTS[choice.sort]),
-        "choice": choice,
+        "asked": asked,
         "states": STATES,
         "sorts": tuple(SORTS),
-        "counts": seen.lanes if seen else {},
-        "cut": len(found.value or []) >= LISTED,
-        "listed": LISTED,
+        "counts": seen.lanes if seen and not (asked.prefix or asked.looks_closer) else {},
+        "foot": _say_what_is_missing(found.value, asked) if found.value else None,
     }
 
 
-def _read_lanes(reader: Reader, seen: Situation, choice: Choice) -> list[StuckLane]:
-    if choice.prefix:
-        found = reader.run(dashboard.find_lanes(choice.prefix, LISTED))
-        rows = reader.run(get_lanes([each.lock for each in found]))
-        troubled = [
-            TroubledLane(
-                each.lock,
-                row.state if (row := rows.get(each.lock)) else "waiting",
-                row.stopped_at or row.since if row else each.since or seen.now,
-                None if row else each.job_id,
-                each.waiting,
-            )
-            for each in found
-        ]
-    else:
-        troubled = find_troubled(reader.run, seen.workers, seen.queues, seen.unknown_tasks, LISTED)
-    return describe_lanes(reader.run, troubled, seen.now)
+def _read_lanes(reader: Reader, seen: Situation, asked: LaneFilter) -> Found:
+    if asked.problems:
+        return Found()
+    looks_further = asked.prefix or asked.looks_closer or asked.sort != "worst"
+    limit = SEARCHED if looks_further else LISTED
+    candidates = find_candidates(reader, seen, asked, limit + 1)
+    fitting = [
+        each
+        for each in candidates.lanes[:limit]
+        if asked.fits(each, candidates.jobs.get(each.lock), seen.now)
+    ]
+    shown = sorted(fitting, key=SORTS[asked.sort])[:LISTED]
+    return Found(
+        _measure(reader, describe_lanes(reader.run, shown, seen.now, candidates.rows)),
+        len(fitting),
+        limit if len(candidates.lanes) > limit else None,
+    )
+
+
+def _measure(reader: Reader, lanes: Sequence[StuckLane]) -> list[Row]:
+    paces = reader.run(measure_paces([each.lock for each in lanes])) if lanes else {}
+    return [_make_row(each, paces.get(each.lock)) for each in lanes]
+
+
+def _make_row(lane: StuckLane, pace: float | None) -> Row:
+    if pace is None or not lane.waiting or lane.state not in MOVING:
+        return Row(lane, pace, None)
+    return Row(lane, pace, timedelta(minutes=lane.waiting / pace))
+
+
+def _say_what_is_missing(found: Found, asked: LaneFilter) -> str | None:
+    """Return which lanes may fit and are not there."""
+    said = []
+    if found.fitting > len(found.rows):
+        said.append(f"{len(found.rows)} of {found.fitting} lanes that fit are shown.")
+    if found.searched is not None:
+        which = "first {:,} lanes that begin so" if asked.prefix else "{:,} worst lanes"
+        verb = "shown" if found.searched == len(found.rows) else "searched"
+        advice = "type more of their locks" if asked.prefix else "say how their locks begin"
+        said.append(f"Only the {which.format(found.searched)} are {verb}. For others, {advice}.")
+    elif not asked.prefix and (asked.looks_closer or asked.state == "free"):
+        said.append("Lanes that are free are only found by how their locks begin.")
+    return " ".join(said) or None
 
 
 PAGE = Page("/lanes", "lanes", "lanes.html", read, "Lanes")
