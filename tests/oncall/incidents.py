@@ -24,6 +24,7 @@ class Incident:
     told: str  # beside the alert
     alert: str | None
     solution: list[str]
+    doctor: str | None = None  # the check of the doctor, and of the dashboard's verdict
     labels: dict[str, str] = field(default_factory=dict)
     value: str = "1"
     is_over: Callable[[Scene], bool] = lambda _: True  # beside the jobs
@@ -156,6 +157,7 @@ INCIDENTS: dict[str, Incident] = {
         "InturnLaneHalted",
         ["queue doctor", "queue lanes retry-head --state halted --all --yes"],
         value="500",
+        doctor="lanes",
     ),
     "lost-task": Incident(
         lost_task,
@@ -163,6 +165,7 @@ INCIDENTS: dict[str, Incident] = {
         "InturnTaskUnknown",
         ["queue doctor", STOP, "queue -a own:app worker"],
         labels={"queue": "default"},
+        doctor="tasks",
     ),
     "forgotten-pause": Incident(
         forgotten_pause,
@@ -171,6 +174,7 @@ INCIDENTS: dict[str, Incident] = {
         ["queue lanes list", f"queue lanes resume {LANE}"],
         labels={"queue": "default"},
         value="2h",
+        doctor="paused",
     ),
     "hanging-worker": Incident(
         hanging_worker,
@@ -179,6 +183,7 @@ INCIDENTS: dict[str, Incident] = {
         ["queue lanes list", HANG, "queue jobs cancel --abort --yes 1", KILL],
         labels={"queue": "default"},
         value="2h",
+        doctor="held",
     ),
     "open-transaction": Incident(
         open_transaction,
@@ -188,6 +193,7 @@ INCIDENTS: dict[str, Incident] = {
             "queue jobs explain 1",
             "SELECT pg_terminate_backend(pid) FROM open_transactions WHERE application = 'psql'",
         ],
+        doctor="waiting",
     ),
     "full-limit": Incident(
         full_limit,
@@ -196,12 +202,14 @@ INCIDENTS: dict[str, Incident] = {
         ["queue limits list", "queue limits set bank --concurrency 20"],
         labels={"queue": "default"},
         value="2h",
+        doctor="waiting",
     ),
     "poison-head": Incident(
         poison_head,
         "The developers say that the failed job is wrong and can go.",
         "InturnLaneHalted",
         ["queue lanes list --state halted", f"queue lanes skip-head --yes {LANE}"],
+        doctor="lanes",
     ),
     "unserved-queue": Incident(
         unserved_queue,
@@ -209,6 +217,7 @@ INCIDENTS: dict[str, Incident] = {
         "InturnQueueUnserved",
         ["queue doctor", "queue worker --queues mail"],
         labels={"queue": "mail"},
+        doctor="queues",
     ),
     "late-schedule": Incident(
         late_schedule,
@@ -223,6 +232,7 @@ INCIDENTS: dict[str, Incident] = {
         labels={"schedule": "report"},
         value="20h",
         is_over=has_fired,
+        doctor="schedules",
     ),
     "full-history": Incident(
         full_history,

@@ -10,6 +10,7 @@ import pytest
 from tests.oncall.__main__ import main, render
 from tests.oncall.incidents import INCIDENTS, is_over
 from tests.oncall.scene import Scene
+from tests.oncall.verdict import ask_doctor, check_verdict, read_verdict
 
 
 @pytest.fixture
@@ -23,6 +24,10 @@ def test_an_incident_lasts_until_the_commands_that_solve_it(name: str, scene: Sc
     incident = INCIDENTS[name]
     victims = incident.start(scene)
     assert not is_over(scene, incident, victims)
+    if incident.doctor is None:
+        assert (read_verdict(scene.dsn).state, ask_doctor(scene.dsn)) == ("ok", {})
+    else:
+        check_verdict(scene.dsn, incident.doctor)
     for command in incident.solution:
         assert not is_over(scene, incident, victims), f"it was over before: {command}"
         if re.match(r"queue (-a \S+ )?worker\b", command):

@@ -1,6 +1,7 @@
 """Each way to stand still is named by every face, and the command that they print ends it.
 
-The faces are the metric, the alert, `queue doctor`, `queue jobs explain` and `queue top`.
+The faces are the metric, the alert, `queue doctor`, `queue jobs explain`, `queue top` and the first
+line of the dashboard.
 """
 
 import json
@@ -23,6 +24,7 @@ from tests.deploy.promtool import RULES, as_series, evaluate
 from tests.metrics.test_database import look
 from tests.oncall.kinds import KINDS, Kind, Make
 from tests.oncall.scene import LANE, Scene
+from tests.oncall.verdict import check_verdict, read_verdict
 
 STEPS = 3  # commands to type until one prints the command that helps
 
@@ -136,6 +138,7 @@ def test_each_face_names_a_lane_that_stands_still_and_the_command_ends_it(
     doctor = ask_doctor(scene, kind)
     advice = explain(scene, job, kind)
     on_top = ask_top(scene, kind)
+    check_verdict(scene.dsn, kind.doctor)
     if kind.command is not None:
         command = lead(scene, advice, kind.command)
         led = lead(scene, doctor, kind.command)
@@ -160,6 +163,7 @@ def test_a_lane_that_moves_is_named_by_no_face(scene: Scene, tmp_path: Path) -> 
         if not kind.metric.startswith("inturn_lane_max"):
             check_metrics(scene, kind, tmp_path, named=False)
     assert {found["state"] for found in ask(scene, "doctor")} == {"ok"}
+    assert read_verdict(scene.dsn).headline == "All lanes are moving."
     assert [lane["unblock"] for lane in ask(scene, "top", "--once")["troubled"]] == [None]
     reasons = ask(scene, "jobs", "explain", str(behind))
     assert [(each["reason"], each["unblock"]) for each in reasons] == [("lane held", None)]

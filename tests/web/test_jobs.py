@@ -1,13 +1,16 @@
 """Jobs: the list, its filter, its pages, and what it hides."""
 
+import html
 import re
+import shlex
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
-from inturn import App
+from inturn import App, shared
 from inturn.web import Access, create_app
+from tests.cli.in_process import invoke
 from tests.web.conftest import SAME_ORIGIN, Browse
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e'\"&amp;"
@@ -189,3 +192,30 @@ def test_a_page_asks_little(client: TestClient, app: App, text: str) -> None:
     answer = client.get("/jobs", params={"q": text})
     queries = int(re.findall(r"\d+", answer.headers["server-timing"])[0])
     assert 1 < queries <= MOST_QUERIES
+
+
+def test_the_command_of_a_job_defers_the_same_job_again(
+    client: TestClient, app: App, dsn: str
+) -> None:
+    app.limits.set("bank", concurrency=1)
+    task = app.configure_task(
+        "shop.pay",
+        lock=["order 1", shared("customer:7")],
+        queue="mail",
+        priority=3,
+        limit="bank",
+        group="tenant's",
+        timeout=90.5,
+    )
+    first = task.defer(amount=17)
+    page = client.get(f"/jobs/{first}").text
+    found = re.search(r'<pre id="command"[^>]*>(.*?)</pre>', page)
+    assert found is not None
+    command, *words = shlex.split(html.unescape(found[1]))
+    done = invoke(*words, env={"INTURN_DSN": dsn})
+    assert (command, done.exit_code) == ("queue", 0), done.output
+    [one] = app.job_manager.list_jobs(id=first)
+    [other] = app.job_manager.list_jobs(id=int(done.stdout))
+    for name in ("task_name", "task_kwargs", "queue", "priority", "limit", "group", "timeout"):
+        assert getattr(one, name) == getattr(other, name), name
+    assert (one.locks, one.shared) == (other.locks, other.shared)

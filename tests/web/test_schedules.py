@@ -49,6 +49,9 @@ def test_notes_name_what_keeps_a_schedule() -> None:
     assert (never.words, never.next) == ("Never", [])
     late = make_line(make("@hourly", NOW + timedelta(hours=1)), True, NOW)
     assert late.note == AHEAD_OF_TIME
+    assert late.next[0] == NOW + timedelta(hours=2), "it stands still until then"
+    ignored = make_line(make("@hourly", NOW + timedelta(days=2)), True, NOW)
+    assert (ignored.note, ignored.next[0]) == (None, NOW + timedelta(hours=1)), "it goes on at once"
     unreadable = make_line(make("every day"), True, NOW)
     assert "every day" in (unreadable.note or "")
     assert unreadable.next == []

@@ -4,7 +4,7 @@ Those about work are in `work`. Here are those about the database and the engine
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
@@ -12,7 +12,7 @@ from inturn.doctor.reader import Reader
 from inturn.doctor.work import examine_work
 from inturn.formatting import amount, span, visible
 from inturn.operations import history, lanes, limits, maintenance, measures, schedules, workers
-from inturn.operations.schedules import name_schedule
+from inturn.operations.schedules import StoredSchedule, name_schedule
 
 SKEW = timedelta(seconds=2)
 LONGER = timedelta(hours=1)
@@ -112,11 +112,21 @@ def _qualify(schema: str, name: str) -> str:
 
 
 def _schedules(reader: Reader) -> Finding:
-    now = reader.now()
     live = reader.run(measures.measure_workers()).live_schedules
+    stored = reader.run(schedules.list_schedules(MOST))
+    return judge_schedules(reader.schema, reader.now(), stored, live)
+
+
+def judge_schedules(
+    schema: str, now: datetime, stored: Sequence[StoredSchedule], live: Collection[str]
+) -> Finding:
+    """Return the finding about schedules that a wrong clock has set ahead.
+
+    `live` are the names of those that live workers have.
+    """
     ahead = [
         visible(name)
-        for each in reader.run(schedules.list_schedules(MOST))
+        for each in stored
         if (name := name_schedule(each.task, each.periodic_id)) in live
         and schedules.find_ahead(each, now) > schedules.AHEAD
     ]
@@ -126,7 +136,7 @@ def _schedules(reader: Reader) -> Finding:
         f"these have fired for a time that is still to come, and stand still until then: "
         f"{name_some(ahead)}. The clock of the server was wrong"
     )
-    return Finding("schedules", "fail", detail, _catch_up(reader.schema))
+    return Finding("schedules", "fail", detail, _catch_up(schema))
 
 
 def _catch_up(schema: str) -> str:

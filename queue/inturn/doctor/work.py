@@ -48,8 +48,8 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
     yield _queues(scene)
     yield judge_tasks(scene, reader.run(workers.list_unknown_tasks()))
     yield _backlog(scene)
-    yield _waiting(reader, scene)
-    yield _held(reader, scene)
+    yield judge_waiting(scene, reader.run(measures.measure_waiting()))
+    yield judge_held(scene, reader.run(lanes.list_long_holds(MOST)))
     may_read = reader.run(failures.may_read_errors(reader.schema))
     shared = reader.run(failures.list_shared_errors(with_errors=may_read))
     yield judge_halted(scene, reader.run(lanes.list_halted_lanes()), shared)
@@ -59,8 +59,8 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
         *reader.run(tasks.list_paused_tasks()),
     ]
     yield judge_paused(scene, paused, stopped)
-    yield _batches(reader, scene)
-    yield _parents(reader)
+    yield judge_batches(scene, reader.run(batches.list_forgotten_batches()))
+    yield judge_parents(reader.run(failures.list_failed_parents()))
     yield _errors(shared)
     yield _failures(reader.run(failures.list_recent_failures(with_errors=may_read)))
 
@@ -133,9 +133,9 @@ def _backlog(scene: Scene) -> Finding:
     return Finding("backlog", "ok", detail)
 
 
-def _waiting(reader: Reader, scene: Scene) -> Finding:
+def judge_waiting(scene: Scene, waiting: Sequence[measures.WaitingMeasure]) -> Finding:
     """Name the job that has waited the longest in a lane that is not stopped, or for its limit."""
-    found = [each for each in reader.run(measures.measure_waiting()) if each.job_since]
+    found = [each for each in waiting if each.job_since]
     if not found:
         return Finding("waiting", "ok", "no job waits in a lane or for a limit")
     worst = min(found, key=lambda each: each.job_since or scene.now)
@@ -148,8 +148,8 @@ def _waiting(reader: Reader, scene: Scene) -> Finding:
     return Finding("waiting", "ok", detail)
 
 
-def _held(reader: Reader, scene: Scene) -> Finding:
-    found = reader.run(lanes.list_long_holds(MOST))
+def judge_held(scene: Scene, found: Sequence[lanes.LongHold]) -> Finding:
+    """Return the finding about lanes that are held for long."""
     if not found:
         return Finding("held", "ok", "no lane is held for longer than the jobs of its task take")
     names = name_some([_hold(each, scene.now) for each in found])
@@ -202,8 +202,8 @@ def _pause(lane: lanes.PausedLane, now: datetime) -> str:
     return f"{visible(lane.lock)} (for {span(now - lane.since)}, {end})"
 
 
-def _batches(reader: Reader, scene: Scene) -> Finding:
-    found = reader.run(batches.list_forgotten_batches())
+def judge_batches(scene: Scene, found: Sequence[batches.ForgottenBatch]) -> Finding:
+    """Return the finding about batches that nobody closes."""
     if not found:
         return Finding("batches", "ok", "no batch seems to be forgotten")
     least = " or more" if len(found) >= MOST else ""
@@ -218,8 +218,8 @@ def _batches(reader: Reader, scene: Scene) -> Finding:
     return Finding("batches", "warn", detail, f"queue batches show {found[0].id}")
 
 
-def _parents(reader: Reader) -> Finding:
-    found = reader.run(failures.list_failed_parents())
+def judge_parents(found: Sequence[failures.FailedParent]) -> Finding:
+    """Return the finding about jobs that wait for one that has failed."""
     if not found:
         return Finding("parents", "ok", "no job waits for one that has failed")
     least = " or more" if len(found) >= MOST else ""

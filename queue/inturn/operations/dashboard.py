@@ -15,6 +15,7 @@ from inturn.operations.tasks import PausedTask
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 MOST_WORKERS = 1000
+# The size of a table says whether it ever had a row, without reading any.
 SITUATION = """
 SELECT {schema}.clock(),
        (SELECT version_num FROM {schema}.schema_version),
@@ -38,7 +39,11 @@ SELECT {schema}.clock(),
        (SELECT coalesce(jsonb_agg(jsonb_build_array(task, paused_at, until, paused_by, reason)),
             '[]')
         FROM {schema}.paused_tasks),
-       has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT')
+       has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT'),
+       NOT EXISTS (
+           SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+           WHERE nspname = %s AND (relname = 'jobs' OR relname LIKE 'finished\\_jobs\\_%%')
+               AND relkind = 'r' AND pg_relation_size(pg_class.oid) > 0)
 """
 # Each session of the server adds to these counters once a second. They only tell that something
 # has changed, and are read whatever the size of the tables.
@@ -116,6 +121,7 @@ class Situation:
     paused_queues: list[PausedQueue]
     paused_tasks: list[PausedTask]
     may_read_errors: bool
+    is_new: bool  # no job was ever stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +158,9 @@ class LastRuns:
 
 def get_situation(schema: str) -> Operation[Situation]:
     """Return what every page needs, in one statement."""
-    (row,) = yield Statement(SITUATION, [MOST_WORKERS, schema])
-    now, revision, served, queues, workers, unknown, lanes, halted, paused, *stopped, may_read = row
-    paused_queues, paused_tasks = stopped
+    (row,) = yield Statement(SITUATION, [MOST_WORKERS, schema, schema])
+    now, revision, served, queues, workers, unknown, lanes, halted, paused, *others = row
+    paused_queues, paused_tasks, may_read, is_new = others
     return Situation(
         now=now,
         mismatch=judge_schema(schema, revision, served),
@@ -173,6 +179,7 @@ def get_situation(schema: str) -> Operation[Situation]:
             for task, at, until, by, reason in paused_tasks
         ],
         may_read_errors=bool(may_read),
+        is_new=is_new,
     )
 
 

@@ -1,5 +1,6 @@
 """What the database knows of the queue, in numbers for metrics. No statement counts everything."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ SELECT to_jsonb(status), extract(epoch FROM {schema}.clock() - runnable_since)::
 FROM {schema}.queue_status AS status
 """
 WAITING = """
-SELECT queue, extract(epoch FROM {schema}.clock() - since)::float8,
-       coalesce(extract(epoch FROM {schema}.clock() - lane_since), 0)::float8, longest,
+SELECT queue, extract(epoch FROM {schema}.clock() - since)::float8 AS age,
+       coalesce(extract(epoch FROM {schema}.clock() - lane_since), 0)::float8 AS lane_age, longest,
        job_id, job_since, job_lock
 FROM {schema}.measure_waiting()
 """
@@ -116,7 +117,11 @@ def measure_lanes() -> Operation[list[LaneMeasure]]:
 
 def measure_workers() -> Operation[WorkersMeasure]:
     """Return how many workers are in each state."""
-    rows = yield Statement(WORKERS)
+    return sum_workers((yield Statement(WORKERS)))
+
+
+def sum_workers(rows: Sequence[Sequence[Any]]) -> WorkersMeasure:
+    """Return what rows of measure_workers say: a state, how many workers, and their schedules."""
     states = dict.fromkeys(ALWAYS, 0) | {state: count for state, count, _ in rows}
     live = (name for state, _, names in rows if state != "late" for name in names)
     return WorkersMeasure(states, frozenset(live))

@@ -61,6 +61,12 @@ def find_ahead(schedule: StoredSchedule, now: datetime) -> timedelta:
     return max(timedelta(0), (schedule.last_instant or now) - now)
 
 
+def find_resumption(schedule: StoredSchedule, now: datetime) -> datetime:
+    """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
+    is_ahead = AHEAD < find_ahead(schedule, now) <= IGNORED
+    return schedule.last_instant if is_ahead and schedule.last_instant else now
+
+
 def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:
     """Record which schedules a worker knows."""
     yield Statement(REGISTER, _columns(known))

@@ -1,38 +1,71 @@
-"""The verdict: the worst finding of `queue doctor` that needs no further look."""
+"""The verdict: the worst finding of `queue doctor` about work that does not go on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inturn.doctor.checks import judge_schedules
 from inturn.doctor.finding import Finding
-from inturn.doctor.work import Scene, judge_halted, judge_paused, judge_scene, judge_tasks
+from inturn.doctor.work import (
+    Scene,
+    judge_batches,
+    judge_halted,
+    judge_held,
+    judge_parents,
+    judge_paused,
+    judge_scene,
+    judge_tasks,
+    judge_waiting,
+)
 from inturn.operations.dashboard import Situation
+from inturn.operations.standstill import Standstill
+from inturn.web.reading import Panel
+from inturn.web.rendering import show_count
 
 WORST = ("fail", "warn")
+STANDING = ("delayed", "stalled", "retrying")  # states of lanes that may go on by themselves
+UNKNOWN = "nobody knows whether work waits, since it could not be read"
 
 
-def examine(seen: Situation) -> Iterator[Finding]:
-    """Yield what stands in the way of work."""
+def examine(seen: Situation, still: Standstill | None = None) -> Iterator[Finding]:
+    """Yield what stands in the way of work: a cause before what comes of it."""
     if seen.mismatch is not None:
         yield Finding("schema", "fail", *seen.mismatch)
     scene = Scene(seen.now, seen.workers, seen.queues)
-    yield judge_halted(scene, seen.halted, ())
+    yield judge_halted(scene, seen.halted, still.shared if still else ())
     yield from judge_scene(scene)
     yield judge_tasks(scene, seen.unknown_tasks)
     yield judge_paused(scene, seen.paused, [*seen.paused_queues, *seen.paused_tasks])
+    if still is not None:
+        yield from _examine_standstill(scene, still)
 
 
-def find_troubles(seen: Situation) -> list[Finding]:
-    """Return what needs a person, the worst first."""
-    found = [each for each in examine(seen) if each.state in WORST]
+def _examine_standstill(scene: Scene, still: Standstill) -> Iterator[Finding]:
+    yield judge_schedules(still.schema, scene.now, still.later_schedules, still.live_schedules)
+    yield judge_parents(still.parents)
+    yield judge_held(scene, still.held)
+    yield judge_waiting(scene, still.waiting)
+    yield judge_batches(scene, still.batches)
+
+
+def find_troubles(seen: Situation, still: Panel[Standstill]) -> list[Finding]:
+    """Return what needs a person, the worst first. What could not be read is no good news."""
+    found = [each for each in examine(seen, still.value) if each.state in WORST]
+    if still.problem is not None:
+        unknown = f"{UNKNOWN}: {still.problem.title}"
+        found.append(Finding("waiting", "warn", unknown, still.problem.detail))
     return sorted(found, key=lambda each: WORST.index(each.state))
 
 
-def describe(seen: Situation) -> Finding:
-    """Return the verdict, in one sentence."""
-    troubles = find_troubles(seen)
+def describe(seen: Situation, troubles: list[Finding]) -> Finding:
+    """Return the verdict, in one sentence. It is calm only if there is no trouble."""
     if troubles:
         return troubles[0]
+    counts = {state: seen.lanes.get(state, (0, False)) for state in STANDING}
+    standing = [f"{show_count(*count)} {state}" for state, count in counts.items() if count[0]]
+    if standing:
+        names = ", ".join(standing)
+        return Finding("verdict", "ok", f"No lane needs a person. Some do not move now: {names}")
     if any(queue.doing or queue.claimed for queue in seen.queues):
         return Finding("verdict", "ok", "All lanes are moving")
     if any(queue.runnable or queue.blocked or queue.limited for queue in seen.queues):

@@ -165,10 +165,7 @@ def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
     """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
     from inturn.operations import schedules
 
-    if row is None or row.last_instant is None:
-        return now
-    is_ahead = schedules.AHEAD < schedules.find_ahead(row, now) <= schedules.IGNORED
-    return row.last_instant if is_ahead else now
+    return now if row is None else schedules.find_resumption(row, now)
 
 
 def _ahead(line: Line, now: datetime) -> Iterator[Instant]:

@@ -120,8 +120,13 @@ def _make_command(job: StoredJob, view: View) -> str:
     values = json.dumps(shown, ensure_ascii=False, default=str)
     words = ["queue defer"]
     locks = job.locks or ([] if job.lock is None else [job.lock])
-    words += [f"--lock {option_value(lock)}" for lock in locks]
+    for lock in locks:
+        words.append(f"--{'shared' if lock in (job.shared or ()) else 'lock'} {option_value(lock)}")
     words.append(f"--queue {option_value(job.queue)}")
+    timeout = None if job.timeout is None else f"{job.timeout.total_seconds()}s"
+    for name, value in (("limit", job.limit), ("group", job.group), ("timeout", timeout)):
+        if value is not None:
+            words.append(f"--{name} {option_value(value)}")
     if job.priority:
         words.append(f"--priority {job.priority}")
     return " ".join([*words, argument(job.task_name), option_value(values)])

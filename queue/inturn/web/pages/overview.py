@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from inturn.doctor.finding import Finding
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
-from inturn.operations import failures
+from inturn.doctor.work import RETRY_ALL
 from inturn.operations.dashboard import Situation
+from inturn.operations.failures import RecentFailures
+from inturn.operations.standstill import Standstill, find_standstill
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import Page, View
 from inturn.web.reading import Panel, Reader
@@ -43,17 +44,22 @@ def read(view: View) -> dict[str, Any]:
         if seen
         else Panel(None, view.header.problem)
     )
+    still: Panel[Standstill] = view.panel(lambda reader: _read_standstill(reader, seen))
+    troubles = find_troubles(seen, still) if seen else []
+    verdict = describe(seen, troubles) if seen else _unknown(view)
     return {
-        "verdict": describe(seen) if seen else _unknown(view),
-        "troubles": find_troubles(seen)[1:] if seen else [],
+        "verdict": verdict,
+        "is_new": bool(seen and seen.is_new),
+        "retries_all": RETRY_ALL in (verdict.advice or ""),
+        "troubles": troubles[1:],
         "numbers": _sum_up(seen) if seen else None,
         "ranges": ORDER,
         "chosen": chosen,
         "history": view.panel(lambda reader: read_history(reader, view.now, chosen)),
         "troubled": troubled,
-        "stalled": [each for each in troubled.value or [] if each.state not in MOVING][:SHOWN],
+        "stalled": _choose_stalled(troubled.value or [], still.value),
         "deepest": sorted(troubled.value or [], key=lambda each: -each.waiting)[:SHOWN],
-        "errors": view.panel(lambda reader: _read_errors(reader, seen)),
+        "errors": Panel(_list_errors(still.value) if still.value else None, still.problem),
     }
 
 
@@ -86,10 +92,19 @@ def _read_lanes(reader: Reader, seen: Situation) -> list[StuckLane]:
     return describe_lanes(reader.run, found, seen.now)
 
 
-def _read_errors(reader: Reader, seen: Situation | None) -> Sequence[failures.RecentFailures]:
+def _choose_stalled(lanes: list[StuckLane], still: Standstill | None) -> list[StuckLane]:
+    """Return the lanes that do not move, and those that one job holds for long."""
+    held = {each.lock for each in still.held} if still else set()
+    return [each for each in lanes if each.state not in MOVING or each.lock in held][:SHOWN]
+
+
+def _read_standstill(reader: Reader, seen: Situation | None) -> Standstill:
     may_read = seen is not None and seen.may_read_errors
-    found = reader.run(failures.list_recent_failures(with_errors=may_read))
-    return sorted(found, key=lambda each: each.last_at, reverse=True)[:SHOWN]
+    return reader.run(find_standstill(reader.schema, with_errors=may_read))
+
+
+def _list_errors(still: Standstill) -> list[RecentFailures]:
+    return sorted(still.recent, key=lambda each: each.last_at, reverse=True)[:SHOWN]
 
 
 PAGE = Page("/", "overview", "overview.html", read, "Overview")

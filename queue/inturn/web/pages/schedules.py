@@ -51,8 +51,9 @@ def make_line(stored: StoredSchedule, is_live: bool, now: datetime) -> Line:
         cron = Cron(stored.cron, stored.tz)
     except BadArgument as error:  # a later version may know more
         return Line(stored, "", [], str(error))
-    following = list(islice(cron.after(now), NEXT))
-    if schedules.find_ahead(stored, now) > schedules.AHEAD:
+    resumption = schedules.find_resumption(stored, now)
+    following = list(islice(cron.after(resumption), NEXT))
+    if resumption > now:
         note: str | None = AHEAD_OF_TIME
     else:
         note = None if is_live else NO_WORKER

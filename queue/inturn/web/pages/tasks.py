@@ -57,6 +57,7 @@ def read(view: View) -> dict[str, Any]:
     pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "tasks": tasks,
+        "is_new": bool(view.header.value and view.header.value.is_new),
         "found": sorted(found, key=SORTS[sort])[:LISTED],
         "cut": len(found) - LISTED,
         "quiet": quiet[:LISTED],

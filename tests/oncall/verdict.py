@@ -1,0 +1,68 @@
+"""What the dashboard says first, beside what `queue doctor` finds."""
+
+import html
+import re
+from dataclasses import dataclass
+
+from starlette.testclient import TestClient
+
+from inturn import App
+from inturn.doctor.checks import examine
+from inturn.doctor.finding import Finding
+from inturn.web import Access, create_app
+from inturn.web.reading import Reading
+
+SECTION = re.compile(r'<section class="verdict (\w+)".*?</section>', re.DOTALL)
+HEADLINE = re.compile(r'<p class="headline"[^>]*>(.*?)</p>')
+TROUBLES = ("warn", "fail")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The first lines of the Overview. `more` has the other findings too."""
+
+    state: str
+    headline: str
+    more: str
+
+
+def read_overview(dsn: str) -> str:
+    with (
+        App(dsn).open() as app,
+        TestClient(create_app(app, authorize=lambda _: Access.FULL)) as client,
+    ):
+        return str(client.get("/").text)
+
+
+def read_verdict(dsn: str) -> Verdict:
+    section = SECTION.search(read_overview(dsn))
+    assert section is not None
+    headline = HEADLINE.search(section[0])
+    assert headline is not None
+    more = re.sub("<[^>]*>", "", section[0])
+    return Verdict(section[1], html.unescape(headline[1]), html.unescape(more))
+
+
+def ask_doctor(dsn: str) -> dict[str, Finding]:
+    """Return what is wrong, by check."""
+    with App(dsn).open() as app:
+        reading = Reading(app.connector)
+        with reading.open() as reader:
+            found = {each.check: each for each in examine(reader) if each.state in TROUBLES}
+        reading.close()
+    return found
+
+
+def check_verdict(dsn: str, check: str) -> None:
+    """Check that the verdict names what the doctor finds by this check, and says nothing calm."""
+    doctor, verdict = ask_doctor(dsn), read_verdict(dsn)
+    details = {without_times(each.detail): each.state for each in doctor.values()}
+    said = without_times(verdict.headline)
+    assert details.get(said) == verdict.state, (verdict, doctor)
+    assert TROUBLES.index(verdict.state) >= TROUBLES.index(doctor[check].state), (verdict, doctor)
+    assert without_times(doctor[check].detail) in without_times(verdict.more), (verdict, doctor)
+
+
+def without_times(text: str) -> str:
+    """Return the text so that it is the same a minute later, at the beginning of a sentence or not."""
+    return re.sub(r"\d+", "0", text).lower().removesuffix(".")
