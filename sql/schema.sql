@@ -628,82 +628,81 @@ BEGIN
     RETURN v_count + v_more.cancelled;
 END $$;
 COMMENT ON FUNCTION inturn.cancel_waiting(p_lock text, p_by text) IS 'Cancels every job that waits in a lane.';
-CREATE FUNCTION inturn.candidates(p_looked integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_in_hand integer DEFAULT NULL::integer, p_group text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_before_id bigint DEFAULT NULL::bigint) RETURNS bigint[]
+CREATE FUNCTION inturn.candidates(p_filter inturn.job_filter, p_search integer, p_limit integer, p_looked integer, p_in_lanes boolean DEFAULT false, p_before_id bigint DEFAULT NULL::bigint, OUT ids bigint[], OUT is_cut boolean) RETURNS record
     LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
-    v_result  bigint[] := '{}';
     v_waiting job_status[] := ARRAY(
-        SELECT status FROM unnest(p_statuses) AS status
-        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
+        SELECT status FROM unnest(coalesce((p_filter).statuses,
+            '{todo,blocked,limited,scheduled,pending}')) AS status
+        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending')
+            AND ((p_filter).worker_id IS NULL));
     v_stored  job_status[] := v_waiting
-        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[];
-    v_line    bigint[];
+        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[]
+        || CASE WHEN (p_filter).statuses IS NULL THEN '{doing}' ELSE '{}' END::job_status[];
+    v_lanes   boolean := v_stored <> '{todo}' OR (p_filter).batch_id IS NOT NULL;
+    -- A free job is only blocked if its task is paused.
+    v_free    boolean := 'todo' = ANY (v_waiting)
+        OR 'blocked' = ANY (v_waiting) AND EXISTS (SELECT FROM task_pauses);
+    v_exact   boolean := v_waiting @> '{todo,blocked}' OR NOT v_waiting && '{todo,blocked}';
+    v_enough  integer := CASE WHEN v_exact THEN p_limit ELSE p_looked END;
+    v_found   bigint[] := '{}';
+    v_last    bigint;    -- the oldest of the newest p_search
+    v_more    bigint[];
 BEGIN
-    IF p_batch IS NOT NULL THEN
-        RETURN ARRAY(
-            SELECT id FROM jobs
-            WHERE batch_id = p_batch AND batch_id IS NOT NULL
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-              AND (p_worker IS NULL OR worker_id = p_worker)
-              AND (p_group IS NULL OR group_key = p_group)
-              AND (p_before_id IS NULL OR id < p_before_id)
-            ORDER BY id DESC LIMIT p_looked
-        );
+    ids := '{}';
+    is_cut := false;
+    p_search := greatest(p_search, v_enough);
+    IF (p_filter).statuses && '{claimed,doing}' THEN
+        ids := ARRAY(
+            SELECT job.id FROM claimed_jobs AS hand
+            CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = hand.id LIMIT 1) AS job
+            WHERE hand.status = ANY ((p_filter).statuses)
+                AND ((p_filter).worker_id IS NULL OR hand.worker_id = (p_filter).worker_id)
+                AND (p_before_id IS NULL OR job.id < p_before_id)
+                AND (NOT p_in_lanes OR job.lock IS NOT NULL) AND matches_live(p_filter, job)
+            ORDER BY job.id DESC LIMIT p_limit);
     END IF;
-    IF p_statuses && '{claimed,doing}' THEN
-        v_result := ARRAY(
-            SELECT id FROM claimed_jobs
-            WHERE status = ANY (p_statuses)
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (NOT p_in_lanes OR lock IS NOT NULL)
-              AND (p_queueing_lock IS NULL AND p_group IS NULL OR EXISTS (
-                  SELECT FROM jobs
-                  WHERE jobs.id = claimed_jobs.id
-                    AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-                    AND (p_group IS NULL OR group_key = p_group)))
-              AND (p_worker IS NULL OR worker_id = p_worker)
-              AND (p_before_id IS NULL OR id < p_before_id)
-            ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
-        );
+    IF v_stored = '{}' THEN
+        RETURN;
     END IF;
-    IF v_waiting <@ '{todo}' AND v_waiting <> '{}' THEN
-        v_result := v_result || ARRAY(
-            (SELECT id FROM jobs
-             WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
-               AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
-               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-               AND (p_group IS NULL OR group_key = p_group)
-               AND (p_before_id IS NULL OR id < p_before_id)
-             ORDER BY id DESC LIMIT p_looked)
-            UNION ALL
-            SELECT * FROM lane_starters(p_looked, p_lock)
-        );
-    ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
-        IF v_stored <@ '{todo,blocked,limited,paused}' AND p_statuses IS NOT NULL THEN
-            v_line := CASE WHEN p_lock IS NOT NULL THEN lane_line(p_lock, p_looked) END;
-        END IF;
-        v_result := v_result || ARRAY(
-            SELECT id FROM jobs
-            WHERE (p_statuses IS NULL OR status = ANY (v_stored))
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (NOT p_in_lanes OR lock IS NOT NULL)
-              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-              AND (p_worker IS NULL OR worker_id = p_worker)
-              AND (p_group IS NULL OR group_key = p_group)
-              AND (v_line IS NULL OR id = ANY (v_line))
-              AND (p_before_id IS NULL OR id < p_before_id)
-            ORDER BY id DESC LIMIT p_looked
-        );
+    v_found := ARRAY(
+        SELECT job.id FROM newest_live(p_search, (p_filter).batch_id, p_before_id) AS job
+        WHERE job.status = ANY (v_stored) AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+            AND CASE WHEN job.lock IS NOT NULL THEN v_lanes ELSE v_free OR job.status <> 'todo' END
+            AND matches_live(p_filter, job)
+        ORDER BY job.id DESC LIMIT v_enough);
+    IF cardinality(v_found) < v_enough THEN
+        SELECT job.id INTO v_last
+        FROM newest_live(p_search, (p_filter).batch_id, p_before_id) AS job
+        ORDER BY job.id DESC OFFSET p_search - 1;
+        is_cut := v_last IS NOT NULL;
     END IF;
-    RETURN v_result;
+    IF is_cut AND (p_filter).batch_id IS NULL THEN
+        SELECT array_agg(each.id), bool_or(cardinality(found.ids) > p_search) INTO v_more, is_cut
+        FROM search_indexes(p_filter, v_stored, p_search, v_free AND NOT p_in_lanes, v_lanes)
+            AS found
+        LEFT JOIN LATERAL unnest(found.ids) AS each(id) ON true;
+        v_found := v_found || ARRAY(
+            SELECT job.id FROM jobs AS job
+            WHERE job.id = ANY (v_more) AND job.id < v_last AND job.status = ANY (v_stored)
+                AND (NOT p_in_lanes OR job.lock IS NOT NULL) AND (v_lanes OR job.lock IS NULL)
+                AND matches_live(p_filter, job)
+            ORDER BY job.id DESC LIMIT v_enough - cardinality(v_found));
+    END IF;
+    is_cut := is_cut OR NOT v_exact AND cardinality(v_found) >= v_enough;
+    ids := ids || v_found;
+    IF NOT v_lanes THEN
+        v_found := ARRAY(SELECT DISTINCT id FROM lane_starters(p_looked, (p_filter).lock) AS id);
+        is_cut := is_cut OR cardinality(v_found) >= p_looked;
+        ids := ids || ARRAY(
+            SELECT job.id FROM jobs AS job
+            WHERE job.id = ANY (v_found) AND (p_before_id IS NULL OR job.id < p_before_id)
+                AND matches_live(p_filter, job));
+    END IF;
 END $$;
 CREATE FUNCTION inturn.change_jobs(p_action text, p_ids bigint[], p_filter inturn.job_filter, p_abort boolean DEFAULT false, p_by text DEFAULT NULL::text) RETURNS TABLE(id bigint, outcome text)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1469,65 +1468,41 @@ BEGIN
         v_youngest, v_oldest, p_pass.day, p_pass.next_page, p_to, p_pass.counted_below,
         p_pass.counting_below;
 END $_$;
-CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(jobs_count bigint, more boolean)
+CREATE FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_search integer DEFAULT 10000) RETURNS TABLE(jobs_count bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 DECLARE
-    v_ids      bigint[] := '{}';
-    v_live     bigint := 0;
+    v_filter   job_filter := ROW(p_statuses, p_queue, p_task, p_lock, NULL, NULL, p_batch, p_group,
+        p_lock_prefix, p_error, p_before, NULL);
+    v_search   integer := greatest(p_search, p_limit);
+    v_ids      bigint[];
+    v_cut      boolean;
+    v_live     bigint;
     v_finished bigint := 0;
 BEGIN
-    IF num_nonnulls(p_lock_prefix, p_error, p_before) > 0 THEN
-        RETURN QUERY SELECT count(*), count(*) >= p_limit
-        FROM list_jobs(p_limit, NULL, p_statuses, p_queue, p_task, p_lock, NULL, NULL, p_batch,
-            p_group, p_lock_prefix, p_error, p_before);
-        RETURN;
-    END IF;
-    IF p_statuses IS NULL THEN
-        SELECT count(*) INTO v_live FROM (
-            SELECT FROM jobs
-            WHERE (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (p_group IS NULL OR group_key = p_group)
-              AND (p_batch IS NULL OR batch_id = p_batch)
-            LIMIT p_limit
-        ) AS counted;
-    ELSIF p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN
-        v_ids := candidates(p_limit, p_statuses, p_queue, p_task, p_lock,
-            p_group => p_group, p_batch => p_batch);
-        SELECT least(count(*), p_limit) INTO v_live
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_group => p_group)
-        WHERE status = ANY (p_statuses);
-    END IF;
+    SELECT found.ids, found.is_cut OR cardinality(found.ids) >= p_limit INTO v_ids, v_cut
+    FROM candidates(v_filter, v_search, p_limit, p_limit) AS found;
+    v_live := CASE WHEN p_statuses IS NULL THEN cardinality(v_ids) ELSE (
+        SELECT least(count(*), p_limit) FROM look_at_live(v_ids) WHERE status = ANY (p_statuses))
+    END;
     IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
-            SELECT FROM newest_ended(p_limit, p_statuses, NULL, NULL)
-            WHERE p_batch IS NULL
-              AND (p_statuses IS NULL OR status = ANY (p_statuses))
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (p_group IS NULL OR group_key = p_group)
-            UNION ALL
-            SELECT FROM finished_jobs
-            WHERE p_batch IS NOT NULL AND batch_id = p_batch AND batch_id IS NOT NULL
-              AND (p_statuses IS NULL OR status = ANY (p_statuses))
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (p_group IS NULL OR group_key = p_group)
+            SELECT FROM newest_ended(v_search, p_statuses, p_batch, p_before, NULL) AS job
+            WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
+                AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                    job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                    job.finished_at)
             LIMIT p_limit - v_live
         ) AS counted;
     END IF;
     RETURN QUERY
     SELECT v_live + v_finished,
-           cardinality(v_ids) >= p_limit OR v_live + v_finished >= p_limit
-               OR p_batch IS NULL AND search_is_cut(p_limit, p_statuses);
+           v_cut OR v_live + v_finished >= p_limit
+               OR more_have_ended(v_search, p_statuses, p_batch, p_before, NULL);
 END $$;
-COMMENT ON FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_batch bigint, p_group text, p_lock_prefix text, p_error text, p_before timestamp with time zone) IS 'Returns how many jobs there are, live and finished.';
+COMMENT ON FUNCTION inturn.count_jobs(p_limit integer, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_batch bigint, p_group text, p_lock_prefix text, p_error text, p_before timestamp with time zone, p_search integer) IS 'Returns how many jobs there are, live and finished.';
 CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text) RETURNS TABLE(name text, jobs_count bigint, todo bigint, blocked bigint, limited bigint, scheduled bigint, pending bigint, claimed bigint, doing bigint, succeeded bigint, failed bigint, cancelled bigint, aborted bigint, more boolean)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1535,25 +1510,27 @@ CREATE FUNCTION inturn.count_jobs_by(p_by text, p_looked integer, p_limit intege
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_ids bigint[];
+    v_filter job_filter := ROW(p_statuses, p_queue, p_task, p_lock, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, NULL);
+    v_ids    bigint[];
+    v_cut    boolean;
 BEGIN
     IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
         RAISE EXCEPTION 'p_by: give queue, task, or lock'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
+    SELECT found.ids, found.is_cut OR cardinality(found.ids) >= p_looked INTO v_ids, v_cut
+    FROM candidates(v_filter, p_looked, p_looked, p_looked, p_by = 'lock') AS found;
     RETURN QUERY
     WITH live AS MATERIALIZED (
-        SELECT queue, task, locks, status
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
+        SELECT queue, task, locks, status FROM look_at_live(v_ids)
     ), finished AS MATERIALIZED (
-        SELECT queue, task, coalesce(locks, ARRAY[lock]), status FROM finished_jobs
-        WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
-          AND (p_queue IS NULL OR queue = p_queue)
-          AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-          AND (p_by <> 'lock' OR lock IS NOT NULL)
-        ORDER BY id DESC LIMIT p_looked
+        SELECT job.queue, job.task, coalesce(job.locks, ARRAY[job.lock]), job.status
+        FROM newest_ended(p_looked, p_statuses, NULL, NULL, NULL) AS job
+        WHERE matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                job.finished_at)
+            AND (p_by <> 'lock' OR job.lock IS NOT NULL)
     ), named AS (
         SELECT each.name, status
         FROM (TABLE live UNION ALL TABLE finished) AS looked
@@ -1572,7 +1549,7 @@ BEGIN
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),
            count(*) FILTER (WHERE status = 'aborted'),
-           cardinality(v_ids) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
+           v_cut OR more_have_ended(p_looked, p_statuses, NULL, NULL, NULL)
                OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;
@@ -3736,22 +3713,6 @@ CREATE FUNCTION inturn.lane_key(p_lock text) RETURNS bigint
     AS $$
     SELECT hashtextextended(concat_ws(' ', 'inturn lane', current_schema(), p_lock), 0)
 $$;
-CREATE FUNCTION inturn.lane_line(p_lock text, p_most integer) RETURNS bigint[]
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(line.id), '{}') END
-    FROM (
-        (SELECT jobs.id FROM jobs
-         WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
-             AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-         LIMIT p_most + 1)
-        UNION ALL
-        (SELECT waits.id FROM waits WHERE waits.lock = p_lock LIMIT p_most + 1)
-        UNION ALL
-        (SELECT jobs.id FROM jobs WHERE jobs.keeps_lanes AND p_lock = ANY (jobs.locks)
-         LIMIT p_most + 1)
-    ) AS line
-$$;
 CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state text, since timestamp with time zone, worker text, stopped inturn.lane_state, stopped_at timestamp with time zone, stopped_until timestamp with time zone, stopped_by text, stop_reason text, head_id bigint, head_status inturn.job_status, head_task text, head_attempts integer, head_created_at timestamp with time zone, head_at timestamp with time zone, head_error text, failed_id bigint, failed_task text, failed_attempts integer, failed_created_at timestamp with time zone, failed_at timestamp with time zone, failed_error text, behind bigint, oldest timestamp with time zone, next_ids bigint[], next_tasks text[], readers integer, waits_for text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -3775,11 +3736,15 @@ CREATE FUNCTION inturn.lane_report(p_lock text) RETURNS TABLE(lock text, state t
               (SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
     ), behind AS MATERIALIZED (
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
-            SELECT * FROM jobs
-            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited', 'paused')
+            (SELECT id, task, created_at, priority FROM jobs
+             WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+             ORDER BY priority DESC, id LIMIT 1001)
             UNION ALL
-            SELECT jobs.* FROM waits JOIN jobs ON jobs.id = waits.id WHERE waits.lock = p_lock
+            (SELECT jobs.id, jobs.task, jobs.created_at, jobs.priority
+             FROM (SELECT * FROM waits WHERE waits.lock = p_lock
+                   ORDER BY priority DESC, id LIMIT 1001) AS line
+             CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = line.id LIMIT 1) AS jobs)
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )
@@ -3816,32 +3781,33 @@ CREATE FUNCTION inturn.lane_starters(p_looked integer, p_lock text) RETURNS SETO
     AS $$
 BEGIN
     RETURN QUERY
-    -- A lane that waits for a retry may have another head.
-    (SELECT job_id FROM lanes
-     WHERE job_id IS NOT NULL AND (p_lock IS NULL OR lock = p_lock) LIMIT p_looked)
-    UNION ALL
-    (SELECT jobs.id FROM jobs
-     WHERE jobs.keeps_lanes AND (p_lock IS NULL OR p_lock = ANY (jobs.locks)) LIMIT p_looked)
+    (SELECT jobs.id FROM jobs WHERE jobs.keeps_lanes ORDER BY jobs.id LIMIT p_looked)
     UNION ALL
     SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
+    UNION ALL
+    SELECT lanes.job_id FROM lanes WHERE lanes.lock = p_lock AND lanes.job_id IS NOT NULL
     UNION ALL
     (WITH RECURSIVE lane(lock) AS (
         (SELECT jobs.lock FROM jobs
          WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
-             AND jobs.keeps_lanes IS NULL
-           AND (p_lock IS NULL OR jobs.lock = p_lock)
+             AND jobs.keeps_lanes IS NULL AND p_lock IS NULL
          ORDER BY jobs.lock LIMIT 1)
         UNION ALL
         SELECT (SELECT jobs.lock FROM jobs
                 WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND jobs.lock IS NOT NULL
                     AND jobs.keeps_lanes IS NULL
-                  AND jobs.lock > lane.lock AND p_lock IS NULL
+                  AND jobs.lock > lane.lock
                 ORDER BY jobs.lock LIMIT 1)
         FROM lane WHERE lane.lock IS NOT NULL
      )
-     SELECT head.id
+     SELECT starter.id
      FROM (SELECT lane.lock FROM lane WHERE lane.lock IS NOT NULL LIMIT p_looked) AS found
-     CROSS JOIN LATERAL lane_heads(ARRAY[found.lock]) AS head);
+     CROSS JOIN LATERAL (
+         SELECT head.id FROM lane_heads(ARRAY[found.lock]) AS head
+         UNION ALL
+         -- A lane that waits for a retry may have another head.
+         SELECT lanes.job_id FROM lanes
+         WHERE lanes.lock = found.lock AND lanes.job_id IS NOT NULL) AS starter);
 END $$;
 CREATE FUNCTION inturn.lane_tokens(p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(id bigint, lock text, priority integer, open boolean, touched boolean, group_key text, several boolean)
     LANGUAGE sql STABLE
@@ -4120,34 +4086,27 @@ CREATE FUNCTION inturn.list_jobs(p_limit integer, p_id bigint DEFAULT NULL::bigi
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_filter   job_filter := ROW(NULL, p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch,
-        p_group, p_lock_prefix, p_error, p_before, NULL);
+    v_filter   job_filter := ROW(p_statuses, p_queue, p_task, p_lock, p_queueing_lock, p_worker,
+        p_batch, p_group, p_lock_prefix, p_error, p_before, NULL);
     v_ids      bigint[];
     v_ended    bigint[];   -- those that match, if they were searched
     v_from     timestamptz;
     v_until    timestamptz;
-    v_live     boolean := p_statuses IS NULL
-        OR p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
         OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
-        WHEN v_live THEN candidates(
-            -- If you ask for no status, all of them match.
-            CASE WHEN p_statuses IS NULL AND num_nonnulls(p_lock_prefix, p_error, p_before) = 0
-                 THEN p_limit ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
-            p_group, p_batch, p_before_id)
-        ELSE '{}' END;
-    IF v_finished AND p_id IS NULL AND p_batch IS NULL AND (p_statuses IS NOT NULL
-        OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_group,
+        ELSE (candidates(
+            v_filter, p_search, p_limit, greatest(p_search, p_limit), false, p_before_id)).ids END;
+    IF v_finished AND p_id IS NULL AND (p_statuses IS NOT NULL
+        OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch, p_group,
             p_lock_prefix, p_error, p_before) > 0) THEN
         SELECT coalesce(array_agg(found.id), '{}'), min(found.finished_at), max(found.finished_at)
         INTO v_ended, v_from, v_until
         FROM (
             SELECT job.id, job.finished_at
-            FROM newest_ended(p_search, p_statuses, p_before, p_before_id) AS job
+            FROM newest_ended(p_search, p_statuses, p_batch, p_before, p_before_id) AS job
             WHERE (p_statuses IS NULL OR job.status = ANY (p_statuses))
                 AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
                     job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
@@ -4164,21 +4123,26 @@ BEGIN
            found.group_key, found.batch_id, found.progress, found.locks, found.shared,
            found.headers
     FROM (
-        SELECT * FROM all_jobs AS job
-        WHERE (p_id IS NULL OR job.id = p_id)
-          -- Live jobs have no finished_at. So the planner leaves out the half that has no such job.
-          AND (job.finished_at IS NOT NULL OR job.id = ANY (v_ids))
-          AND (p_before_id IS NULL OR job.id < p_before_id)
-          -- The times leave out the other days.
-          AND (v_ended IS NULL OR job.finished_at IS NULL
-               OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
-          AND (v_live OR job.finished_at IS NOT NULL)
-          AND (v_finished OR job.finished_at IS NULL)
-          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
-          AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
-              job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-              coalesce(job.finished_at, job.created_at))
-        ORDER BY job.id DESC LIMIT p_limit
+        -- The planner leaves out the half that has no such job, and the second the other days.
+        (SELECT * FROM all_jobs AS job
+         WHERE job.finished_at IS NULL AND job.id = ANY (v_ids)
+             AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+             AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                 job.created_at)
+         ORDER BY job.id DESC LIMIT p_limit)
+        UNION ALL
+        (SELECT * FROM all_jobs AS job
+         WHERE job.finished_at IS NOT NULL AND v_finished AND (p_id IS NULL OR job.id = p_id)
+             AND (p_before_id IS NULL OR job.id < p_before_id)
+             AND (v_ended IS NULL
+                 OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
+             AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+             AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                 job.finished_at)
+         ORDER BY job.id DESC LIMIT p_limit)
+        ORDER BY id DESC LIMIT p_limit
     ) AS found;
 END $$;
 COMMENT ON FUNCTION inturn.list_jobs(p_limit integer, p_id bigint, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_queueing_lock text, p_worker uuid, p_batch bigint, p_group text, p_lock_prefix text, p_error text, p_before timestamp with time zone, p_before_id bigint, p_search integer) IS 'Returns jobs, live and finished, the newest first, at most p_limit.';
@@ -4436,7 +4400,7 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
-CREATE FUNCTION inturn.look_at_live(p_ids bigint[], p_queue text, p_task text, p_lock text, p_in_lanes boolean DEFAULT false, p_group text DEFAULT NULL::text) RETURNS TABLE(queue text, task text, locks text[], status inturn.job_status)
+CREATE FUNCTION inturn.look_at_live(p_ids bigint[]) RETURNS TABLE(queue text, task text, locks text[], status inturn.job_status)
     LANGUAGE plpgsql STABLE
     SET enable_nestloop TO 'off'
     SET enable_seqscan TO 'off'
@@ -4451,11 +4415,6 @@ BEGIN
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
         WHERE job.id = ANY (p_ids)
-          AND (p_queue IS NULL OR job.queue = p_queue)
-          AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
-          AND (NOT p_in_lanes OR job.lock IS NOT NULL)
-          AND (p_group IS NULL OR job.group_key = p_group)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)
@@ -4487,6 +4446,13 @@ CREATE FUNCTION inturn.matches(p_filter inturn.job_filter, p_id bigint, p_queue 
         AND ((p_filter).error IS NULL
             OR strpos(p_errors -> -1 ->> 'error', (p_filter).error) > 0)
         AND ((p_filter).before IS NULL OR p_at < (p_filter).before)
+$$;
+CREATE FUNCTION inturn.matches_live(p_filter inturn.job_filter, p_job inturn.jobs) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT matches(p_filter, p_job.id, p_job.queue, p_job.task, p_job.lock, p_job.locks,
+        p_job.queueing_lock, p_job.worker_id, p_job.batch_id, p_job.group_key, p_job.errors,
+        p_job.created_at)
 $$;
 CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs, p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
@@ -4698,20 +4664,47 @@ BEGIN
         PERFORM join_lanes(ARRAY[v_job.id]);
     END LOOP;
 END $$;
-CREATE FUNCTION inturn.newest_ended(p_search integer, p_statuses inturn.job_status[], p_before timestamp with time zone, p_before_id bigint) RETURNS SETOF inturn.finished_jobs
+CREATE FUNCTION inturn.more_have_ended(p_search integer, p_statuses inturn.job_status[], p_batch bigint, p_before timestamp with time zone, p_before_id bigint) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN (p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}')
+        AND p_search < (SELECT count(*)
+            FROM newest_ended(p_search + 1, p_statuses, p_batch, p_before, p_before_id));
+END $$;
+CREATE FUNCTION inturn.newest_ended(p_search integer, p_statuses inturn.job_status[], p_batch bigint, p_before timestamp with time zone, p_before_id bigint) RETURNS SETOF inturn.finished_jobs
     LANGUAGE sql STABLE
     AS $$
     (SELECT * FROM finished_jobs
-     WHERE only_failed(p_statuses) AND status = 'failed'
+     WHERE p_batch IS NULL AND only_failed(p_statuses) AND status = 'failed'
         AND (p_before IS NULL OR finished_at < p_before)
         AND (p_before_id IS NULL OR id < p_before_id)
      ORDER BY finished_at DESC LIMIT p_search)
     UNION ALL
     (SELECT * FROM finished_jobs
-     WHERE NOT only_failed(p_statuses)
+     WHERE p_batch IS NULL AND NOT only_failed(p_statuses)
         AND (p_before IS NULL OR finished_at < p_before)
         AND (p_before_id IS NULL OR id < p_before_id)
      ORDER BY id DESC LIMIT p_search)
+    UNION ALL
+    -- A range of one id: see newest_live.
+    (SELECT * FROM finished_jobs
+     WHERE p_batch IS NOT NULL AND batch_id IS NOT NULL AND batch_id BETWEEN p_batch AND p_batch
+        AND (p_before IS NULL OR finished_at < p_before)
+        AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY batch_id DESC, id DESC LIMIT p_search)
+$$;
+CREATE FUNCTION inturn.newest_live(p_search integer, p_batch bigint, p_before_id bigint) RETURNS SETOF inturn.jobs
+    LANGUAGE sql STABLE
+    AS $$
+    (SELECT * FROM jobs
+     WHERE p_batch IS NULL AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY id DESC LIMIT p_search)
+    UNION ALL
+    (SELECT * FROM jobs
+     WHERE p_batch IS NOT NULL AND batch_id IS NOT NULL AND batch_id BETWEEN p_batch AND p_batch
+        AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY batch_id DESC, id DESC LIMIT p_search)
 $$;
 CREATE FUNCTION inturn.next_epoch(p_fence bigint, p_timeline bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
@@ -6555,17 +6548,88 @@ CREATE FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], 
     ORDER BY given.position
 $$;
 COMMENT ON FUNCTION inturn.schedule_progress(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) IS 'Returns, for each given schedule and in the given order, the engine''s time and the instant after which jobs are to be deferred.';
-CREATE FUNCTION inturn.search_is_cut(p_search integer, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_before_id bigint DEFAULT NULL::bigint) RETURNS boolean
+CREATE FUNCTION inturn.search_indexes(p_filter inturn.job_filter, p_stored inturn.job_status[], p_search integer, p_free boolean, p_lanes boolean) RETURNS TABLE(ids bigint[])
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE status = 'doing' AND 'doing' = ANY (p_stored)
+            AND ((p_filter).worker_id IS NULL OR worker_id = (p_filter).worker_id)
+        ORDER BY worker_id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs WHERE status = 'scheduled' AND 'scheduled' = ANY (p_stored)
+        ORDER BY scheduled_at LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs WHERE status = 'pending' AND 'pending' = ANY (p_stored)
+        ORDER BY scheduled_at LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE status = 'limited' AND 'limited' = ANY (p_stored) AND (p_filter).lock IS NULL
+        ORDER BY limit_key, queue LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE status = 'paused' AND 'paused' = ANY (p_stored) AND (p_filter).lock IS NULL
+            AND ((p_filter).task IS NULL OR task = (p_filter).task)
+        ORDER BY task, priority DESC, id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(   -- free jobs
+        SELECT id FROM jobs
+        WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL AND p_free
+            AND num_nulls((p_filter).lock, (p_filter).lock_prefix, (p_filter).group_key) = 3
+            AND ((p_filter).queue IS NULL OR queue = (p_filter).queue)
+        ORDER BY queue, priority DESC, id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(   -- free jobs of groups
+        SELECT id FROM jobs
+        WHERE status = 'todo' AND group_key IS NOT NULL AND (lock IS NULL)::integer = 1
+            AND p_free AND num_nulls((p_filter).lock, (p_filter).lock_prefix) = 2
+            AND ((p_filter).queue IS NULL OR queue = (p_filter).queue)
+        ORDER BY queue, priority DESC, group_key, id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(   -- the lines of lanes
+        SELECT id FROM (
+            SELECT id, lock FROM jobs
+            WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
+                AND keeps_lanes IS NULL AND p_lanes AND (p_stored && '{todo,blocked}'
+                    OR (p_filter).lock IS NOT NULL AND p_stored && '{limited,paused}')
+                AND ((p_filter).lock IS NULL OR lock = (p_filter).lock)
+                AND ((p_filter).lock_prefix IS NULL OR lock >= (p_filter).lock_prefix)
+            ORDER BY lock, priority DESC, id LIMIT p_search + 1) AS line
+        WHERE (p_filter).lock_prefix IS NULL OR starts_with(lock, (p_filter).lock_prefix))
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM (
+            SELECT id, lock FROM waits
+            WHERE p_lanes AND p_stored && '{todo,blocked,limited,paused}'
+                AND num_nulls((p_filter).lock, (p_filter).lock_prefix) < 2
+                AND ((p_filter).lock IS NULL OR lock = (p_filter).lock)
+                AND ((p_filter).lock_prefix IS NULL OR lock >= (p_filter).lock_prefix)
+            ORDER BY lock, priority DESC, id LIMIT p_search + 1) AS line
+        WHERE (p_filter).lock_prefix IS NULL OR starts_with(lock, (p_filter).lock_prefix))
+    UNION ALL SELECT ARRAY(   -- jobs that go before the line
+        SELECT id FROM jobs
+        WHERE keeps_lanes AND p_lanes AND p_stored && '{todo,blocked,limited,paused}'
+        ORDER BY id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT job_id FROM lanes WHERE lock = (p_filter).lock AND job_id IS NOT NULL)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE queueing_lock = (p_filter).queueing_lock AND queueing_lock IS NOT NULL
+            AND status <> 'doing' AND NOT lost_queueing_lock)
+$$;
+CREATE FUNCTION inturn.search_is_cut(p_limit integer, p_id bigint DEFAULT NULL::bigint, p_statuses inturn.job_status[] DEFAULT NULL::inturn.job_status[], p_queue text DEFAULT NULL::text, p_task text DEFAULT NULL::text, p_lock text DEFAULT NULL::text, p_queueing_lock text DEFAULT NULL::text, p_worker uuid DEFAULT NULL::uuid, p_batch bigint DEFAULT NULL::bigint, p_group text DEFAULT NULL::text, p_lock_prefix text DEFAULT NULL::text, p_error text DEFAULT NULL::text, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_before_id bigint DEFAULT NULL::bigint, p_search integer DEFAULT 10000, OUT live boolean, OUT ended boolean) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
+DECLARE
+    v_filter job_filter := ROW(p_statuses, p_queue, p_task, p_lock, p_queueing_lock, p_worker,
+        p_batch, p_group, p_lock_prefix, p_error, p_before, NULL);
 BEGIN
-    RETURN (p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}')
-        AND (SELECT count(*) FROM newest_ended(p_search + 1, p_statuses, p_before, p_before_id))
-            > p_search;
+    live := p_id IS NULL AND (candidates(
+        v_filter, p_search, p_limit, greatest(p_search, p_limit), false, p_before_id)).is_cut;
+    ended := p_id IS NULL AND (p_statuses IS NOT NULL
+            OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch, p_group,
+                p_lock_prefix, p_error, p_before) > 0)
+        AND more_have_ended(p_search, p_statuses, p_batch, p_before, p_before_id);
 END $$;
-COMMENT ON FUNCTION inturn.search_is_cut(p_search integer, p_statuses inturn.job_status[], p_before timestamp with time zone, p_before_id bigint) IS 'Returns whether there are more ended jobs than list_jobs searches for a filter, so that it may not have found all.';
+COMMENT ON FUNCTION inturn.search_is_cut(p_limit integer, p_id bigint, p_statuses inturn.job_status[], p_queue text, p_task text, p_lock text, p_queueing_lock text, p_worker uuid, p_batch bigint, p_group text, p_lock_prefix text, p_error text, p_before timestamp with time zone, p_before_id bigint, p_search integer, OUT live boolean, OUT ended boolean) IS 'Returns whether list_jobs did not search all live jobs, or all that have ended, so that it may have passed over some that match.';
 CREATE FUNCTION inturn.sequences_behind() RETURNS TABLE(sequence text, last bigint, needed bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'

@@ -163,23 +163,42 @@ def test_counting_stops_at_ten_thousand(engine: Engine, queue: Run) -> None:
     assert told.startswith("… at least 9,999 more (raise --limit to see them)\n")
 
 
-def test_a_list_of_a_status_says_if_it_did_not_look_at_all_live_jobs(
-    engine: Engine, queue: Run
-) -> None:
-    engine.defer("t", "a")
-    blocked = engine.defer("t", "a")
-    assert ids(queue("jobs", "list", "--status", "blocked", "--json").stdout) == [blocked]
-    engine.query(
-        "INSERT INTO jobs (created_at, status, task) "
-        "SELECT clock(), 'todo', 't' FROM generate_series(1, 10100)"
+FREE = """
+INSERT INTO jobs (created_at, status, task) SELECT clock(), 'todo', 't'
+FROM generate_series(1, 10100)
+"""
+
+
+def test_a_list_says_if_it_did_not_search_all_live_jobs(engine: Engine, queue: Run) -> None:
+    engine.query(FREE)  # so that it is not among the first free jobs either
+    rare = engine.defer("rare")
+    words = ["jobs", "list", "--task", "rare", "--json"]
+    assert ids(queue(*words).stdout) == [rare]
+    engine.query(FREE)
+    listed = queue(*words)
+    said = "There may be more: only the newest 10,000 live jobs were searched. To look further: "
+    assert (ids(listed.stdout), listed.stderr.startswith(said)) == ([], True)
+    assert queue("jobs", "count", "--task", "rare").stdout == "0 or more\n"
+    command = listed.stderr.partition("To look further: ")[2].strip()
+    assert command == "queue jobs list --task rare --search 100000 --limit 50"
+    further = queue(*shlex.split(command)[1:], "--json")
+    assert (ids(further.stdout), further.stderr) == ([rare], "")
+    newest = engine.defer("rare")
+    assert queue(*words, "--limit", "1").stderr.startswith(said)
+    assert ids(queue(*words).stdout) == [newest]
+    # Older than that, there is nothing but what was searched.
+    assert queue(*words, "--before-id", "5000").stderr == ""
+
+
+def test_both_halves_of_a_list_may_be_cut(engine: Engine, queue: Run) -> None:
+    engine.query(ENDED)
+    engine.query(FREE)
+    engine.query(FREE)
+    said = queue("jobs", "list", "--task", "rare").stderr.splitlines()[1]
+    assert said == (
+        "There may be more: only the newest 10,000 live jobs and the newest 10,000 that have ended "
+        "were searched. To look further: queue jobs list --task rare --search 100000 --limit 50"
     )
-    cut = "There may be more: only the newest 10,000 live jobs were searched.\n"
-    ended = queue("jobs", "list", "--status", "blocked")
-    assert (ended.stdout, ended.stderr) == ("", f"No jobs match.\n{cut}")
-    assert queue("jobs", "count", "--status", "blocked").stdout == "0 or more\n"
-    engine.defer("t", "a")
-    ended = queue("jobs", "list", "--status", "blocked", "--limit", "1")
-    assert (len(ended.stdout.splitlines()), ended.stderr) == (2, cut)
 
 
 def test_a_job_is_shown(mixed: Engine, queue: Run) -> None:

@@ -26,6 +26,7 @@ from inturn.doctor.checks import examine
 from inturn.metrics.database import Reader
 from inturn.operations import Operation
 from inturn.sql import find_folder
+from inturn.states import STATUSES
 from inturn.testing import Databases
 from tests.cli.in_process import invoke
 from tests.cli.test_help import words_of_all
@@ -42,13 +43,19 @@ KEYS = {
     "batch_status": "id = 7",
     "lane_status": "lock = 'lane 7'",
 }
-# A filter that matches nothing searches as much as it ever does. They ask for ended jobs only.
-RARE = ["--status", "succeeded", "--lock", "none", "--queue", "none"]
+# A filter that matches nothing searches as much as it ever does.
+RARE = [
+    ["--task", "none"],
+    ["--lock", "busy", "--task", "none"],
+    ["--lock-prefix", "lane 1", "--task", "none"],
+    ["--batch", "1", "--task", "none"],
+    *(["--status", status, "--task", "none"] for status in ("todo", "blocked", "failed")),
+]
 FILTERED = [
-    ["jobs", "list", *RARE],
-    ["jobs", "list", "--status", "failed", "--task", "none"],
+    *(["jobs", "list", *words] for words in RARE),
+    *(["jobs", "list", "--status", status] for status in STATUSES),
     ["jobs", "list", "--before-id", "7"],
-    ["jobs", "count", *RARE],
+    *(["jobs", "count", *words] for words in RARE[:3]),
     *(["lanes", "list", "--limit", "1", "--state", state] for state in ("held", "delayed")),
 ]
 NOT_OF_JOBS = (["locks", "list"],)  # it asks another store

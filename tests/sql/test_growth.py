@@ -68,6 +68,11 @@ GROW: dict[str, list[LiteralString]] = {
         "INSERT INTO jobs (created_at, status, task, batch_id) "
         "SELECT now(), 'todo', 't', 1 FROM numbers",
     ],
+    "finished jobs of a batch": [
+        "INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure, priority, attempts, queue, task, "
+        "args, errors, batch_id) SELECT -n, now(), now(), 'succeeded', 'hold', 'continue', 0, 1, 'default', 't', "
+        "'{}', '[]', 1 FROM numbers",
+    ],
     "open batches": [
         "INSERT INTO batches (name, opened_at, total) SELECT 'b', now(), 1 FROM numbers",
         "INSERT INTO batch_gates (batch_id) SELECT n FROM numbers",

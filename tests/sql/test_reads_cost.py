@@ -17,7 +17,8 @@ from tests.sql.test_growth import Bench
 SMALL, LARGE = 12_000, 120_000  # the largest bound of a view is 10,000
 # Ten times as many rows make a tree a level deeper, so a probe of two pages touches three, and a few
 # more while others clean up. A reader without a bound touches ten times as many.
-DEEPER, SAME = 2.0, 1.05
+# How much of what a list searches by an index is also among the newest jobs depends on their order.
+DEEPER, SAME = 2.0, 1.5
 FEW = 20  # pages or rows that a reader may need more
 
 

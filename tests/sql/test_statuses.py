@@ -301,6 +301,95 @@ def test_a_count_of_a_status_says_if_it_did_not_look_at_all_live_jobs(engine: En
     assert engine.query("SELECT * FROM count_jobs(4)") == [(4, True)]
 
 
+MANY = 10_100  # more than a list searches of the newest
+RARE = """
+WITH job AS (
+    INSERT INTO jobs (created_at, status, task, lock, limit_key, scheduled_at) VALUES
+        (clock(), 'todo', 'a', 'rare', NULL, NULL),
+        (clock(), 'blocked', 'a', 'rare', NULL, NULL),
+        (clock(), 'paused', 'a', NULL, NULL, NULL),
+        (clock(), 'limited', 'a', NULL, 'key', NULL),
+        (clock(), 'scheduled', 'a', NULL, NULL, clock() + interval '1 day'),
+        (clock(), 'pending', 'a', NULL, NULL, NULL)
+    RETURNING 1
+) SELECT count(*) FROM job
+"""
+FILL = """
+WITH job AS (
+    INSERT INTO jobs (created_at, status, task, lock, scheduled_at)
+    SELECT clock(), %s::job_status, 'b', %s, clock() FROM generate_series(1, %s) RETURNING 1
+) SELECT count(*) FROM job
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "lock"), [("todo", None), ("scheduled", None), ("blocked", "busy")]
+)
+def test_what_is_rare_is_found_however_many_others_wait(
+    engine: Engine, status: str, lock: str | None
+) -> None:
+    engine.query(RARE)
+    rare = {
+        "todo": [1], "blocked": [3, 2], "limited": [4], "scheduled": [5], "pending": [6]
+    }  # fmt: skip
+    engine.query(FILL, status, lock, MANY)
+    rare.pop(status)
+    listed = "SELECT id FROM list_jobs(50, NULL, ARRAY[%s::job_status])"
+    counted = "SELECT * FROM count_jobs(1000, ARRAY[%s::job_status])"
+    cut = "SELECT live FROM search_is_cut(50, NULL, ARRAY[%s::job_status])"
+    found = {each: [id for (id,) in engine.query(listed, each)] for each in rare}
+    assert found == rare
+    assert {each: engine.query(counted, each) for each in rare} == {
+        each: [(len(ids), False)] for each, ids in rare.items()
+    }
+    assert {each for each in rare if engine.query(cut, each) != [(False,)]} == set()
+    # Only an index finds the jobs of a lane, or those with a prefix.
+    for where in ("p_lock => 'rare'", "p_lock_prefix => 'ra'"):
+        of_lane = f"list_jobs(50, {where}, p_statuses => '{{todo,blocked,limited}}')"
+        assert engine.query(f"SELECT id FROM {of_lane}") == [(2,), (1,)]
+
+
+def test_what_is_not_rare_is_listed_though_the_newest_are_others(engine: Engine) -> None:
+    engine.query(FILL, "scheduled", None, MANY)
+    engine.query(FILL, "todo", None, MANY)
+    rows = engine.query("SELECT id FROM list_jobs(50, NULL, '{scheduled}')")
+    assert len(rows) == 50
+    assert engine.query("SELECT * FROM count_jobs(1000, '{scheduled}')") == [(1000, True)]
+    assert engine.query("SELECT live FROM search_is_cut(50, NULL, '{scheduled}')") == [(True,)]
+
+
+def test_a_search_that_passes_over_jobs_says_so(engine: Engine) -> None:
+    engine.query(FILL, "todo", None, MANY)  # the rare one is not among the oldest either
+    ((rare,),) = engine.query("SELECT defer('rare')")
+    engine.query(FILL, "todo", None, MANY)
+    for words in ("p_task => 'rare'", "p_error => 'x'", "p_batch => 1", "p_group => 'g'"):
+        is_cut = f"SELECT live FROM search_is_cut(50, {words})"
+        or_more = f"SELECT more FROM count_jobs(50, {words})"
+        expected = [("batch" not in words and "group" not in words,)]
+        assert engine.query(is_cut) == expected, words
+        assert engine.query(or_more) == expected, words
+    further = "SELECT id FROM list_jobs(50, p_task => 'rare', p_search => 100000)"
+    assert engine.query(further) == [(rare,)]
+    by_task = "SELECT name, more FROM count_jobs_by('task', 10000, 9, NULL, NULL, 'rare')"
+    assert engine.query(by_task) == []
+    engine.query("SELECT defer('rare')")
+    assert engine.query(by_task) == [("rare", True)]
+
+
+def test_a_batch_is_searched_by_itself(engine: Engine) -> None:
+    engine.query(
+        "WITH job AS (INSERT INTO jobs (created_at, status, task, batch_id) "
+        "SELECT clock(), 'todo', 't', 1 FROM generate_series(1, 10) RETURNING 1) "
+        "SELECT count(*) FROM job"
+    )
+    engine.query(FILL, "todo", None, MANY)
+    count = "SELECT * FROM count_jobs(5, p_batch => 1, p_task => %s, p_search => %s)"
+    assert engine.query(count, "none", 11) == [(0, False)]
+    assert engine.query(count, "none", 10) == [(0, True)]
+    listed = "SELECT count(*) FROM list_jobs(50, p_batch => 1)"
+    assert engine.query(listed) == [(10,)]
+
+
 def defer_in_lanes(engine: Engine, queue: str, count: int) -> None:
     for number in range(count):
         engine.defer("t", f"{queue}{number}", queue)

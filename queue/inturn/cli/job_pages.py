@@ -11,7 +11,6 @@ from inturn.cli.database import Database
 from inturn.cli.job_bulk import spell_filter
 from inturn.cli.next_command import complete
 from inturn.cli.output import more, remark
-from inturn.states import LIVE
 
 if TYPE_CHECKING:
     from inturn.operations.jobs import JobFilter, JobSummary
@@ -26,6 +25,7 @@ def say_what_is_left_out(
     """Say how many more jobs there are, or that not all were searched."""
     from inturn.operations import jobs
 
+    live, ended = database.run(jobs.is_search_cut(which, limit + 1))
     if len(found) == limit:
         count, or_more = limit + 1, True
         if which.before_id is None:
@@ -33,21 +33,13 @@ def say_what_is_left_out(
             more(count - limit, or_more=or_more)
         if count > limit:
             remark(f"The next page: {_spell(replace(which, before_id=found[-1].id), limit)}")
-            return
-    if which.searches_ended and database.run(jobs.is_search_cut(which)):
+            ended = False  # the next page goes on there
+    if live or ended:
         further = replace(which, search=FURTHER * which.search)
         remark(
-            f"There may be more: only the newest {which.search:,} jobs that have ended were "
+            f"There may be more: only {which.describe_search(live=live, ended=ended)} were "
             f"searched. To look further: {_spell(further, limit)}"
         )
-    if set(LIVE) & set(which.statuses):
-        _, or_more = database.run(jobs.count_jobs(replace(which, statuses=_live(which)), COUNTED))
-        if or_more:
-            remark(f"There may be more: only the newest {COUNTED:,} live jobs were searched.")
-
-
-def _live(which: JobFilter) -> list[str]:
-    return [status for status in which.statuses if status in LIVE]
 
 
 def _spell(which: JobFilter, limit: int) -> str:

@@ -24,10 +24,10 @@ from inturn.operations.jobs import (
 class JobLists:
     """Lists and counts jobs, within limits.
 
-    `list_jobs` returns the newest 1,000 unless you set a limit. If you ask for a status, it looks
-    at the newest 10,000 live jobs. With any filter but an id or a batch, it searches the newest
-    10,000 jobs that have ended, or the newest 10,000 failed ones if you ask for these. The counts
-    cover the newest 10,000 live and the newest 10,000 finished jobs that match.
+    `list_jobs` returns the newest 1,000 unless you set a limit. With any filter but an id, it
+    searches the newest 10,000 live jobs, and goes on where an index fits: it finds the jobs of a
+    lane or a batch, and those with a rare status. It also searches the newest 10,000 jobs that have
+    ended, or the newest 10,000 failed ones if you ask for these. The counts search the same jobs.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -97,8 +97,8 @@ class JobLists:
     ) -> list[Counts]:
         """Return each queue with the number of its jobs in each status.
 
-        The counts cover the newest 10,000 live and the newest 10,000 finished jobs that match. If
-        there are more, `more` is True, and the counts are lower bounds.
+        It searches the jobs that `list_jobs` searches. If it may have passed over some, `more` is
+        True, and the counts are lower bounds.
 
         write.defer(letter="a")
         [counts] = app.job_manager.list_queues(task=write.name)

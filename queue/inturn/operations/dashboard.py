@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from inturn.operations import Operation, Statement
-from inturn.operations.jobs import LIST_SUMMARIES, JobFilter, JobSummary
+from inturn.operations.jobs import LIST_SUMMARIES, SEARCH_IS_CUT, JobFilter, JobSummary
 from inturn.operations.lanes import PausedLane
 from inturn.operations.maintenance import judge_schema
 from inturn.operations.queues import PausedQueue
@@ -101,8 +101,12 @@ LINE: LiteralString = (
 )
 # One statement says both, and the first also if no job is found.
 RUNS: LiteralString = (
-    "SELECT {schema}.search_is_cut(%s, %s::{schema}.job_status[]), found.* "
-    "FROM (SELECT) AS always LEFT JOIN (" + LIST_SUMMARIES + ") AS found ON true"
+    "SELECT cut.ended, found.* "
+    "FROM (SELECT) AS always CROSS JOIN ("
+    + SEARCH_IS_CUT
+    + ") AS cut LEFT JOIN ("
+    + LIST_SUMMARIES
+    + ") AS found ON true"
 )
 
 
@@ -213,8 +217,8 @@ def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
 def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[LastRuns]:
     """Return the last jobs of a lane that ended, in the order in which they ended."""
     which = JobFilter(statuses=statuses, lock=lock)
-    searched = [which.search, list(statuses), limit, *which.list_parameters()]
-    rows = yield Statement(RUNS, searched)
+    asked = [limit, *which.list_parameters()]
+    rows = yield Statement(RUNS, [*asked, *asked])
     ended = [JobSummary(*row[1:]) for row in rows if row[1] is not None]
     ended.sort(key=lambda job: (job.finished_at or job.created_at, job.id))
     return LastRuns(ended, searched=which.search if rows[0][0] and len(ended) < limit else None)

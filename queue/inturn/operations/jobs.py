@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, NamedTuple, TypedDict, cast
 from uuid import UUID
@@ -62,7 +62,9 @@ SELECT jobs_count, more FROM {schema}.count_jobs(
     %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s, %s, %s, %s::timestamptz)
 """
 SEARCH_IS_CUT = """
-SELECT {schema}.search_is_cut(%s, %s::{schema}.job_status[], %s::timestamptz, %s::bigint)
+SELECT live, ended FROM {schema}.search_is_cut(
+    %s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, %s, %s, %s::timestamptz,
+    %s::bigint, %s::int)
 """
 COUNT_BY = """
 SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
@@ -91,13 +93,14 @@ class JobFilter:
     before: datetime | None = None  # it ended before, or was deferred before if it has not ended
     ids: Sequence[int] | None = None  # for bulks
     before_id: int | None = None  # for lists: a page after the first
-    search: int = SEARCHED  # how many ended jobs a list with a filter looks at
+    search: int = SEARCHED  # how many live and how many ended jobs a list with a filter looks at
 
-    @property
-    def searches_ended(self) -> bool:
-        """Return True if a list searches the newest ended jobs, and not all of them."""
-        others = replace(self, id=None, batch=None, before_id=None, search=SEARCHED)
-        return self.id is None and self.batch is None and others != JobFilter()
+    def describe_search(self, *, live: bool, ended: bool) -> str:
+        """Return which jobs a list searches: `the newest 10,000 live jobs`."""
+        number = f"the newest {self.search:,}"
+        if live and ended:
+            return f"{number} live jobs and {number} that have ended"
+        return f"{number} live jobs" if live else f"{number} jobs that have ended"
 
     def list_parameters(self) -> list[Any]:
         """Return the parameters of list_jobs.sql that follow its limit."""
@@ -204,11 +207,10 @@ def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
     return [_make_job(row) for row in reversed(rows)]
 
 
-def is_search_cut(which: JobFilter) -> Operation[bool]:
-    """Return True if a list of these jobs did not look at all jobs that have ended."""
-    asked = [which.search, list(which.statuses) or None, which.before, which.before_id]
-    ((is_cut,),) = yield Statement(SEARCH_IS_CUT, asked)
-    return bool(is_cut)
+def is_search_cut(which: JobFilter, limit: int) -> Operation[tuple[bool, bool]]:
+    """Return whether such a list may have passed over live jobs, and jobs that have ended."""
+    ((live, ended),) = yield Statement(SEARCH_IS_CUT, [limit, *which.list_parameters()])
+    return bool(live), bool(ended)
 
 
 def list_stalled_jobs(
@@ -222,14 +224,14 @@ def list_stalled_jobs(
 def count_jobs(which: JobFilter, limit: int) -> Operation[tuple[int, bool]]:
     """Return how many jobs there are, and whether there may be more.
 
-    Counting stops at the limit. For a status it looks at no more live jobs than that.
+    Counting stops at the limit. It searches the newest jobs, as a list does.
     """
     ((count, more),) = yield Statement(COUNT, [limit, *which.count_parameters()])
     return int(count), bool(more)
 
 
 def count_jobs_by(by: By, which: JobFilter) -> Operation[list[Counts]]:
-    """Return how many jobs there are of each queue, task or lock, among the newest 10,000."""
+    """Return how many jobs there are of each queue, task or lock, as far as searched."""
     rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.common_parameters()])
     return [cast(Counts, dict(zip(Counts.__annotations__, row, strict=True))) for row in rows]
 

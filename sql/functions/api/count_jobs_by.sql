@@ -1,7 +1,8 @@
 -- Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them. Bounded: it
--- looks at the newest p_looked live jobs (see candidates) and as many finished ones. `more` is true
--- in each row if there may be more than it looked at, or are more than it returns: the counts are
--- lower bounds. NULL in a filter means any. By lock, a job counts in each of its lanes.
+-- searches the newest p_looked live jobs, and goes on where an index fits (see candidates), and the
+-- newest p_looked that have ended (see newest_ended). `more` is true in each row if there may be
+-- more than it looked at, or are more than it returns: the counts are lower bounds. NULL in a
+-- filter means any. By lock, a job counts in each of its lanes.
 --
 -- It is planned again in each call, so that the plan leaves out a filter that is NULL.
 CREATE OR REPLACE FUNCTION count_jobs_by(
@@ -23,25 +24,27 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_ids bigint[];
+    v_filter job_filter := ROW(p_statuses, p_queue, p_task, p_lock, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, NULL);
+    v_ids    bigint[];
+    v_cut    boolean;
 BEGIN
     IF p_by IS NULL OR p_by NOT IN ('queue', 'task', 'lock') THEN
         RAISE EXCEPTION 'p_by: give queue, task, or lock'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    v_ids := candidates(p_looked, p_statuses, p_queue, p_task, p_lock, p_by = 'lock');
+    SELECT found.ids, found.is_cut OR cardinality(found.ids) >= p_looked INTO v_ids, v_cut
+    FROM candidates(v_filter, p_looked, p_looked, p_looked, p_by = 'lock') AS found;
     RETURN QUERY
     WITH live AS MATERIALIZED (
-        SELECT queue, task, locks, status
-        FROM look_at_live(v_ids, p_queue, p_task, p_lock, p_by = 'lock')
+        SELECT queue, task, locks, status FROM look_at_live(v_ids)
     ), finished AS MATERIALIZED (
-        SELECT queue, task, coalesce(locks, ARRAY[lock]), status FROM finished_jobs
-        WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
-          AND (p_queue IS NULL OR queue = p_queue)
-          AND (p_task IS NULL OR task = p_task)
-          AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-          AND (p_by <> 'lock' OR lock IS NOT NULL)
-        ORDER BY id DESC LIMIT p_looked
+        SELECT job.queue, job.task, coalesce(job.locks, ARRAY[job.lock]), job.status
+        FROM newest_ended(p_looked, p_statuses, NULL, NULL, NULL) AS job
+        WHERE matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                job.finished_at)
+            AND (p_by <> 'lock' OR job.lock IS NOT NULL)
     ), named AS (
         SELECT each.name, status
         FROM (TABLE live UNION ALL TABLE finished) AS looked
@@ -60,7 +63,7 @@ BEGIN
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),
            count(*) FILTER (WHERE status = 'aborted'),
-           cardinality(v_ids) >= p_looked OR (SELECT count(*) FROM finished) >= p_looked
+           v_cut OR more_have_ended(p_looked, p_statuses, NULL, NULL, NULL)
                OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;

@@ -36,11 +36,15 @@ AS $$
               (SELECT job_id FROM lane), (SELECT id FROM first ORDER BY priority DESC, id LIMIT 1))
     ), behind AS MATERIALIZED (
         SELECT id, task, created_at, row_number() OVER (ORDER BY priority DESC, id) AS place FROM (
-            SELECT * FROM jobs
-            WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited', 'paused')
+            (SELECT id, task, created_at, priority FROM jobs
+             WHERE jobs.lock = p_lock AND status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+             ORDER BY priority DESC, id LIMIT 1001)
             UNION ALL
-            SELECT jobs.* FROM waits JOIN jobs ON jobs.id = waits.id WHERE waits.lock = p_lock
+            (SELECT jobs.id, jobs.task, jobs.created_at, jobs.priority
+             FROM (SELECT * FROM waits WHERE waits.lock = p_lock
+                   ORDER BY priority DESC, id LIMIT 1001) AS line
+             CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = line.id LIMIT 1) AS jobs)
             ORDER BY priority DESC, id LIMIT 1001
         ) AS waiting WHERE id NOT IN (SELECT id FROM head)
     )

@@ -1,8 +1,8 @@
 -- Returns jobs, live and finished, the newest first, at most p_limit. NULL in a filter means any.
--- The status is what people see (see live_jobs). If you ask for one, it looks at the newest 10,000
--- live jobs that match otherwise, or goes a shorter way (see candidates). If you give any filter
--- but an id or a batch, it searches the newest p_search jobs that have ended (see newest_ended),
--- and search_is_cut tells whether there are more.
+-- The status is what people see (see live_jobs). If you give any filter but an id, it searches the
+-- newest p_search live jobs, and goes on where an index fits (see candidates). It also searches the
+-- newest p_search jobs that have ended (see newest_ended). search_is_cut tells whether it may have
+-- passed over some that match.
 --
 -- To go on after a page, give the id of its last job as p_before_id.
 --
@@ -37,34 +37,27 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_filter   job_filter := ROW(NULL, p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch,
-        p_group, p_lock_prefix, p_error, p_before, NULL);
+    v_filter   job_filter := ROW(p_statuses, p_queue, p_task, p_lock, p_queueing_lock, p_worker,
+        p_batch, p_group, p_lock_prefix, p_error, p_before, NULL);
     v_ids      bigint[];
     v_ended    bigint[];   -- those that match, if they were searched
     v_from     timestamptz;
     v_until    timestamptz;
-    v_live     boolean := p_statuses IS NULL
-        OR p_statuses && '{todo,blocked,limited,scheduled,pending,claimed,doing}';
     v_finished boolean := p_statuses IS NULL
         OR p_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
     v_ids := CASE
         WHEN p_id IS NOT NULL THEN ARRAY[p_id]
-        WHEN v_live THEN candidates(
-            -- If you ask for no status, all of them match.
-            CASE WHEN p_statuses IS NULL AND num_nonnulls(p_lock_prefix, p_error, p_before) = 0
-                 THEN p_limit ELSE p_limit + 10000 END,
-            p_statuses, p_queue, p_task, p_lock, false, p_queueing_lock, p_worker, p_limit,
-            p_group, p_batch, p_before_id)
-        ELSE '{}' END;
-    IF v_finished AND p_id IS NULL AND p_batch IS NULL AND (p_statuses IS NOT NULL
-        OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_group,
+        ELSE (candidates(
+            v_filter, p_search, p_limit, greatest(p_search, p_limit), false, p_before_id)).ids END;
+    IF v_finished AND p_id IS NULL AND (p_statuses IS NOT NULL
+        OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch, p_group,
             p_lock_prefix, p_error, p_before) > 0) THEN
         SELECT coalesce(array_agg(found.id), '{}'), min(found.finished_at), max(found.finished_at)
         INTO v_ended, v_from, v_until
         FROM (
             SELECT job.id, job.finished_at
-            FROM newest_ended(p_search, p_statuses, p_before, p_before_id) AS job
+            FROM newest_ended(p_search, p_statuses, p_batch, p_before, p_before_id) AS job
             WHERE (p_statuses IS NULL OR job.status = ANY (p_statuses))
                 AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
                     job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
@@ -81,20 +74,25 @@ BEGIN
            found.group_key, found.batch_id, found.progress, found.locks, found.shared,
            found.headers
     FROM (
-        SELECT * FROM all_jobs AS job
-        WHERE (p_id IS NULL OR job.id = p_id)
-          -- Live jobs have no finished_at. So the planner leaves out the half that has no such job.
-          AND (job.finished_at IS NOT NULL OR job.id = ANY (v_ids))
-          AND (p_before_id IS NULL OR job.id < p_before_id)
-          -- The times leave out the other days.
-          AND (v_ended IS NULL OR job.finished_at IS NULL
-               OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
-          AND (v_live OR job.finished_at IS NOT NULL)
-          AND (v_finished OR job.finished_at IS NULL)
-          AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
-          AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
-              job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-              coalesce(job.finished_at, job.created_at))
-        ORDER BY job.id DESC LIMIT p_limit
+        -- The planner leaves out the half that has no such job, and the second the other days.
+        (SELECT * FROM all_jobs AS job
+         WHERE job.finished_at IS NULL AND job.id = ANY (v_ids)
+             AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+             AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                 job.created_at)
+         ORDER BY job.id DESC LIMIT p_limit)
+        UNION ALL
+        (SELECT * FROM all_jobs AS job
+         WHERE job.finished_at IS NOT NULL AND v_finished AND (p_id IS NULL OR job.id = p_id)
+             AND (p_before_id IS NULL OR job.id < p_before_id)
+             AND (v_ended IS NULL
+                 OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
+             AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
+             AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+                 job.finished_at)
+         ORDER BY job.id DESC LIMIT p_limit)
+        ORDER BY id DESC LIMIT p_limit
     ) AS found;
 END $$;

@@ -1,104 +1,98 @@
--- Returns the live jobs to look at for a list or a count. Those with one of these statuses are
--- among them. NULL in a filter means any.
--- * doing, claimed: the newest p_looked, or p_in_hand. What the workers have in hand is read once,
---   and not once for each job.
--- * todo, and none that waits for something: at most p_looked jobs without a lock, the newest, and
---   what could start in the first p_looked lanes, whatever their queues and tasks. In deep lanes
---   the newest jobs are all blocked.
--- * Otherwise the newest p_looked that may have such a status. If you ask for a lock, and only for
---   jobs that wait in its lane, they are found by its line, unless that is longer.
--- * Of a batch: the newest p_looked.
---
--- Fewer than p_looked candidates are all there are. The caller still has to filter them.
+-- Returns the live jobs to look at for a list or a count, and whether it may have passed over some
+-- that match. They match the filter, apart from their statuses, at which the caller has to look.
+-- However many live jobs there are, it reads a bounded number of them:
+-- * doing, claimed: the newest p_limit. What the workers have in hand is read once, and not once
+--   for each job.
+-- * Otherwise those among the newest p_search that may match, until there are enough: p_limit, or
+--   p_looked if their statuses are not stored as people see them. If there are not enough, it goes
+--   on in each index that fits (see search_indexes). So what is rare is found, too.
+-- * todo, and none that waits for something: free jobs in this way, and what could start in the
+--   first p_looked lanes. In deep lanes the newest jobs are all blocked.
+-- * Of a batch: its newest p_search.
 --
 -- The ids are chosen before live_jobs is read. Otherwise a plan from wrong statistics may work out
 -- the statuses of all live jobs.
 CREATE OR REPLACE FUNCTION candidates(
-    p_looked        integer,
-    p_statuses      job_status[],
-    p_queue         text,
-    p_task          text,
-    p_lock          text,
-    p_in_lanes      boolean DEFAULT false,  -- leave out jobs without a lock
-    p_queueing_lock text    DEFAULT NULL,
-    p_worker        uuid    DEFAULT NULL,
-    p_in_hand       integer DEFAULT NULL,   -- how many in hand are enough: all of them match
-    p_group         text    DEFAULT NULL,
-    p_batch         bigint  DEFAULT NULL,
-    p_before_id     bigint  DEFAULT NULL    -- only jobs with smaller ids
-) RETURNS bigint[]
-LANGUAGE plpgsql STABLE AS $$
+    p_filter    job_filter,
+    p_search    integer,
+    p_limit     integer,
+    p_looked    integer,
+    p_in_lanes  boolean DEFAULT false,   -- leave out jobs without a lock
+    p_before_id bigint  DEFAULT NULL,    -- only jobs with smaller ids
+    OUT ids bigint[], OUT is_cut boolean
+)
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off     -- a plan from wrong statistics would read the table and sort it
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
 DECLARE
-    v_result  bigint[] := '{}';
     v_waiting job_status[] := ARRAY(
-        SELECT status FROM unnest(p_statuses) AS status
-        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending'));
+        SELECT status FROM unnest(coalesce((p_filter).statuses,
+            '{todo,blocked,limited,scheduled,pending}')) AS status
+        WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending')
+            AND ((p_filter).worker_id IS NULL));
     v_stored  job_status[] := v_waiting
-        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[];
-    v_line    bigint[];
+        || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[]
+        || CASE WHEN (p_filter).statuses IS NULL THEN '{doing}' ELSE '{}' END::job_status[];
+    v_lanes   boolean := v_stored <> '{todo}' OR (p_filter).batch_id IS NOT NULL;
+    -- A free job is only blocked if its task is paused.
+    v_free    boolean := 'todo' = ANY (v_waiting)
+        OR 'blocked' = ANY (v_waiting) AND EXISTS (SELECT FROM task_pauses);
+    v_exact   boolean := v_waiting @> '{todo,blocked}' OR NOT v_waiting && '{todo,blocked}';
+    v_enough  integer := CASE WHEN v_exact THEN p_limit ELSE p_looked END;
+    v_found   bigint[] := '{}';
+    v_last    bigint;    -- the oldest of the newest p_search
+    v_more    bigint[];
 BEGIN
-    IF p_batch IS NOT NULL THEN
-        RETURN ARRAY(
-            SELECT id FROM jobs
-            WHERE batch_id = p_batch AND batch_id IS NOT NULL
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-              AND (p_worker IS NULL OR worker_id = p_worker)
-              AND (p_group IS NULL OR group_key = p_group)
-              AND (p_before_id IS NULL OR id < p_before_id)
-            ORDER BY id DESC LIMIT p_looked
-        );
+    ids := '{}';
+    is_cut := false;
+    p_search := greatest(p_search, v_enough);
+    IF (p_filter).statuses && '{claimed,doing}' THEN
+        ids := ARRAY(
+            SELECT job.id FROM claimed_jobs AS hand
+            CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = hand.id LIMIT 1) AS job
+            WHERE hand.status = ANY ((p_filter).statuses)
+                AND ((p_filter).worker_id IS NULL OR hand.worker_id = (p_filter).worker_id)
+                AND (p_before_id IS NULL OR job.id < p_before_id)
+                AND (NOT p_in_lanes OR job.lock IS NOT NULL) AND matches_live(p_filter, job)
+            ORDER BY job.id DESC LIMIT p_limit);
     END IF;
-    IF p_statuses && '{claimed,doing}' THEN
-        v_result := ARRAY(
-            SELECT id FROM claimed_jobs
-            WHERE status = ANY (p_statuses)
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (NOT p_in_lanes OR lock IS NOT NULL)
-              AND (p_queueing_lock IS NULL AND p_group IS NULL OR EXISTS (
-                  SELECT FROM jobs
-                  WHERE jobs.id = claimed_jobs.id
-                    AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-                    AND (p_group IS NULL OR group_key = p_group)))
-              AND (p_worker IS NULL OR worker_id = p_worker)
-              AND (p_before_id IS NULL OR id < p_before_id)
-            ORDER BY id DESC LIMIT coalesce(p_in_hand, p_looked)
-        );
+    IF v_stored = '{}' THEN
+        RETURN;
     END IF;
-    IF v_waiting <@ '{todo}' AND v_waiting <> '{}' THEN
-        v_result := v_result || ARRAY(
-            (SELECT id FROM jobs
-             WHERE status = 'todo' AND lock IS NULL AND p_lock IS NULL AND NOT p_in_lanes
-               AND (p_queue IS NULL OR queue = p_queue) AND (p_task IS NULL OR task = p_task)
-               AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-               AND (p_group IS NULL OR group_key = p_group)
-               AND (p_before_id IS NULL OR id < p_before_id)
-             ORDER BY id DESC LIMIT p_looked)
-            UNION ALL
-            SELECT * FROM lane_starters(p_looked, p_lock)
-        );
-    ELSIF p_statuses IS NULL OR v_waiting <> '{}' THEN
-        IF v_stored <@ '{todo,blocked,limited,paused}' AND p_statuses IS NOT NULL THEN
-            v_line := CASE WHEN p_lock IS NOT NULL THEN lane_line(p_lock, p_looked) END;
-        END IF;
-        v_result := v_result || ARRAY(
-            SELECT id FROM jobs
-            WHERE (p_statuses IS NULL OR status = ANY (v_stored))
-              AND (p_queue IS NULL OR queue = p_queue)
-              AND (p_task IS NULL OR task = p_task)
-              AND (p_lock IS NULL OR lock = p_lock OR p_lock = ANY (locks))
-              AND (NOT p_in_lanes OR lock IS NOT NULL)
-              AND (p_queueing_lock IS NULL OR queueing_lock = p_queueing_lock)
-              AND (p_worker IS NULL OR worker_id = p_worker)
-              AND (p_group IS NULL OR group_key = p_group)
-              AND (v_line IS NULL OR id = ANY (v_line))
-              AND (p_before_id IS NULL OR id < p_before_id)
-            ORDER BY id DESC LIMIT p_looked
-        );
+    v_found := ARRAY(
+        SELECT job.id FROM newest_live(p_search, (p_filter).batch_id, p_before_id) AS job
+        WHERE job.status = ANY (v_stored) AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+            AND CASE WHEN job.lock IS NOT NULL THEN v_lanes ELSE v_free OR job.status <> 'todo' END
+            AND matches_live(p_filter, job)
+        ORDER BY job.id DESC LIMIT v_enough);
+    IF cardinality(v_found) < v_enough THEN
+        SELECT job.id INTO v_last
+        FROM newest_live(p_search, (p_filter).batch_id, p_before_id) AS job
+        ORDER BY job.id DESC OFFSET p_search - 1;
+        is_cut := v_last IS NOT NULL;
     END IF;
-    RETURN v_result;
+    IF is_cut AND (p_filter).batch_id IS NULL THEN
+        SELECT array_agg(each.id), bool_or(cardinality(found.ids) > p_search) INTO v_more, is_cut
+        FROM search_indexes(p_filter, v_stored, p_search, v_free AND NOT p_in_lanes, v_lanes)
+            AS found
+        LEFT JOIN LATERAL unnest(found.ids) AS each(id) ON true;
+        v_found := v_found || ARRAY(
+            SELECT job.id FROM jobs AS job
+            WHERE job.id = ANY (v_more) AND job.id < v_last AND job.status = ANY (v_stored)
+                AND (NOT p_in_lanes OR job.lock IS NOT NULL) AND (v_lanes OR job.lock IS NULL)
+                AND matches_live(p_filter, job)
+            ORDER BY job.id DESC LIMIT v_enough - cardinality(v_found));
+    END IF;
+    is_cut := is_cut OR NOT v_exact AND cardinality(v_found) >= v_enough;
+    ids := ids || v_found;
+    IF NOT v_lanes THEN
+        v_found := ARRAY(SELECT DISTINCT id FROM lane_starters(p_looked, (p_filter).lock) AS id);
+        is_cut := is_cut OR cardinality(v_found) >= p_looked;
+        ids := ids || ARRAY(
+            SELECT job.id FROM jobs AS job
+            WHERE job.id = ANY (v_found) AND (p_before_id IS NULL OR job.id < p_before_id)
+                AND matches_live(p_filter, job));
+    END IF;
 END $$;

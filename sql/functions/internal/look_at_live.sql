@@ -1,15 +1,7 @@
--- Returns these live jobs with the statuses that people see, as far as they match. NULL in a filter
--- means any. The caller filters by status.
---
--- What the workers have in hand is read once, and not once for each of their jobs.
-CREATE OR REPLACE FUNCTION look_at_live(
-    p_ids      bigint[],
-    p_queue    text,
-    p_task     text,
-    p_lock     text,
-    p_in_lanes boolean DEFAULT false, -- leave out jobs without a lock
-    p_group    text    DEFAULT NULL
-) RETURNS TABLE (queue text, task text, locks text[], status job_status)
+-- Returns these live jobs with the statuses that people see. What the workers have in hand is read
+-- once, and not once for each of their jobs.
+CREATE OR REPLACE FUNCTION look_at_live(p_ids bigint[])
+RETURNS TABLE (queue text, task text, locks text[], status job_status)
 LANGUAGE plpgsql STABLE
 SET enable_nestloop = off  -- wrong statistics would compare each job with each one in hand
 SET enable_seqscan = off  -- more jobs are not read only because more of them wait
@@ -24,11 +16,6 @@ BEGIN
                CASE WHEN job.worker_id IS NULL THEN job.status END AS status
         FROM live_jobs AS job
         WHERE job.id = ANY (p_ids)
-          AND (p_queue IS NULL OR job.queue = p_queue)
-          AND (p_task IS NULL OR job.task = p_task)
-          AND (p_lock IS NULL OR job.lock = p_lock OR p_lock = ANY (job.locks))
-          AND (NOT p_in_lanes OR job.lock IS NOT NULL)
-          AND (p_group IS NULL OR job.group_key = p_group)
     ), in_hand AS MATERIALIZED (
         SELECT id, status FROM claimed_jobs
         WHERE EXISTS (SELECT FROM looked WHERE worker_id IS NOT NULL)

@@ -1,20 +1,28 @@
 -- Returns the newest jobs that have ended, at most p_search, in any order: those that a list or a
 -- count with a filter searches. If they ask for failed jobs only, it returns the newest of these,
--- however many have succeeded. With p_before, it passes over the jobs of at most a day that ended
--- later. The planner inlines it.
+-- however many have succeeded, and with p_batch those of this batch. With p_before, it passes over
+-- the jobs of at most a day that ended later. The planner inlines it.
 CREATE OR REPLACE FUNCTION newest_ended(
-    p_search integer, p_statuses job_status[], p_before timestamptz, p_before_id bigint
+    p_search integer, p_statuses job_status[], p_batch bigint, p_before timestamptz,
+    p_before_id bigint
 ) RETURNS SETOF finished_jobs
 LANGUAGE sql STABLE AS $$
     (SELECT * FROM finished_jobs
-     WHERE only_failed(p_statuses) AND status = 'failed'
+     WHERE p_batch IS NULL AND only_failed(p_statuses) AND status = 'failed'
         AND (p_before IS NULL OR finished_at < p_before)
         AND (p_before_id IS NULL OR id < p_before_id)
      ORDER BY finished_at DESC LIMIT p_search)
     UNION ALL
     (SELECT * FROM finished_jobs
-     WHERE NOT only_failed(p_statuses)
+     WHERE p_batch IS NULL AND NOT only_failed(p_statuses)
         AND (p_before IS NULL OR finished_at < p_before)
         AND (p_before_id IS NULL OR id < p_before_id)
      ORDER BY id DESC LIMIT p_search)
+    UNION ALL
+    -- A range of one id: see newest_live.
+    (SELECT * FROM finished_jobs
+     WHERE p_batch IS NOT NULL AND batch_id IS NOT NULL AND batch_id BETWEEN p_batch AND p_batch
+        AND (p_before IS NULL OR finished_at < p_before)
+        AND (p_before_id IS NULL OR id < p_before_id)
+     ORDER BY batch_id DESC, id DESC LIMIT p_search)
 $$;

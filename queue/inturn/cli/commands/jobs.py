@@ -69,15 +69,16 @@ def command() -> None:
     metavar="N",
     default=COUNTED,
     show_default=True,
-    help="How many ended jobs to search at most, if you filter.",
+    help="How many live and how many ended jobs to search, if you filter.",
 )
 @output_options
 @with_database
 def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     """List jobs, live and finished, the newest first.
 
-    If you filter by a live status, only the newest 10,000 live jobs are searched. Of the jobs that
-    have ended, a filter searches the newest --search.
+    A filter searches the newest --search live jobs, and goes on where an index fits: it finds the
+    jobs of a lane or a batch, and what is rare. It also searches the newest --search jobs that have
+    ended. If it may have passed over some, the list says so.
     """
     from inturn.operations import jobs
 
@@ -113,7 +114,11 @@ def _when(job: JobSummary) -> datetime | None:
 @output_options
 @with_database
 def count(database: Database, form: str, **asked: Any) -> None:
-    """Count jobs, up to 10,000."""
+    """Count jobs, up to 10,000.
+
+    A filter searches the same jobs as that of queue jobs list. If it may have passed over some, the
+    number is followed by "or more".
+    """
     from inturn.operations import jobs
 
     number, or_more = database.run(jobs.count_jobs(make_filter(database, **asked), COUNTED))

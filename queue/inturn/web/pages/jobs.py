@@ -12,7 +12,7 @@ from inturn.arguments import Unreadable, decode
 from inturn.formatting import last_line
 from inturn.operations import failures, job_pages
 from inturn.operations.job_pages import LOOKED, JobPage, ListedJob
-from inturn.operations.jobs import SEARCHED, JobFilter, JobSummary
+from inturn.operations.jobs import JobFilter, JobSummary
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.job_filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import HIGHEST_ID, Page, View
@@ -144,11 +144,15 @@ def _say_what_is_searched(asked: Asked) -> str | None:
     """Return which jobs the filter may pass over, if there are so many."""
     if asked.problems:
         return None
+    looked = f"It looks at the newest {LOOKED:,} jobs that match the other words."
+    if asked.which in (JobFilter(), JobFilter(id=asked.which.id)):
+        return looked if asked.task_prefix else None
+    states = set(asked.statuses or STATUSES)
+    ended = states & set(ENDED)
+    searched = asked.which.describe_search(live=states != ended, ended=bool(ended))
     if asked.task_prefix or asked.like:
-        return f"It looks at the newest {LOOKED:,} jobs that match the other words."
-    if asked.which.searches_ended:
-        return f"It searches the newest {SEARCHED:,} jobs that have ended."
-    return None
+        return f"{looked} It searches {searched} for these."
+    return f"It searches {searched}."
 
 
 PAGE = Page("/jobs", "jobs", "jobs.html", read, "Jobs")

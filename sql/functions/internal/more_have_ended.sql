@@ -1,0 +1,12 @@
+-- Returns whether more jobs have ended than a list or a count with a filter searches (see
+-- newest_ended). If it does not ask for jobs that have ended, it returns false.
+CREATE OR REPLACE FUNCTION more_have_ended(
+    p_search integer, p_statuses job_status[], p_batch bigint, p_before timestamptz,
+    p_before_id bigint
+) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}')
+        AND p_search < (SELECT count(*)
+            FROM newest_ended(p_search + 1, p_statuses, p_batch, p_before, p_before_id));
+END $$;

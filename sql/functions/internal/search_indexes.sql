@@ -1,0 +1,76 @@
+-- Returns live jobs that may match a filter, by each index that fits it: at most p_search + 1 of
+-- each, in its order. If there are no more than p_search, they are all that it has. The caller
+-- still has to filter them.
+--
+-- So a rare status, a lane and a prefix of locks are found however many other jobs there are. Jobs
+-- of a lane that are not due yet, or run, have no such index: they are among all that are.
+CREATE OR REPLACE FUNCTION search_indexes(
+    p_filter job_filter,
+    p_stored job_status[],   -- the statuses, as the table stores them
+    p_search integer,
+    p_free   boolean,        -- with free jobs that may start
+    p_lanes  boolean         -- with jobs in lanes
+) RETURNS TABLE (ids bigint[])
+LANGUAGE sql STABLE AS $$
+    SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE status = 'doing' AND 'doing' = ANY (p_stored)
+            AND ((p_filter).worker_id IS NULL OR worker_id = (p_filter).worker_id)
+        ORDER BY worker_id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs WHERE status = 'scheduled' AND 'scheduled' = ANY (p_stored)
+        ORDER BY scheduled_at LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs WHERE status = 'pending' AND 'pending' = ANY (p_stored)
+        ORDER BY scheduled_at LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE status = 'limited' AND 'limited' = ANY (p_stored) AND (p_filter).lock IS NULL
+        ORDER BY limit_key, queue LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE status = 'paused' AND 'paused' = ANY (p_stored) AND (p_filter).lock IS NULL
+            AND ((p_filter).task IS NULL OR task = (p_filter).task)
+        ORDER BY task, priority DESC, id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(   -- free jobs
+        SELECT id FROM jobs
+        WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL AND p_free
+            AND num_nulls((p_filter).lock, (p_filter).lock_prefix, (p_filter).group_key) = 3
+            AND ((p_filter).queue IS NULL OR queue = (p_filter).queue)
+        ORDER BY queue, priority DESC, id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(   -- free jobs of groups
+        SELECT id FROM jobs
+        WHERE status = 'todo' AND group_key IS NOT NULL AND (lock IS NULL)::integer = 1
+            AND p_free AND num_nulls((p_filter).lock, (p_filter).lock_prefix) = 2
+            AND ((p_filter).queue IS NULL OR queue = (p_filter).queue)
+        ORDER BY queue, priority DESC, group_key, id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(   -- the lines of lanes
+        SELECT id FROM (
+            SELECT id, lock FROM jobs
+            WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
+                AND keeps_lanes IS NULL AND p_lanes AND (p_stored && '{todo,blocked}'
+                    OR (p_filter).lock IS NOT NULL AND p_stored && '{limited,paused}')
+                AND ((p_filter).lock IS NULL OR lock = (p_filter).lock)
+                AND ((p_filter).lock_prefix IS NULL OR lock >= (p_filter).lock_prefix)
+            ORDER BY lock, priority DESC, id LIMIT p_search + 1) AS line
+        WHERE (p_filter).lock_prefix IS NULL OR starts_with(lock, (p_filter).lock_prefix))
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM (
+            SELECT id, lock FROM waits
+            WHERE p_lanes AND p_stored && '{todo,blocked,limited,paused}'
+                AND num_nulls((p_filter).lock, (p_filter).lock_prefix) < 2
+                AND ((p_filter).lock IS NULL OR lock = (p_filter).lock)
+                AND ((p_filter).lock_prefix IS NULL OR lock >= (p_filter).lock_prefix)
+            ORDER BY lock, priority DESC, id LIMIT p_search + 1) AS line
+        WHERE (p_filter).lock_prefix IS NULL OR starts_with(lock, (p_filter).lock_prefix))
+    UNION ALL SELECT ARRAY(   -- jobs that go before the line
+        SELECT id FROM jobs
+        WHERE keeps_lanes AND p_lanes AND p_stored && '{todo,blocked,limited,paused}'
+        ORDER BY id LIMIT p_search + 1)
+    UNION ALL SELECT ARRAY(
+        SELECT job_id FROM lanes WHERE lock = (p_filter).lock AND job_id IS NOT NULL)
+    UNION ALL SELECT ARRAY(
+        SELECT id FROM jobs
+        WHERE queueing_lock = (p_filter).queueing_lock AND queueing_lock IS NOT NULL
+            AND status <> 'doing' AND NOT lost_queueing_lock)
+$$;
