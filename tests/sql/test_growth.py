@@ -105,6 +105,8 @@ class Bench:
         self.worker, self.other = (
             self.query("SELECT register_worker('w', 'h', 1, NULL, 1)")[0][0] for _ in range(2)
         )  # fmt: skip
+        # They are live however long a test takes.
+        connection.execute("UPDATE workers SET heartbeat_at = heartbeat_at + interval '1 day'")
 
     def query(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
         return self.connection.execute(statement, parameters or None).fetchall()
