@@ -2103,12 +2103,38 @@ CREATE FUNCTION inturn.ending_of_run(p_id bigint) RETURNS text
     LANGUAGE sql STABLE
     AS $$
     SELECT CASE WHEN job.abort
-        THEN 'it was asked to abort; if it does not, kill process ' || worker.pid || ' on '
-            || worker.hostname
+        THEN 'it was asked to abort; if it does not: ' || ending_of_worker(worker)
         ELSE 'if it hangs: queue jobs cancel --abort ' || job.id END
     FROM jobs AS job JOIN workers AS worker ON worker.id = job.worker_id
     WHERE job.id = p_id AND job.status = 'doing' AND job.started_at < clock() - interval '1 hour'
         AND is_live(worker) AND NOT is_blocked(worker)
+$$;
+CREATE TABLE inturn.workers (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    hostname text NOT NULL,
+    pid integer NOT NULL,
+    queues text[],
+    tasks text[],
+    schedules text[],
+    concurrency integer NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    heartbeat_at timestamp with time zone NOT NULL,
+    loop_turned_at timestamp with time zone NOT NULL,
+    awake boolean DEFAULT false NOT NULL,
+    heartbeat_every interval,
+    keep_history double precision,
+    CONSTRAINT workers_keep_history CHECK ((keep_history > (0)::double precision))
+)
+WITH (fillfactor='50');
+COMMENT ON TABLE inturn.workers IS 'One row per worker process.';
+CREATE FUNCTION inturn.ending_of_worker(p_worker inturn.workers) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT 'kill -9 ' || p_worker.pid || ' on ' || p_worker.hostname || ' (it runs ' || count(*)
+        || CASE count(*) WHEN 1 THEN ' job' ELSE ' jobs' END
+        || '; what nobody aborted starts again elsewhere)'
+    FROM claimed_jobs WHERE worker_id = p_worker.id AND status = 'doing'
 $$;
 CREATE FUNCTION inturn.expire_jobs(p_limit integer, p_lanes integer) RETURNS void
     LANGUAGE plpgsql
@@ -2169,7 +2195,8 @@ BEGIN
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
                  THEN once_known(f.queue, f.task,
-                     'queue lanes retry-head ' || shell_argument(f.lock))
+                     'queue lanes retry-head ' || shell_argument(f.lock),
+                     'if its cause is repaired: ')
                  ELSE once_known(f.queue, f.task, 'queue jobs retry ' || p_id) END
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
@@ -2359,8 +2386,8 @@ CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, 
     SELECT 'holder blocked',
         'the event loop of worker ' || name || ' has not turned since ' || loop_turned_at
             || ': it cannot report that a job has ended',
-        'its log says what blocks it (loop.blocked); if it stays blocked, kill process ' || pid
-            || ' on ' || hostname
+        'its log says what blocks it (loop.blocked); if it stays blocked: '
+            || ending_of_worker(workers)
     FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
 $$;
 CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs, p_lock text) RETURNS TABLE(reason text, detail text, unblock text)
@@ -2381,14 +2408,16 @@ BEGIN
     IF v_lane.stopped IS NOT NULL
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
         v_retry := (
-            SELECT once_known(queue, task, 'queue lanes retry-head ' || shell_argument(p_lock))
+            SELECT once_known(queue, task, 'queue lanes retry-head ' || shell_argument(p_lock),
+                'if its cause is repaired: ')
             FROM finished_jobs WHERE id = v_lane.failed_job_id AND v_lane.stopped = 'halted'
             LIMIT 1);
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
-                || v_where || coalesce(': ' || v_lane.stop_reason, ''),
+                || v_where || coalesce(': ' || v_lane.stop_reason, '')
+                || CASE WHEN v_retry IS NULL THEN '' ELSE '; skip-head gives that job up' END,
             coalesce(v_retry, 'queue lanes resume ' || shell_argument(p_lock));
         v_stops := true;
     END IF;
@@ -3265,14 +3294,17 @@ BEGIN
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
 COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval) IS 'Records that a worker is alive, and for how long its event loop has not turned.';
-CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, job_id bigint, task text, since timestamp with time zone, usual interval)
+CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, job_id bigint, task text, since timestamp with time zone, usual interval, limit_key text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     SET jit TO 'off'
     AS $$
     WITH running AS MATERIALIZED (
-        SELECT job.lock, job.id, job.task, job.claimed_at FROM claimed_jobs AS job
-        WHERE job.status = 'doing' AND job.lock IS NOT NULL
+        SELECT job.lock, job.id, job.task, job.claimed_at, own.limit_key
+        FROM claimed_jobs AS job CROSS JOIN LATERAL (
+            SELECT limit_key::text FROM jobs WHERE jobs.id = job.id LIMIT 1
+        ) AS own
+        WHERE job.status = 'doing' AND coalesce(job.lock, own.limit_key) IS NOT NULL
             AND job.claimed_at < clock() - interval '10 minutes'
         ORDER BY job.claimed_at LIMIT 100
     ), bin AS (
@@ -3285,13 +3317,14 @@ CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, j
         SELECT bin.task, percentile(array_agg(jobs::bigint ORDER BY bin), 0.99) AS usual
         FROM bin GROUP BY bin.task
     )
-    SELECT running.lock, running.id, running.task, running.claimed_at, known.usual
+    SELECT running.lock, running.id, running.task, running.claimed_at, known.usual,
+        running.limit_key
     FROM running LEFT JOIN known ON known.task = running.task
     WHERE running.claimed_at < clock() - CASE WHEN known.usual IS NULL THEN interval '1 hour'
         ELSE greatest(interval '10 minutes', 3 * known.usual) END
     ORDER BY running.claimed_at, running.id LIMIT p_limit
 $$;
-COMMENT ON FUNCTION inturn.held_for_long(p_limit integer) IS 'Returns lanes that are held for long, the longest first, at most p_limit: their job has run for three times as long as 99 of 100 jobs of its task did in the last day, and for ten minutes at least.';
+COMMENT ON FUNCTION inturn.held_for_long(p_limit integer) IS 'Returns lanes and limits that are held for long, the longest first, at most p_limit: their job has run for three times as long as 99 of 100 jobs of its task did in the last day, and for ten minutes at least.';
 CREATE FUNCTION inturn.histogram(p_bins integer[]) RETURNS integer[]
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -3322,25 +3355,6 @@ CREATE FUNCTION inturn.history_table(p_day date) RETURNS text
     AS $$
     SELECT 'finished_jobs_' || to_char(p_day, 'YYYYMMDD')
 $$;
-CREATE TABLE inturn.workers (
-    id uuid NOT NULL,
-    name text NOT NULL,
-    hostname text NOT NULL,
-    pid integer NOT NULL,
-    queues text[],
-    tasks text[],
-    schedules text[],
-    concurrency integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    heartbeat_at timestamp with time zone NOT NULL,
-    loop_turned_at timestamp with time zone NOT NULL,
-    awake boolean DEFAULT false NOT NULL,
-    heartbeat_every interval,
-    keep_history double precision,
-    CONSTRAINT workers_keep_history CHECK ((keep_history > (0)::double precision))
-)
-WITH (fillfactor='50');
-COMMENT ON TABLE inturn.workers IS 'One row per worker process.';
 CREATE FUNCTION inturn.is_blocked(p_worker inturn.workers) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -4883,13 +4897,13 @@ BEGIN
     FROM (SELECT coalesce(string_agg(DISTINCT queue, ','), '') AS names
         FROM unnest(p_queues) AS queue) AS list;
 END $$;
-CREATE FUNCTION inturn.once_known(p_queue text, p_task text, p_command text) RETURNS text
+CREATE FUNCTION inturn.once_known(p_queue text, p_task text, p_command text, p_condition text DEFAULT ''::text) RETURNS text
     LANGUAGE sql STABLE
     AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM explain_workers(p_queue, p_task, true) AS found
         WHERE found.reason = 'task unknown'
-    ) THEN 'deploy the code of its task, then: ' ELSE '' END || p_command
+    ) THEN 'deploy the code of its task, then: ' ELSE p_condition END || p_command
 $$;
 CREATE FUNCTION inturn.only_failed(p_statuses inturn.job_status[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -8890,6 +8904,49 @@ CREATE TABLE inturn.rollups (
 )
 WITH (fillfactor='80');
 COMMENT ON TABLE inturn.rollups IS 'How many jobs ended in each five minutes and in each hour, and how long they waited and ran, as histograms (see duration_bin).';
+CREATE VIEW inturn.runnable_tasks AS
+ WITH served AS MATERIALIZED (
+         SELECT queue_status.queue
+           FROM inturn.queue_status
+          WHERE (queue_status.workers > 0)
+        )
+ SELECT queue,
+    (task)::text AS task
+   FROM ( SELECT served.queue,
+            job.task
+           FROM (served
+             CROSS JOIN LATERAL (( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = served.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = served.queue))
+                  ORDER BY jobs.priority DESC, jobs.id
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = served.queue))
+                  ORDER BY jobs.queue
+                 LIMIT 1000)) job)
+        UNION
+         SELECT due.queue,
+            due.task
+           FROM ( SELECT jobs.queue,
+                    jobs.task
+                   FROM inturn.jobs
+                  WHERE ((jobs.status = 'scheduled'::inturn.job_status) AND ((jobs.scheduled_at)::timestamp with time zone <= (inturn.clock() + '00:01:00'::interval)))
+                  ORDER BY jobs.scheduled_at
+                 LIMIT 10000) due
+          WHERE ((due.queue)::text IN ( SELECT served.queue
+                   FROM served))) waiting
+  ORDER BY queue, (task)::text;
+COMMENT ON VIEW inturn.runnable_tasks IS 'Tasks of the jobs that go next in queues that a worker serves.';
+COMMENT ON COLUMN inturn.runnable_tasks.queue IS 'The queue of the jobs.';
+COMMENT ON COLUMN inturn.runnable_tasks.task IS 'Their task.';
 CREATE TABLE inturn.schema_version (
     version_num character varying(32) NOT NULL
 );
@@ -8975,7 +9032,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'runnable_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -9126,55 +9183,19 @@ CREATE TABLE inturn.uncounted_ends (
 );
 COMMENT ON TABLE inturn.uncounted_ends IS 'Ends that left the history before they were counted, because somebody retried or deleted the job.';
 CREATE VIEW inturn.unknown_tasks AS
- WITH served AS MATERIALIZED (
-         SELECT queue_status.queue
-           FROM inturn.queue_status
-          WHERE (queue_status.workers > 0)
-        ), waiting AS MATERIALIZED (
-         SELECT DISTINCT served.queue,
-            job.task
-           FROM (served
-             CROSS JOIN LATERAL (( SELECT jobs.task
-                   FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = served.queue))
-                  ORDER BY jobs.priority DESC, jobs.id
-                 LIMIT 1000)
-                UNION ALL
-                ( SELECT jobs.task
-                   FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = served.queue))
-                  ORDER BY jobs.priority DESC, jobs.id
-                 LIMIT 1000)
-                UNION ALL
-                ( SELECT jobs.task
-                   FROM inturn.jobs
-                  WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = served.queue))
-                  ORDER BY jobs.queue
-                 LIMIT 1000)) job)
-        UNION
-         SELECT due.queue,
-            due.task
-           FROM ( SELECT jobs.queue,
-                    jobs.task
-                   FROM inturn.jobs
-                  WHERE ((jobs.status = 'scheduled'::inturn.job_status) AND ((jobs.scheduled_at)::timestamp with time zone <= (inturn.clock() + '00:01:00'::interval)))
-                  ORDER BY jobs.scheduled_at
-                 LIMIT 10000) due
-          WHERE ((due.queue)::text IN ( SELECT served.queue
-                   FROM served))
-        ), live AS MATERIALIZED (
+ WITH live AS MATERIALIZED (
          SELECT workers.queues,
             workers.tasks
            FROM inturn.workers
           WHERE (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every))))
         )
  SELECT queue,
-    (task)::text AS task
-   FROM waiting
+    task
+   FROM inturn.runnable_tasks waiting
   WHERE (NOT (EXISTS ( SELECT
            FROM live
-          WHERE (((live.queues IS NULL) OR (waiting.queue = ANY (live.queues))) AND ((live.tasks IS NULL) OR ((waiting.task)::text = ANY (live.tasks)))))))
-  ORDER BY queue, (task)::text;
+          WHERE (((live.queues IS NULL) OR (waiting.queue = ANY (live.queues))) AND ((live.tasks IS NULL) OR (waiting.task = ANY (live.tasks)))))))
+  ORDER BY queue, task;
 COMMENT ON VIEW inturn.unknown_tasks IS 'Tasks of waiting jobs that no live worker knows.';
 COMMENT ON COLUMN inturn.unknown_tasks.queue IS 'The queue of the jobs.';
 COMMENT ON COLUMN inturn.unknown_tasks.task IS 'Their task.';

@@ -134,7 +134,8 @@ count_deferred_jobs()
 Import [`deploy/grafana/inturn.json`](../deploy/grafana/inturn.json) into Grafana, and choose your
 Prometheus there.
 Load [`deploy/prometheus/alerts.yml`](../deploy/prometheus/alerts.yml) as above.
-Each alert names the command that tells you more.
+Each alert names the command that tells you more, and
+[stuck-lane.md](stuck-lane.md) what to do then.
 To change a limit, change the rule, and run `promtool test rules alerts_test.yml` in that folder.
 The tests of inturn load both, and evaluate every expression on the output of real processes.
 """

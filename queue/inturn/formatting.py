@@ -8,6 +8,7 @@ from math import ceil
 # A time as PostgreSQL writes it.
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?")
 MINUTE, HOUR, DAY = 60, 3600, 86400
+UNITS = ("B", "KB", "MB", "GB", "TB")  # each is 1,024 times the one before
 # Commands from the database that end with a name.
 NAMED = ("queue lanes ", "queue limits set ")
 
@@ -109,6 +110,12 @@ def last_line(error: str | None) -> str:
     """Return the line of a traceback that says what happened."""
     lines = (error or "").strip().splitlines()
     return visible(lines[-1]) if lines else ""
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as 17.3 MB."""
+    exponent = min(max(count, 1).bit_length() // 10, len(UNITS) - 1)
+    return f"{count / 1024**exponent:.1f} {UNITS[exponent]}" if exponent else f"{count} B"
 
 
 def amount(count: int, noun: str) -> str:

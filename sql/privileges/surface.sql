@@ -159,6 +159,7 @@ SELECT * FROM (VALUES
     ('table', 'rollup_days',            '{operator,monitor}', NULL),
     ('table', 'workers',                '{operator,monitor}', NULL),
     ('table', 'worker_status',          '{operator,monitor}', NULL),
+    ('table', 'runnable_tasks',         '{operator,monitor}', NULL),
     ('table', 'unknown_tasks',          '{operator,monitor}', NULL),
     ('table', 'halted_lanes',           '{operator,monitor}', NULL),
     ('table', 'paused_lanes',           '{operator,monitor}', NULL),

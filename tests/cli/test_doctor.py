@@ -339,8 +339,25 @@ def test_a_task_that_nobody_knows_is_found_between_two_tries(
     status, found = findings(queue)
     assert (status, found["tasks"]["state"]) == (10, "fail")
     assert "-typo 'task' (queue default)" in found["tasks"]["detail"]
-    assert follow(found["tasks"], engine, folder).splitlines()[1].startswith("1 ")
-    engine.query("SELECT cancel_job(1)")
+    deployment, _, command = found["tasks"]["advice"].partition("; to give its jobs up: ")
+    assert deployment == "deploy the code that declares it"
+    assert type_in(f"{command} --yes", folder, INTURN_DSN=engine.dsn).returncode == 0
+    assert findings(queue)[1]["tasks"]["state"] == "ok"
+
+
+def test_a_worker_that_lacks_a_task_is_named_if_a_job_of_it_is_next(
+    engine: Engine, queue: Run
+) -> None:
+    engine.sign_on(["t", "other"])
+    engine.query("SELECT register_worker('lost', 'host', 8, NULL, 1, '{other}')")
+    engine.query("SELECT register_worker('far', 'host', 9, '{mail}', 1, '{other}')")
+    engine.defer("other")
+    assert findings(queue)[1]["tasks"]["state"] == "ok"
+    engine.defer("t")
+    status, found = findings(queue)
+    assert (status, found["tasks"]["state"]) == (0, "warn")
+    assert found["tasks"]["detail"] == "worker lost serves queue default and does not know t"
+    engine.query("DELETE FROM workers WHERE name = 'lost'")
     assert findings(queue)[1]["tasks"]["state"] == "ok"
 
 
@@ -375,21 +392,25 @@ def test_paused_lanes_are_named_with_their_time_until_they_are_resumed(
 ) -> None:
     engine.at(NOON)
     engine.sign_on()
-    engine.query("SELECT pause_lane(%s, 'no paper')", LOCK)
+    engine.query("SELECT pause_lane(%s, 'no paper', NULL, 'ann')", LOCK)
     engine.at("2026-01-31 12:05:00+00")
-    engine.query("SELECT pause_lane('short', NULL, clock() + interval '1 hour')")
+    engine.query("SELECT pause_lane('short', NULL, clock() + interval '1 hour', 'ann')")
     engine.query("SELECT pause_lane('over', NULL, clock() + interval '1 minute')")
     engine.at(LATER)
     engine.heartbeat()
     status, found = findings(queue)
     assert (status, found["paused"]["state"]) == (0, "warn")
     assert found["paused"]["detail"] == (
-        "2 lanes are paused: -it's $HOME; a\\tlane (for 15m00s, until resumed), "
-        "short (for 10m00s, 50m00s to go)"
+        "paused: lane -it's $HOME; a\\tlane (for 15m00s, until resumed, by ann: no paper), "
+        "lane short (for 10m00s, 50m00s to go, by ann)"
     )
-    for _ in range(2):
-        (command,) = advice_in(follow(findings(queue)[1]["paused"], engine, folder))
-        assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
+    engine.query("SELECT pause_queue('mail', NULL, NULL, 'bob')")
+    found = findings(queue)[1]["paused"]
+    assert found["detail"].startswith(
+        "paused: queue mail (for 0s, until resumed, by bob), lane -it"
+    )
+    assert found["advice"].count("; queue lanes resume ") == 2
+    follow(found, engine, folder)
     assert findings(queue)[1]["paused"]["state"] == "ok"
 
 
@@ -405,7 +426,9 @@ def test_halted_lanes_are_counted_and_the_advice_leads_to_a_retry(
     engine.heartbeat()
     found = findings(queue)[1]["lanes"]
     assert found["detail"].startswith("4 lanes are halted by a failed job, the longest for 15m00s")
-    (command, _) = advice_in(follow(found, engine, folder))
+    (advised, _) = advice_in(follow(found, engine, folder))
+    condition, _, command = advised.partition(": ")
+    assert condition == "if its cause is repaired"
     assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
     assert findings(queue)[1]["lanes"]["detail"].startswith("3 lanes")
 
@@ -571,6 +594,40 @@ def test_a_lane_whose_job_runs_far_longer_than_others_of_its_task_is_held_for_lo
     assert found["state"] == state, found
     if state == "warn":
         age = span(timedelta(minutes=minutes))
-        assert found["detail"].startswith(f"1 lane is held for long: order:4711 (for {age} by job")
+        assert found["detail"].startswith(f"held for long: lane order:4711 (for {age} by job 1 ")
+        assert "job 2" not in found["detail"], "it has no lane, and no limit"
         assert ("99 of 100 took at most" in found["detail"]) == (usual is not None)
         assert found["advice"].startswith("queue jobs explain 1")
+
+
+def test_a_job_that_fills_a_limit_for_long_is_found_without_a_lane(
+    engine: Engine, queue: Run
+) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    engine.query("SELECT set_limit('bank', 1)")
+    engine.query("SELECT defer('load', limit_key => 'bank')")
+    engine.claim()
+    engine.at("2026-01-31 16:00:00+00")
+    engine.heartbeat()
+    found = findings(queue)[1]["held"]
+    assert (found["state"], found["detail"]) == (
+        "warn",
+        "held for long: limit bank (for 2h00m by job 1 (load))",
+    )
+
+
+@pytest.mark.parametrize(
+    ("keep", "says"),
+    [(None, "for a week, because no live worker was told otherwise"),
+     (365.0, "for 365d: --keep-history of worker w"), (0.5, "for 0.5d: --keep-history of worker w"),
+     ("infinity", "for ever: --keep-history of worker w")],
+)  # fmt: skip
+def test_the_doctor_says_how_long_the_history_is_kept_and_who_says_so(
+    engine: Engine, queue: Run, keep: object, says: str
+) -> None:
+    engine.query("SELECT register_worker('w', 'host', 7, NULL, 1, p_keep_history => %s)", keep)
+    engine.query("SELECT register_worker('v', 'host', 8, NULL, 1)")
+    detail = findings(queue)[1]["history"]["detail"]
+    assert detail.endswith(f"% of the database. They are kept {says}")
+    assert " KB, " in detail

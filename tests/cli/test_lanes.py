@@ -51,6 +51,16 @@ def test_every_state_of_a_lane_stands_out_in_a_list() -> None:
     assert set(lane_state.enums) <= STYLES.keys()
 
 
+def test_a_head_that_cannot_be_retried_is_not_promised_to_be(engine: Engine, queue: Run) -> None:
+    engine.defer("t", "a")
+    engine.query("SELECT pause_lane('a', 'no paper', NULL, 'ann')")
+    assert queue("lanes", "list").stdout.rstrip().endswith("by ann: no paper")
+    for more in ("--dry-run", "--yes"):
+        ended = queue("lanes", "retry-head", "--state", "paused", "--all", more)
+        assert ended.returncode == 2
+        assert "queue lanes resume --state paused" in ended.stderr
+
+
 def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: Run) -> None:
     engine.at("2026-01-31 14:00:00+00")
     for task in ("first", "second", "third"):
@@ -110,6 +120,28 @@ def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
     )
 
 
+def test_a_lane_that_is_held_for_long_is_explained_with_what_ends_its_job(
+    engine: Engine, queue: Run
+) -> None:
+    engine.at("2026-01-31 14:00:00+00")
+    engine.sign_on()
+    for _ in range(2):
+        engine.defer("t", "a")
+    engine.claim()
+    engine.at("2026-01-31 16:00:00+00")
+    engine.heartbeat()
+    advice = "unblock: if it hangs: queue jobs cancel --abort 1"
+    assert advice in queue("lanes", "explain", "a").stdout
+    assert advice in queue("jobs", "explain", "2").stdout
+    engine.query("SELECT cancel_job(1, true)")
+    advice = (
+        "unblock: it was asked to abort; if it does not: kill -9 7 on host (it runs 1 job; "
+        "what nobody aborted starts again elsewhere)"
+    )
+    assert advice in queue("lanes", "explain", "a").stdout
+    assert advice in queue("jobs", "explain", "2").stdout
+
+
 def test_a_halted_lane_is_explained_and_goes_on(engine: Engine, queue: Run) -> None:
     engine.at("2026-01-31 14:00:00+00")
     failed = engine.defer("t", "a", on_failure="halt")
@@ -121,7 +153,7 @@ def test_a_halted_lane_is_explained_and_goes_on(engine: Engine, queue: Run) -> N
         f"  failed {failed} t  attempt 1 failed 0s ago: CardTimeout",
     ]
     assert [line.partition("unblock: ")[2] for line in lines[2:4]] == [
-        "queue lanes retry-head a",
+        "if its cause is repaired: queue lanes retry-head a",
         "queue lanes skip-head a",
     ]
     assert lines[4:] == [f"  behind it: {failed + 1} t"]

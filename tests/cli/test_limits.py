@@ -3,6 +3,7 @@
 import json
 
 from tests.cli.conftest import Run
+from tests.cli.engine import Engine
 
 
 def test_limits_are_set_listed_and_removed(queue: Run) -> None:
@@ -66,3 +67,15 @@ def test_a_change_that_leaves_no_limit_changes_nothing_and_says_why(queue: Run) 
     assert queue("limits", "set", "b", "--burst", "3", "--concurrency", "1").returncode != 0
     [limit] = json.loads(queue("limits", "list", "--json").stdout)
     assert (limit["pattern"], limit["rate"], limit["burst"]) == ("a", "1/min", 1)
+
+
+def test_a_limit_of_a_key_that_no_job_has_asks_whether_the_key_is_right(
+    engine: Engine, queue: Run
+) -> None:
+    remark = "No job of it runs or waits for it now. Check the key if you expected one."
+    engine.sign_on()
+    engine.query("SELECT defer('t', limit_key => 'bank')")
+    assert remark in queue("limits", "set", "bnak", "--concurrency", "1").stderr
+    queue("limits", "set", "bank", "--concurrency", "1")
+    engine.claim()
+    assert remark not in queue("limits", "set", "bank", "--concurrency", "2").stderr

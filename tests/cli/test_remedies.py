@@ -17,6 +17,7 @@ from tests.cli.engine import Engine
 
 LOCK = "-it's $HOME; a\tlane"
 LANE = "letters"
+REPAIRED = "if its cause is repaired: "
 Situation = Callable[[Engine], int]
 
 
@@ -174,10 +175,11 @@ def test_the_advice_to_a_job_helps_it_and_harms_no_other(
     printed = run("jobs", "explain", str(asked), "--dsn", engine.dsn)
     assert printed.returncode == 0, printed.stderr
     advised = advice_in(printed.stdout)
-    assert [" ".join(line.split()[:3]) for line in advised] == commands
+    typed = [line.removeprefix(REPAIRED) for line in advised]
+    assert [" ".join(line.split()[:3]) for line in typed] == commands
     as_json = json.loads(run("jobs", "explain", str(asked), "--json", "--dsn", engine.dsn).stdout)
     assert [each["unblock"] for each in as_json if each["unblock"]] == advised
-    for command in advised:
+    for command in typed:
         assert command.count("--dsn") == 1
         done = type_in(command, folder)
         assert done.returncode == 0, (command, done.stderr)
@@ -193,7 +195,9 @@ def test_in_sql_the_advice_is_quoted_for_a_shell_too(
     asked = behind_a_failed_job(engine)
     with psycopg.connect(dsn) as connection:
         ((command,),) = connection.execute("SELECT unblock FROM inturn.explain(%s)", [asked])
-    assert type_in(command, folder, INTURN_DSN=dsn).returncode == 0
+    assert command.startswith(REPAIRED)
+    done = type_in(command.removeprefix(REPAIRED), folder, INTURN_DSN=dsn)
+    assert done.returncode == 0
     assert engine.claim()[0] == asked - 1
 
 
@@ -291,7 +295,8 @@ def test_nobody_is_told_to_retry_a_task_that_no_worker_knows_before_it_is_deploy
         assert condition == "deploy the code of its task"
         assert all(other == "deploy the code that declares it" for other in others)
     engine.query("UPDATE workers SET tasks = '{other,t}'")  # it is deployed
-    assert advice_in(run("jobs", "explain", str(asked), "--dsn", engine.dsn).stdout) == [command]
+    (advised,) = advice_in(run("jobs", "explain", str(asked), "--dsn", engine.dsn).stdout)
+    assert advised.removeprefix(REPAIRED) == command
     assert type_in(command, folder).returncode == 0
     assert engine.claim()[0] == asked - 1
 
@@ -382,7 +387,8 @@ def test_a_worker_whose_event_loop_stays_blocked_can_be_killed(
     until(lambda: advice_in(run(*explained).stdout))
     (advised,) = advice_in(run(*explained).stdout)
     assert engine.statuses()[id] == "doing"
-    pid = advised.partition("kill process ")[2].partition(" on ")[0]
+    pid = advised.partition("kill -9 ")[2].partition(" on ")[0]
+    assert "(it runs 1 job; what nobody aborted starts again elsewhere)" in advised
     os.kill(int(pid), signal.SIGKILL)
     until(lambda: engine.query("SELECT id FROM finished_jobs"))
     assert engine.query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 2)]

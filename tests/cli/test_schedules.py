@@ -67,7 +67,7 @@ def test_differences_between_the_app_and_the_workers_are_noted(at_two: Engine, q
     register(at_two, "old", "", "@daily", "UTC")
     rows = json.loads(queue("-a", "periodic:app", "schedules", "list", "--json").stdout)
     assert [(row["task"], row["note"]) for row in rows] == [
-        ("old", "not in the app"),
+        ("old", "not in periodic:app"),
         ("report", "workers use */5 * * * * in UTC"),
         ("report", "no worker has seen it yet"),
     ]

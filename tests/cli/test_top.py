@@ -67,7 +67,7 @@ def test_a_lane_that_gets_stuck_appears_with_the_reason_and_a_command_that_unblo
         rf"order:4711  halted \d+s, 1 waiting  job {failed} charge failed: CardTimeout", page
     )
     assert "lanes: 1 halted" in page
-    (command,) = re.findall(r"unblock: (.*)", page)
+    (command,) = re.findall(r"unblock: if its cause is repaired: (.*)", page)
     assert command == "queue lanes retry-head order:4711"
     words = [str(SCRIPT), *shlex.split(command)[1:]]
     subprocess.run(words, env=clean({"INTURN_DSN": dsn}), check=True, timeout=PATIENCE)
@@ -183,6 +183,45 @@ def test_a_limit_that_holds_jobs_is_named(engine: Engine, queue: Run) -> None:
     assert "LIMIT" not in queue("top").stdout.replace("LIMITED", "")
 
 
+def test_the_head_counts_the_lanes_below_it_by_their_states(engine: Engine, queue: Run) -> None:
+    make_unserved(engine)
+    engine.sign_on()
+    engine.defer("t", lock="blocked")
+    engine.claim()
+    engine.query("SELECT heartbeat(id, '1 minute') FROM workers")
+    page = queue("top", "--once").stdout
+    assert re.search(r"^lanes: 1 stalled, 1 unserved$", page, re.MULTILINE), page
+
+
+def test_a_limit_that_holds_jobs_without_a_lock_comes_with_the_words_of_explain(
+    engine: Engine, queue: Run
+) -> None:
+    engine.sign_on()
+    engine.query("SELECT set_limit('bank', 1)")
+    for _ in range(2):
+        engine.query("SELECT defer('t', limit_key => 'bank')")
+    engine.claim()
+    engine.query("SELECT claim((SELECT id FROM workers), '{default}', 1)")
+    page = queue("top", "--once").stdout
+    explained = queue("jobs", "explain", "2").stdout
+    assert "1 job of limit bank runs, and 1 may; it goes on when one ends: job 1 (t) since" in page
+    command = "unblock: if it may take more: queue limits set --concurrency 2 bank"
+    assert command in page
+    assert command in explained
+
+
+def test_a_task_that_no_worker_knows_is_not_to_be_retried_before_it_is_deployed(
+    engine: Engine, queue: Run
+) -> None:
+    engine.sign_on()
+    make_retrying(engine)
+    engine.query("UPDATE workers SET tasks = '{other}'")
+    (lane,) = look(queue)["troubled"]
+    command = "deploy the code of its task, then: queue lanes retry-head lane"
+    assert lane["unblock"] == command
+    assert command in queue("lanes", "explain", "lane").stdout
+
+
 def test_queues_without_a_worker_and_unknown_tasks_come_with_a_command(
     engine: Engine, queue: Run
 ) -> None:
@@ -191,7 +230,10 @@ def test_queues_without_a_worker_and_unknown_tasks_come_with_a_command(
     engine.defer("unheard")
     out = queue("top").stdout
     assert re.search(r"no live worker serves queue lonely: queue .*worker --queues lonely", out)
-    assert "no live worker of queue default knows task unheard: queue jobs list --task" in out
+    assert (
+        "no live worker of queue default knows task unheard: deploy the code that declares it; "
+        in out
+    )
 
 
 def test_rates_are_the_jobs_that_ended_between_two_looks(engine: Engine, top: OpenTop) -> None:
@@ -324,7 +366,7 @@ def test_hostile_names_are_shown_as_escapes_and_the_command_still_works(
     assert r"r'x\x1b[2J\u202e  halted" in page
     for evil in ("\x1b[2J", "\x1b]0;", "\x1b[31mred", "\x07", "\u202e"):
         assert evil not in terminal.drawn
-    (command,) = re.findall(r"unblock: queue (.*)", page)
+    (command,) = re.findall(r"repaired: queue (.*)", page)
     done = subprocess.run(
         ["/bin/bash", "-c", f"{SCRIPT} {command}"],
         env=clean({"INTURN_DSN": dsn}), capture_output=True, text=True, check=False,

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 
 from inturn.cli import COMMANDS
 from inturn.metrics.catalogue import METRICS
@@ -14,6 +15,7 @@ from tests.deploy.promtool import RULES, assert_firing, promtool
 from tests.lossy import faulty
 from tests.metrics.test_database import LATER, NOON, look
 
+PAGE = Path(__file__).parents[2] / "docs" / "stuck-lane.md"
 LATE = "2030-01-01 14:00:00+00"
 
 
@@ -45,6 +47,21 @@ def test_the_rules_name_metrics_and_commands_that_there_are() -> None:
     commands = re.findall(r"Run: queue (\w+)", text)
     assert len(commands) == len(alerts()) - 1  # the exporter that is silent is a command itself
     assert set(commands) <= set(COMMANDS)
+
+
+def test_the_page_for_people_on_call_has_a_row_for_each_alert_with_its_command() -> None:
+    [group] = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    told = {
+        rule["alert"]: rule["annotations"]["description"].partition("Run: ")[2]
+        for rule in group["rules"]
+    }
+    page = PAGE.read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(Inturn\w+)` \|(?: `(.*?)`)? \| \S", page, re.MULTILINE)) == told
+    rows = page.partition("## If an alert")[0]
+    seen = re.findall(r"^\| `Inturn\w+` \|.*\| (`[a-z ]+`|\"[^\"]+\")", page, re.MULTILINE)
+    assert len(seen) > len(told) / 2
+    for words in seen:
+        assert words.strip('"') in rows
 
 
 def alerts() -> set[str]:

@@ -5,7 +5,7 @@ import re
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import yaml
@@ -51,7 +51,9 @@ def start(name: str) -> None:
         try:
             while not is_over(scene, incident, victims):
                 time.sleep(1)
-            print("It is over.")
+            print("It is over. Look around. Enter removes the database and the folder.", flush=True)
+            with suppress(EOFError):
+                input()
         finally:
             STATE.unlink()
 

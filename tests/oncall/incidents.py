@@ -149,7 +149,7 @@ def is_pruned(scene: Scene) -> bool:
 # While the release that lost the task runs, each of its workers may take the job again.
 STOP = "queue workers list | sed -n 's/.* \\([0-9]*\\) on .*/\\1/p' | xargs kill"
 HANG = "queue jobs explain 2"
-KILL = "sleep 6; queue jobs explain 2 | sed -n 's/.*kill process \\([0-9]*\\) .*/\\1/p' | xargs kill -9"
+KILL = "sleep 6; queue jobs explain 2 | sed -n 's/.*kill -9 \\([0-9]*\\) .*/\\1/p' | xargs kill -9"
 INCIDENTS: dict[str, Incident] = {
     "provider-outage": Incident(
         provider_outage,

@@ -200,6 +200,7 @@ class Scene:
 FINE = (0, UNHEALTHY, SCHEMA)  # the last two: it has found something
 AGING = {
     "jobs": ("created_at", "started_at"),
+    "finished_jobs": ("created_at", "started_at", "finished_at"),
     "lanes": ("since", "stopped_at"),
     "queue_pauses": ("paused_at",),
     "task_pauses": ("paused_at",),

@@ -115,7 +115,7 @@ def follow(scene: Scene, command: str, answer: Answer) -> None:
     """Do what the command says, as somebody would who reads it."""
     if "pg_terminate_backend" in command:
         scene.engine.query(command[command.index("SELECT") :])
-    elif killed := re.search(r"kill process (\d+) on", command):
+    elif killed := re.search(r"kill -9 (\d+) on", command):
         os.kill(int(killed[1]), signal.SIGKILL)
     elif re.match(r"queue (-a \S+ )?worker\b", command):
         scene.start(command)

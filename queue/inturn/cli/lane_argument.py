@@ -36,7 +36,7 @@ def by_option(command: F) -> F:
         "--by",
         envvar="USER",
         metavar="NAME",
-        help="Who makes this change, for the audit.  [default: $USER]",
+        help="Who makes this change: it is recorded.  [default: $USER]",
     )(command)
 
 

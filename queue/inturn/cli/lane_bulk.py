@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 SAMPLE = 5  # lanes
+RETRIED = ("halted", "retrying")  # lanes in these states wait for a job that can be retried
 
 
 def lane_filter_options(command: F) -> F:
@@ -71,7 +72,7 @@ def change_matching(
     from inturn.operations import bulk
     from inturn.operations.bulk_effect import VERBS, describe_lanes
 
-    which = bulk.LaneFilter(asked["states"], asked["lock_prefix"], asked["error"])
+    which = bulk.LaneFilter(_check(action, asked["states"]), asked["lock_prefix"], asked["error"])
     seen = database.run(bulk.preview_lanes(action, which))
     options = [
         *(("--state", state) for state in which.states),
@@ -106,6 +107,17 @@ def change_matching(
         dry_run=asked["dry_run"],
         yes=yes,
     )
+
+
+def _check(action: LaneAction, states: Sequence[str]) -> Sequence[str]:
+    """Return the states, if the action is possible there: else a preview would promise too much."""
+    others = [state for state in states if state not in RETRIED]
+    if action == "retry-head" and others:
+        raise click.UsageError(
+            f"A {others[0]} lane has no job to retry: name --state {' or '.join(RETRIED)}. "
+            "To let paused lanes go on: queue lanes resume --state paused"
+        )
+    return states
 
 
 def _sample(seen: LanePreview) -> list[str]:

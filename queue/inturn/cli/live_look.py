@@ -12,13 +12,15 @@ from typing import TypeVar
 
 import psycopg
 
+from inturn.cli.job_argument import make_runnable
 from inturn.cli.next_command import complete
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
 from inturn.doctor.reader import Run
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
-from inturn.model import Limit
+from inturn.formatting import with_times
+from inturn.model import Limit, Reason
 from inturn.operations import (
     Operation,
     batches,
@@ -65,6 +67,7 @@ class Look:
     lanes: dict[str, int]
     troubled: list[StuckLane]
     limits: list[Limit]  # those that hold jobs
+    limited: list[Reason]  # what explain says of a job of each
     queues: list[QueueStatus]
     paused_queues: list[PausedQueue]
     paused_tasks: list[PausedTask]
@@ -155,6 +158,7 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
         lanes=lanes,
         troubled=[_complete(each) for each in troubled],
         limits=holding[:limit],
+        limited=_explain_limits(run, limit, now) if holding else [],
         queues=_sort_queues(served)[:limit],
         paused_queues=run(queues.list_paused_queues())[:limit],
         paused_tasks=run(tasks.list_paused_tasks())[:limit],
@@ -164,6 +168,17 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
         workers=sorted(known, key=lambda worker: worker.state == "live")[:limit],
         worker_states=states,
     )
+
+
+def _explain_limits(run: Run, limit: int, now: datetime) -> list[Reason]:
+    """Return what explain says about the limits of jobs that wait for them."""
+    reasons = run(overview.explain_jobs(run(overview.find_limited(limit))))
+    return [
+        replace(each, detail=with_times(each.detail, now), unblock=make_runnable(each.unblock))
+        for found in reasons.values()
+        for each in found
+        if each.reason == "limited"
+    ]
 
 
 def _complete(lane: StuckLane) -> StuckLane:

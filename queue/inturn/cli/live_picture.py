@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import click
@@ -11,6 +12,7 @@ from inturn.cli.next_command import complete
 from inturn.cli.output import STYLES, Output, find_width, prepare
 from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.troubled_lane import StuckLane
+from inturn.doctor.work import advise_deployment
 from inturn.formatting import amount, option_value, relative, span, visible
 from inturn.operations.queues import PausedQueue
 from inturn.operations.tasks import PausedTask
@@ -32,7 +34,7 @@ def print_look(look: Look, rows: int | None) -> None:
         problem, command = look.mismatch
         _say(f"{problem}: {complete(command)}", "red")
     _say(_rates(look.rates))
-    _say(f"lanes: {_states({state: look.lanes.get(state, 0) for state in STATES})}", cut=True)
+    _say(f"lanes: {_states(_count_states(look))}", cut=True)
     _print_lanes(look, None if rows is None else _count_lanes(look, rows))
     _print_limits(look)
     _print_queues(look)
@@ -42,6 +44,15 @@ def print_look(look: Look, rows: int | None) -> None:
 def _count_lanes(look: Look, rows: int) -> int:
     others = len(look.queues) + len(look.workers) + len(look.limits) + MARGIN
     return max(1, max(rows // 2, rows - others) // LINES_OF_LANE)
+
+
+def _count_states(look: Look) -> dict[str, int]:
+    """Count lanes by state: as the database does, and as the lanes that are shown below say."""
+    shown = Counter(lane.state for lane in look.troubled)
+    counts = {state: max(look.lanes.get(state, 0), shown[state]) for state in STATES}
+    # The database counts a lane as held if its worker is blocked.
+    counts["held"] -= counts["stalled"] - look.lanes.get("stalled", 0)
+    return counts | {state: count for state, count in shown.items() if state not in counts}
 
 
 def _say(text: str, style: str = "", *, cut: bool = False) -> None:
@@ -114,6 +125,9 @@ def _print_limits(look: Look) -> None:
     }
     click.echo()
     Output("table").records(look.limits, columns, "")
+    for reason in look.limited:
+        _say(visible(reason.detail))
+        _say(f"  unblock: {visible(reason.unblock or '')}")
 
 
 def _print_queues(look: Look) -> None:
@@ -152,8 +166,8 @@ def _find_unserved(look: Look) -> Iterator[str]:
             start = complete(f"queue worker --queues {option_value(queue.queue)}")
             yield f"no live worker serves queue {visible(queue.queue)}: {start}"
     for name, task in look.unknown_tasks:
-        ask = complete(f"queue jobs list --task {option_value(task)}")
-        yield f"no live worker of queue {visible(name)} knows task {visible(task)}: {ask}"
+        help = complete(advise_deployment(task))
+        yield f"no live worker of queue {visible(name)} knows task {visible(task)}: {help}"
 
 
 def _find_endless(look: Look) -> Iterator[str]:
@@ -180,7 +194,7 @@ def _print_workers(look: Look) -> None:
         "DOING": lambda worker: f"{worker.doing}/{worker.concurrency}",
         "CLAIMED": lambda worker: str(worker.claimed),
         "QUEUES": _list_queues,
-        "HEARTBEAT": lambda worker: relative(worker.heartbeat_at, look.at),
+        "HEARTBEAT": lambda worker: relative(min(worker.heartbeat_at, look.at), look.at),
     }
     Output("table").records(look.workers, columns, "", ("CLAIMED", "QUEUES"))
 

@@ -6,18 +6,18 @@ Those about work are in `work`. Here are those about the database and the engine
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
 from inturn.doctor.reader import Reader
 from inturn.doctor.work import examine_work
-from inturn.formatting import amount, span, visible
+from inturn.formatting import amount, size, span, visible
 from inturn.operations import history, lanes, limits, maintenance, measures, schedules, workers
 from inturn.operations.schedules import StoredSchedule, name_schedule
 
 SKEW = timedelta(seconds=2)
 LONGER = timedelta(hours=1)
-GIGABYTE = 2**30
-LARGE_HISTORY = 5 * GIGABYTE
+LARGE_HISTORY = 5 * 2**30  # bytes
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
 
@@ -187,14 +187,23 @@ def _history(reader: Reader) -> Finding:
 def judge_history(stored: history.Stored) -> Finding:
     """Return what there is to say about a history of this size."""
     share = stored.history / stored.database
-    size = f"{stored.history / GIGABYTE:.1f} GB"
+    days = amount(stored.days, "day")
+    detail = (
+        f"ended jobs of {days} take {size(stored.history)}, {share:.0%} of the database. "
+        f"They are kept {_describe_keep(stored)}"
+    )
     if stored.history > LARGE_HISTORY and share > 0.5:
-        detail = (
-            f"ended jobs take {size} for {amount(stored.days, 'day')}, {share:.0%} of the database"
-        )
-        advice = "keep fewer days: queue worker --keep-history 2d"
+        advice = "keep fewer days, at once: queue worker --one-shot --keep-history 2d"
         return Finding("history", "warn", detail, advice)
-    return Finding("history", "ok", f"ended jobs take {size}, {share:.0%} of the database")
+    return Finding("history", "ok", detail)
+
+
+def _describe_keep(stored: history.Stored) -> str:
+    """Return for how long ended jobs are kept, and who says so."""
+    if stored.keep is None:
+        return "for a week, because no live worker was told otherwise"
+    length = "for ever" if stored.keep == inf else f"for {stored.keep:g}d"
+    return f"{length}: --keep-history of worker {visible(stored.worker or '')}"
 
 
 CHECKS: tuple[Callable[[Reader], Finding], ...] = (

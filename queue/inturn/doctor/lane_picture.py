@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
+from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import (
     amount,
     argument,
@@ -44,9 +45,7 @@ def draw(
         f"{visible(report.lock)}  {describe_state(report)}   {describe_waiting(report, now)}",
         *describe_job(report, now),
     ]
-    own = [(text, advised and complete(advised)) for text, advised in _steps(report, reasons, now)]
-    steps = [*own, *_of_others(reasons, now)] or [NEXT]
-    lines += [_step(text, unblock) for text, unblock in steps]
+    lines += [_step(*step) for step in list_steps(report, reasons, now, complete)]
     behind = [f"{job.id} {visible(job.task)}" for job in report.next]
     if report.failed and report.head:
         behind = [f"{report.head.id} {visible(report.head.task)}", *behind][:2]
@@ -132,10 +131,23 @@ def describe_job(report: LaneReport, now: datetime) -> Iterator[str]:
 
 
 def list_steps(
-    report: LaneReport, reasons: Sequence[Reason], now: datetime
+    report: LaneReport,
+    reasons: Sequence[Reason],
+    now: datetime,
+    complete: Callable[[str], str] = str,
 ) -> list[tuple[str, str | None]]:
-    """Return what the lane waits for, and what would unblock it."""
-    return [*_steps(report, reasons, now), *_of_others(reasons, now)] or [NEXT]
+    """Return what the lane waits for, and what would unblock it.
+
+    The commands in `reasons` are complete.
+    """
+    own = [(text, advised and complete(advised)) for text, advised in _steps(report, reasons, now)]
+    return [*_of_runner(report, reasons), *own, *_of_others(reasons, now)] or [NEXT]
+
+
+def _of_runner(report: LaneReport, reasons: Sequence[Reason]) -> Iterator[tuple[str, str | None]]:
+    if report.head_runs and report.head and PAUSED not in [each.reason for each in reasons]:
+        ending = next((each.unblock for each in reasons if each.reason == "running"), None)
+        yield "the next job starts when this one ends", ending
 
 
 def _line(role: str, job: Head, story: str) -> str:
@@ -150,17 +162,15 @@ def _steps(
     report: LaneReport, reasons: Sequence[Reason], now: datetime
 ) -> Iterator[tuple[str, str | None]]:
     lock = argument(report.lock)
-    if report.head_runs and report.head and PAUSED not in [each.reason for each in reasons]:
-        yield "the next job starts when this one ends", None
     if report.readers:
         yield f"shared by {amount(report.readers, 'job')}", None
     if report.waits_for:
         lane = visible(report.waits_for)
         yield f"it also waits for lane {lane}", f"queue lanes show {argument(report.waits_for)}"
     if report.state == "retrying" and report.head and report.head.at and report.head.at > now:
-        yield f"next attempt at {on_clock(report.head.at, now)}", f"queue lanes retry-head {lock}"
+        yield f"next attempt at {on_clock(report.head.at, now)}", advise_retry(report.lock, reasons)
     if report.failed:
-        yield "retry the failed job, then go on", f"queue lanes retry-head {lock}"
+        yield "retry the failed job, then go on", advise_retry(report.lock, reasons)
         yield "go on without the failed job", f"queue lanes skip-head {lock}"
     elif report.stopped:
         yield _stop(report, now), f"queue lanes resume {lock}"

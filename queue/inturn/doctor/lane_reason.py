@@ -17,6 +17,8 @@ def get_reason(lane: Lane, now: datetime | None = None) -> str:
         return f"shared by {lane.readers:,}"
     if lane.job_status == "claimed":
         return "claimed: its worker runs other jobs first"
+    if lane.state == "paused":
+        return ": ".join(filter(None, (f"by {lane.stopped_by}", lane.stop_reason)))
     return lane.stop_reason or _describe(lane, now or datetime.now(UTC), error)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from inturn.doctor.reader import Run
+from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
 from inturn.model import Lane, Reason
 from inturn.operations import overview
@@ -82,8 +83,8 @@ def describe_lanes(
 
 
 def get_head(found: TroubledLane, lane: Lane | None) -> int | None:
-    """Return the job that runs or goes next in a lane."""
-    return found.job_id or (lane.job_id if lane else None)
+    """Return the job that runs or goes next in a lane, or that has halted it."""
+    return found.job_id or (lane.failed_job_id or lane.job_id if lane else None)
 
 
 def describe_lane(
@@ -111,15 +112,15 @@ def _explain(
     lock = argument(found.lock)
     if lane is not None and found.trouble == "halted":
         job = f"job {lane.failed_job_id} {lane.failed_task or '(deleted)'} failed"
-        verb = "retry-head" if lane.failed_task else "resume"
-        return _with_error(job, lane), f"queue lanes {verb} {lock}"
+        advised = advise_retry(found.lock, reasons) if lane.failed_task else None
+        return _with_error(job, lane), advised or f"queue lanes resume {lock}"
     if lane is not None and found.trouble == "paused":
         end = f" until {on_clock(lane.stopped_until, now)}" if lane.stopped_until else ""
         reason = f": {lane.stop_reason}" if lane.stop_reason else ""
         return f"by {lane.stopped_by}{end}{reason}", f"queue lanes resume {lock}"
     if lane is not None and found.trouble == "retrying" and lane.due_at and lane.due_at > now:
         job = f"job {lane.job_id} {lane.task}, again at {on_clock(lane.due_at, now)}"
-        return _with_error(job, lane), f"queue lanes retry-head {lock}"
+        return _with_error(job, lane), advise_retry(found.lock, reasons)
     if lane is not None and found.trouble == "held":
         advised = next((each.unblock for each in reasons if each.unblock), None)
         return _describe_holder(lane), requote(advised)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
-from inturn.doctor.pauses import describe_pause, get_resume_command
+from inturn.doctor.pauses import Pause, describe_pause, get_resume_command
 from inturn.doctor.reader import Reader
 from inturn.formatting import amount, argument, brief, option_value, span, visible
 from inturn.operations import batches, failures, lanes, measures, queues, tasks, workers
@@ -46,7 +46,8 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
     )
     yield _workers(scene)
     yield _queues(scene)
-    yield judge_tasks(scene, reader.run(workers.list_unknown_tasks()))
+    unknown = reader.run(workers.list_unknown_tasks())
+    yield judge_tasks(scene, unknown, reader.run(workers.list_runnable_tasks()))
     yield _backlog(scene)
     yield judge_waiting(scene, reader.run(measures.measure_waiting()))
     yield judge_held(scene, reader.run(lanes.list_long_holds(MOST)))
@@ -86,9 +87,14 @@ def _workers(scene: Scene) -> Finding:
     if blocked:
         names = name_some([visible(worker.name) for worker in blocked])
         detail = f"the event loop of {names} is blocked. Look for loop.blocked in the log"
-        first = f"process {blocked[0].pid} on {visible(blocked[0].hostname)}"
-        return Finding("workers", "warn", detail, f"if it stays blocked, kill {first}")
+        return Finding("workers", "warn", detail, f"if it stays blocked: {_end(blocked[0])}")
     return Finding("workers", "ok", f"{len(scene.workers)} live")
+
+
+def _end(worker: WorkerStatus) -> str:
+    """Return how to end a worker that no longer listens, in the words of explain."""
+    jobs = f"it runs {amount(worker.doing, 'job')}; what nobody aborted starts again elsewhere"
+    return f"kill -9 {worker.pid} on {visible(worker.hostname)} ({jobs})"
 
 
 def is_unserved(queue: QueueStatus) -> bool:
@@ -107,17 +113,39 @@ def _queues(scene: Scene) -> Finding:
     return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
 
 
-def judge_tasks(scene: Scene, unknown: Sequence[tuple[str, str]]) -> Finding:
-    """Return the finding about tasks that no worker knows."""
+def judge_tasks(
+    scene: Scene, unknown: Sequence[tuple[str, str]], waiting: Sequence[tuple[str, str]] = ()
+) -> Finding:
+    """Return the finding about tasks of waiting jobs that no worker knows, or not each."""
     if not scene.has_live_worker:
         detail = "not checked: there is no live worker whose tasks could be compared"
         return Finding("tasks", "warn" if scene.has_work else "ok", detail)
     if unknown:
         names = name_some([f"{visible(task)} (queue {visible(queue)})" for queue, task in unknown])
         detail = f"no live worker of the queue knows the task: {names}"
-        advice = f"queue jobs list --task {option_value(unknown[0][1])}"
-        return Finding("tasks", "fail", f"{detail}. Deploy its code, or cancel its jobs", advice)
+        return Finding("tasks", "fail", detail, advise_deployment(unknown[0][1]))
+    lacking = [
+        f"worker {visible(worker.name)} serves queue {visible(queue)} "
+        f"and does not know {visible(task)}"
+        for queue, task in waiting
+        for worker in scene.workers
+        if worker.state != "late" and _lacks(worker, queue, task)
+    ]
+    if lacking:
+        advice = "stop it, or start it with the code of the others"
+        return Finding("tasks", "warn", name_some(lacking), advice)
     return Finding("tasks", "ok", "live workers know the task of every job that is next")
+
+
+def advise_deployment(task: str) -> str:
+    """Return what helps the jobs of a task that no worker knows."""
+    give_up = f"queue jobs cancel --task {option_value(task)}"
+    return f"deploy the code that declares it; to give its jobs up: {give_up}"
+
+
+def _lacks(worker: WorkerStatus, queue: str, task: str) -> bool:
+    serves = worker.queues is None or queue in worker.queues
+    return serves and worker.tasks is not None and task not in worker.tasks
 
 
 def _backlog(scene: Scene) -> Finding:
@@ -137,7 +165,9 @@ def judge_waiting(scene: Scene, waiting: Sequence[measures.WaitingMeasure]) -> F
     """Name the job that has waited the longest in a lane that is not stopped, or for its limit."""
     found = [each for each in waiting if each.job_since]
     if not found:
-        return Finding("waiting", "ok", "no job waits in a lane or for a limit")
+        return Finding(
+            "waiting", "ok", "no job waits for a limit, or in a lane unless it is stopped"
+        )
     worst = min(found, key=lambda each: each.job_since or scene.now)
     age = scene.now - (worst.job_since or scene.now)
     place = "for its limit" if worst.job_lock is None else f"in lane {visible(worst.job_lock)}"
@@ -151,16 +181,17 @@ def judge_waiting(scene: Scene, waiting: Sequence[measures.WaitingMeasure]) -> F
 def judge_held(scene: Scene, found: Sequence[lanes.LongHold]) -> Finding:
     """Return the finding about lanes that are held for long."""
     if not found:
-        return Finding("held", "ok", "no lane is held for longer than the jobs of its task take")
+        return Finding("held", "ok", "no lane or limit is held for longer than usual")
     names = name_some([_hold(each, scene.now) for each in found])
-    detail = f"{_lanes(len(found))} held for long: {names}"
+    detail = f"held for long: {names}"
     return Finding("held", "warn", detail, f"queue jobs explain {found[0].job_id}")
 
 
 def _hold(lane: lanes.LongHold, now: datetime) -> str:
     usual = "" if lane.usual is None else f", and 99 of 100 took at most {brief(lane.usual)}"
     what = f"job {lane.job_id} ({visible(lane.task)})"
-    return f"{visible(lane.lock)} (for {span(now - lane.since)} by {what}{usual})"
+    place = f"lane {visible(lane.lock)}" if lane.lock else f"limit {visible(lane.limit_key or '')}"
+    return f"{place} (for {span(now - lane.since)} by {what}{usual})"
 
 
 def judge_halted(
@@ -185,21 +216,12 @@ def judge_paused(
     stopped: Sequence[queues.PausedQueue | tasks.PausedTask],
 ) -> Finding:
     """Return the finding about paused lanes, queues and tasks."""
-    if stopped:
-        names = name_some([describe_pause(pause, scene.now) for pause in stopped])
-        others = f". {_lanes(len(paused))} paused too" if paused else ""
-        detail = f"paused: {names}{others}"
-        return Finding("paused", "warn", detail, get_resume_command(stopped[0]))
-    if not paused:
-        return Finding("paused", "ok", "no lane is paused")
-    names = name_some([_pause(lane, scene.now) for lane in paused])
-    detail = f"{_lanes(len(paused))} paused: {names}"
-    return Finding("paused", "warn", detail, f"queue lanes explain {argument(paused[0].lock)}")
-
-
-def _pause(lane: lanes.PausedLane, now: datetime) -> str:
-    end = f"{span(lane.until - now)} to go" if lane.until else "until resumed"
-    return f"{visible(lane.lock)} (for {span(now - lane.since)}, {end})"
+    found: list[Pause] = [*stopped, *paused]
+    if not found:
+        return Finding("paused", "ok", "no lane, queue or task is paused")
+    names = name_some([describe_pause(pause, scene.now) for pause in found])
+    commands = [get_resume_command(pause) for pause in found[:NAMED]]
+    return Finding("paused", "warn", f"paused: {names}", "; ".join(commands))
 
 
 def judge_batches(scene: Scene, found: Sequence[batches.ForgottenBatch]) -> Finding:

@@ -31,7 +31,8 @@ SELECT {schema}.clock(),
         FROM {schema}.measure_lanes()),
        (SELECT coalesce(jsonb_agg(jsonb_build_array(lock, stopped_at)), '[]')
         FROM {schema}.halted_lanes),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(lock, stopped_at, stopped_until)), '[]')
+       (SELECT coalesce(jsonb_agg(
+            jsonb_build_array(lock, stopped_at, stopped_until, stopped_by, stop_reason)), '[]')
         FROM {schema}.paused_lanes),
        (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, paused_at, until, paused_by, reason)),
             '[]')
@@ -173,7 +174,10 @@ def get_situation(schema: str) -> Operation[Situation]:
         unknown_tasks=[(queue, task) for queue, task in unknown],
         lanes={state: (count, more) for state, count, more in lanes},
         halted=[(lock, datetime.fromisoformat(at)) for lock, at in halted],
-        paused=[PausedLane(lock, *map(_read_time, times)) for lock, *times in paused],  # type: ignore[arg-type]  # only the last may be missing
+        paused=[
+            PausedLane(lock, datetime.fromisoformat(at), _read_time(until), by, reason)
+            for lock, at, until, by, reason in paused
+        ],
         paused_queues=[
             PausedQueue(queue, datetime.fromisoformat(at), _read_time(until), by, reason)
             for queue, at, until, by, reason in paused_queues

@@ -35,13 +35,22 @@ WHERE lane.lock = ANY (%s::text[]) AND job.lock IS NOT NULL AND started_at IS NO
 GROUP BY lane.lock HAVING count(*) >= 5
 """
 MEASURED = 10_000  # jobs that have ended, of all lanes
+# Workers that were told nothing drop nothing that others were told to keep.
 STORED = """
+SELECT stored.*, told.keep_history, told.name FROM (
 SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,
        pg_database_size(current_database()), count(*) FILTER (WHERE relname ~ '[0-9]$')
 FROM pg_inherits
 JOIN pg_class ON pg_class.oid = inhrelid
 JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname = %s AND relname LIKE 'finished\\_jobs\\_%%'
+) AS stored
+LEFT JOIN LATERAL (
+    SELECT workers.keep_history, workers.name
+    FROM {schema}.workers JOIN {schema}.worker_status USING (id)
+    WHERE workers.keep_history IS NOT NULL AND state <> 'late'
+    ORDER BY workers.keep_history LIMIT 1
+) AS told ON true
 """
 
 
@@ -97,11 +106,17 @@ class LanePace:
 
 
 class Stored(NamedTuple):
-    """How many bytes the history and the whole database take, and how many days there are."""
+    """How many bytes the history and the whole database take, and how many days there are.
+
+    `keep` is the shortest time in days that a live worker was told to keep, and `worker` its name.
+    None: nobody was told.
+    """
 
     history: int
     database: int
     days: int
+    keep: float | None = None
+    worker: str | None = None
 
 
 def list_tasks(limit: int) -> Operation[list[TaskStatus]]:

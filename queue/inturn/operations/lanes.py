@@ -26,9 +26,13 @@ SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, sto
 FROM {schema}.lane_report(%s)
 """
 HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
-PAUSED = "SELECT lock, stopped_at, stopped_until FROM {schema}.paused_lanes"
+PAUSED = """
+SELECT lock, stopped_at, stopped_until, stopped_by, stop_reason FROM {schema}.paused_lanes
+"""
 REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
-HELD_FOR_LONG = "SELECT lock, job_id, task, since, usual FROM {schema}.held_for_long(%s)"
+HELD_FOR_LONG = """
+SELECT lock, job_id, task, since, usual, limit_key FROM {schema}.held_for_long(%s)
+"""
 _ENTRY: LiteralString = "SELECT at, who, operation, jobs, reason, job_id FROM "
 AUDIT: LiteralString = _ENTRY + "{schema}.list_audit(%s, %s)"
 JOB_AUDIT: LiteralString = _ENTRY + "{schema}.list_job_audit(%s, %s)"
@@ -115,17 +119,20 @@ class PausedLane:
     lock: str
     since: datetime
     until: datetime | None  # None: until it is resumed
+    by: str
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class LongHold:
-    """A lane whose job runs for far longer than the jobs of its task do."""
+    """A lane or a limit whose job runs for far longer than the jobs of its task do."""
 
-    lock: str
+    lock: str | None
     job_id: int
     task: str
     since: datetime
     usual: timedelta | None  # 99 of 100 jobs took at most so long; None: none has ended
+    limit_key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +247,7 @@ def list_paused_lanes() -> Operation[list[PausedLane]]:
 
 
 def list_long_holds(limit: int) -> Operation[list[LongHold]]:
-    """Return the lanes that are held for long, the longest first."""
+    """Return the lanes and limits that are held for long, the longest first."""
     rows = yield Statement(HELD_FOR_LONG, [limit])
     return [LongHold(*row) for row in rows]
 

@@ -91,6 +91,12 @@ SELECT lock::text, trouble, since, job_id, (
         LIMIT 1001) AS line)
 FROM shown ORDER BY rank, since, lock
 """
+# One job of each key, among the first 1,000 that wait for their limits.
+LIMITED = """
+SELECT DISTINCT ON (limit_key) id FROM (
+    SELECT id, limit_key FROM {schema}.jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 1000
+) AS waiting ORDER BY limit_key, id LIMIT %s
+"""
 REASONS = """
 SELECT asked.id, found.reason, found.detail, found.unblock
 FROM unnest(%s::bigint[]) WITH ORDINALITY AS asked(id, place)
@@ -164,6 +170,12 @@ def get_lanes(locks: Sequence[str]) -> Operation[dict[str, Lane]]:
     """Return those of these lanes that are in use or stopped."""
     rows = yield Statement(GET_SOME, [list(locks)])
     return {row[0]: Lane(*row) for row in rows}
+
+
+def find_limited(limit: int) -> Operation[list[int]]:
+    """Return a job of each key whose limit holds jobs."""
+    rows = yield Statement(LIMITED, [limit])
+    return [id for (id,) in rows]
 
 
 def explain_jobs(job_ids: Sequence[int]) -> Operation[dict[int, list[Reason]]]:

@@ -24,7 +24,7 @@ from inturn.operations.schedules import StoredSchedule
 MOST = 1000
 # An interval as JSON looks as the session likes it.
 HELD = """
-SELECT lock, job_id, task, since, extract(epoch FROM usual)::float8 AS usual
+SELECT lock, job_id, task, since, extract(epoch FROM usual)::float8 AS usual, limit_key
 FROM {schema}.held_for_long(%s)
 """
 # Only these can be ahead of their time.

@@ -36,6 +36,7 @@ SELECT queue, runnable, runnable_since, blocked, limited, scheduled, pending, cl
     workers, more, oldest_id
 FROM {schema}.queue_status
 """
+RUNNABLE_TASKS = "SELECT queue, task FROM {schema}.runnable_tasks"
 UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"
 SUSPECTS = """
 SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, id LIMIT %s
@@ -198,6 +199,12 @@ def list_queues() -> Operation[list[QueueStatus]]:
     """Return the queues that have live jobs or a worker of their own."""
     rows = yield Statement(QUEUES)
     return [QueueStatus(*row) for row in rows]
+
+
+def list_runnable_tasks() -> Operation[list[tuple[str, str]]]:
+    """Return queues and tasks of the jobs that go next, in queues that a worker serves."""
+    rows = yield Statement(RUNNABLE_TASKS)
+    return [(queue, task) for queue, task in rows]
 
 
 def list_unknown_tasks() -> Operation[list[tuple[str, str]]]:

@@ -121,7 +121,7 @@ class Heartbeat:
         elif not self._is_logged:
             self._is_logged = True
             logger.error(
-                "loop.blocked: the event loop has been blocked for %.0f s, "
+                "loop.blocked: the event loop has been blocked for %.1f s, "
                 "so no job can be claimed or reported. Stack:\n%s",
                 self._blocked,
                 self._watch.stack(),

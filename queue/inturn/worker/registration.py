@@ -58,7 +58,7 @@ class Registration:
             o.name,
             self.worker_id,
             o.concurrency,
-            o.queues or "all",
+            ", ".join(o.queues or ["all"]),
         )
 
     async def beat(self) -> bool:

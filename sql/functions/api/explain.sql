@@ -22,7 +22,8 @@ BEGIN
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
                  THEN once_known(f.queue, f.task,
-                     'queue lanes retry-head ' || shell_argument(f.lock))
+                     'queue lanes retry-head ' || shell_argument(f.lock),
+                     'if its cause is repaired: ')
                  ELSE once_known(f.queue, f.task, 'queue jobs retry ' || p_id) END
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN

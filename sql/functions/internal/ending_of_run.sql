@@ -4,8 +4,7 @@
 CREATE OR REPLACE FUNCTION ending_of_run(p_id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN job.abort
-        THEN 'it was asked to abort; if it does not, kill process ' || worker.pid || ' on '
-            || worker.hostname
+        THEN 'it was asked to abort; if it does not: ' || ending_of_worker(worker)
         ELSE 'if it hangs: queue jobs cancel --abort ' || job.id END
     FROM jobs AS job JOIN workers AS worker ON worker.id = job.worker_id
     WHERE job.id = p_id AND job.status = 'doing' AND job.started_at < clock() - interval '1 hour'

@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
     SELECT 'holder blocked',
         'the event loop of worker ' || name || ' has not turned since ' || loop_turned_at
             || ': it cannot report that a job has ended',
-        'its log says what blocks it (loop.blocked); if it stays blocked, kill process ' || pid
-            || ' on ' || hostname
+        'its log says what blocks it (loop.blocked); if it stays blocked: '
+            || ending_of_worker(workers)
     FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
 $$;

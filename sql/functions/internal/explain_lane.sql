@@ -18,14 +18,16 @@ BEGIN
     IF v_lane.stopped IS NOT NULL
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
         v_retry := (
-            SELECT once_known(queue, task, 'queue lanes retry-head ' || shell_argument(p_lock))
+            SELECT once_known(queue, task, 'queue lanes retry-head ' || shell_argument(p_lock),
+                'if its cause is repaired: ')
             FROM finished_jobs WHERE id = v_lane.failed_job_id AND v_lane.stopped = 'halted'
             LIMIT 1);
         RETURN QUERY SELECT
             'lane ' || v_lane.stopped,
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
-                || v_where || coalesce(': ' || v_lane.stop_reason, ''),
+                || v_where || coalesce(': ' || v_lane.stop_reason, '')
+                || CASE WHEN v_retry IS NULL THEN '' ELSE '; skip-head gives that job up' END,
             coalesce(v_retry, 'queue lanes resume ' || shell_argument(p_lock));
         v_stops := true;
     END IF;

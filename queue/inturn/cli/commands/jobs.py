@@ -315,6 +315,8 @@ def delete(
 
     You cannot look at a deleted job, or retry it. Instead of IDs, you can give filters. Then all
     ended jobs that match are deleted, unless you name a status.
+
+    This frees no disk: the worker's option --keep-history does.
     """
     from inturn.operations import jobs
 

@@ -142,7 +142,8 @@ def explain(database: Database, lock: str, form: str) -> None:
     from inturn.operations import jobs
 
     report = get_report(database, lock)
-    found = database.run(jobs.explain(report.head.id)) if report.head else []
+    asked = [job.id for job in (report.failed, report.head) if job is not None]
+    found = [reason for job in asked for reason in database.run(jobs.explain(job))]
     if report.head_runs and report.next:
         # When the running job ends, the next one starts, unless its queue is paused.
         behind = database.run(jobs.explain(report.next[0].id))

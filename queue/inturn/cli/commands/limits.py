@@ -63,6 +63,9 @@ def set_limit(
     )
     earlier = before[0] if before else "no limit"
     remark(f"The limit {visible(pattern)} is changed: {earlier} → {after}")
+    found = [each for each in database.run(limits.list_limits(LISTED)) if each.pattern == pattern]
+    if found and not found[0].running + found[0].limited:
+        remark("No job of it runs or waits for it now. Check the key if you expected one.")
 
 
 def _check_opposites(is_gone: bool, name: str, given: dict[str, object]) -> None:

@@ -106,7 +106,7 @@ def pause(
     claimed run. A lane whose next job is in the queue waits. If the queue is paused already, this
     pause replaces the earlier one, and keeps its reason unless you give another.
     """
-    from inturn.operations import queues
+    from inturn.operations import queues, workers
 
     _check_name(name, everything)
     check_end(until, length)
@@ -114,6 +114,12 @@ def pause(
     (done,) = [each for each in database.run(queues.list_paused_queues()) if each.queue == name]
     end = on_clock(done.until, database.now()) if done.until else "you resume it"
     Output(form).record({"pause": done}, f"paused {_name(name)} until {end}")
+    known = {None, *(each.queue for each in database.run(workers.list_queues()))}
+    if name not in known:
+        remark(
+            "No job is in this queue now, and no worker names it. "
+            "Check the name if you expected one."
+        )
 
 
 @command.command(epilog="Example: queue queues resume mail")

@@ -27,7 +27,7 @@ UNSEEN = "no worker has seen it yet"
 CHANGED = "workers use {0.cron} in {0.tz}"
 NONE = "No task is periodic yet. Declare one with @app.periodic"
 NAME_APP = ", and name your app with -a package.module:app"
-GONE = "not in the app"
+GONE = "not in {}"
 AHEAD = "it stands still until {}, since a clock was wrong: queue doctor"
 
 
@@ -97,7 +97,7 @@ def list_schedules(database: Database, form: str) -> None:
 def next_instants(database: Database, count: int, form: str) -> None:
     """List the next times of all schedules, the soonest first."""
     now = database.now()
-    ahead = [_ahead(line, now) for line in _lines(database, now) if line.note != GONE]
+    ahead = [_ahead(line, now) for line in _lines(database, now) if line.note != _note_gone()]
     instants = list(islice(merge(*ahead, key=lambda instant: instant.at), count))
     columns = {
         "AT": lambda instant: on_clock(instant.at, now),
@@ -130,7 +130,7 @@ def _lines(database: Database, now: datetime) -> list[Line]:
                 )
             )
     lines += [
-        _line(row.task, row.periodic_id, row.cron, row.tz, row, now, GONE if path else "")
+        _line(row.task, row.periodic_id, row.cron, row.tz, row, now, _note_gone())
         for row in known.values()
     ]
     return sorted(lines, key=lambda line: (line.task, line.periodic_id))
@@ -138,6 +138,12 @@ def _lines(database: Database, now: datetime) -> list[Line]:
 
 def _app_path() -> str | None:
     return click.get_current_context().ensure_object(Settings).app_path()
+
+
+def _note_gone() -> str:
+    """Return the note of a schedule that the app lacks, if you named one."""
+    path = _app_path()
+    return "" if path is None else GONE.format(path)
 
 
 def _line(
