@@ -124,8 +124,10 @@ def compare(command: str, printed: str, shown: str) -> None:
 
 def by_lane(text: str) -> dict[str, list[str]]:
     lanes = defaultdict(list)
-    for line in text.splitlines():
-        lanes[line.partition(":")[0]].append(line)
+    # Threads that print at once may end their lines together.
+    for line in re.sub(r"(?<=\w)(?=order \d)", "\n", text).split("\n"):
+        if line:
+            lanes[line.partition(":")[0]].append(line)
     return lanes
 
 

@@ -112,7 +112,7 @@ def test_a_lane_that_is_held_for_long_is_among_those_that_do_not_move(
         "UPDATE jobs SET status = 'doing', started_at = started_at - interval '2 h' RETURNING 1",
     )
     page = client.get("/").text
-    assert "1 lane is held for long: order:1" in page
+    assert "Held for long: lane order:1" in page
     assert '<tr id="stalled-1">' in page
 
 
