@@ -77,3 +77,19 @@ def test_a_past_that_fills_the_page_needs_no_further_search(
     page = client.get("/lane", params={"lock": "other"}).text
     assert len(find_strip(page)) == 20
     assert "were searched" not in page
+
+
+def test_the_pace_is_that_of_the_list_and_says_what_is_left_only_of_a_lane_that_moves(
+    client: TestClient, app: App
+) -> None:
+    @app.task(name="send")
+    def send() -> None:
+        pass
+
+    send.configure(lock="a").batch_defer(*[{}] * 6)
+    app.run_worker()
+    send.configure(lock="a").batch_defer(*[{}] * 3)
+    moving = client.get("/lane?lock=a").text
+    assert "The last 6 runs: 6.0 a minute, so about 30s for all that waits" in moving
+    app.lanes.pause("a")
+    assert "The last 6 runs: 6.0 a minute</figcaption>" in client.get("/lane?lock=a").text

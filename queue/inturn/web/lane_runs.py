@@ -14,6 +14,7 @@ from inturn.web.charts import Span, Tick, draw_ticks
 WIDTH = 1200  # of the picture, which is flat
 THINNEST, GAP = 6.0, 2.0
 ENOUGH = 5  # runs, for a pace
+MOVING = ("held", "free")  # only of these the pace says how long the rest takes
 
 
 class Run(NamedTuple):
@@ -76,7 +77,8 @@ def draw_runs(ended: Sequence[JobSummary], report: LaneReport, now: datetime) ->
         )
         free_since = max(free_since, finished)
     pace = _measure_pace(runs, until - since)
-    eta = timedelta(minutes=report.waiting / pace) if pace and report.waiting else None
+    moves = report.waiting and report.state in MOVING
+    eta = timedelta(minutes=report.waiting / pace) if pace and moves else None
     return Picture(runs, draw_ticks(span), since, until, pace, eta)
 
 
@@ -85,6 +87,7 @@ def _get_due(job: JobSummary) -> datetime:
 
 
 def _measure_pace(runs: Sequence[Run], length: timedelta) -> float | None:
-    if len(runs) < ENOUGH or not length:
+    if len(runs) < ENOUGH:
         return None
-    return len(runs) / (length.total_seconds() / 60)
+    # Five runs of one second are five in a minute, as in the list of lanes.
+    return len(runs) / max(length / timedelta(minutes=1), 1.0)

@@ -11,12 +11,12 @@ from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.operations.dashboard import Situation
 from inturn.operations.history import measure_paces
 from inturn.web.lane_filter import SORTS, STATES, LaneFilter
+from inturn.web.lane_runs import MOVING
 from inturn.web.lane_search import find_candidates
 from inturn.web.page import Page, View
 from inturn.web.reading import Panel, Reader
 
 LISTED = 50
-MOVING = ("held", "free")  # only of these the pace says how long the rest takes
 SEARCHED = 200  # lanes, if the filter or the order needs more than the first
 
 
