@@ -1,6 +1,6 @@
 """What a page costs: bytes, statements, and pages of the tables.
 
-Pages of the tables are compared beside few rows and beside ten times as many of each kind, since
+Pages of the tables are compared beside few rows and beside five times as many of each kind, since
 they repeat on any machine. tests/sql/test_reads_cost.py has the sizes and the kinds.
 """
 
@@ -106,7 +106,7 @@ def read_all(app: App, meter: Meter) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_page_touches_more_beside_ten_times_as_many_rows(
+def test_no_page_touches_more_beside_five_times_as_many_rows(
     app: App, bench: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meter = Meter(app, monkeypatch)
