@@ -1,11 +1,11 @@
 # Everything here works in a fresh checkout. You only need Python 3.11 or later.
 PYTHON ?= python3
 python := .venv/bin/python
-PARALLEL := -n logical --dist worksteal
+PARALLEL := -n logical --dist worksteal --durations 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress fair-shares graph chaos witness check bench bench-surface
+.PHONY: help demo test proof stress fair-shares graph chaos witness check bench bench-surface
 .PHONY: bench-flow bench-growth bench-reads bench-scale schema docs
 .PHONY: patroni screenshots wheel-demo lock locked clean
 
@@ -15,22 +15,27 @@ help: ## list these commands
 demo: .venv/installed ## watch locks keep four alphabets in order (ten seconds)
 	@.venv/bin/queue demo
 
-# Most tests wait for servers, so one process for each core takes about half as long. TESTS="tests/race -k retry" runs some.
-test: .venv/installed ## run all tests on an embedded PostgreSQL
-	@$(python) -m pytest $(or $(TESTS),$(PARALLEL))
+# TESTS="tests/race -k retry" runs some. CHANGED=main runs what your changes since main can break.
+# WEIGH=1 writes down what the tests cost now, in counts (see tests/weight.py).
+test: .venv/installed ## run the quick tests on an embedded PostgreSQL (five minutes)
+	@$(python) -m pytest $(or $(TESTS),$(PARALLEL) \
+	  $(if $(CHANGED),--changed $(CHANGED),--weigh $(if $(WEIGH),write,compare)))
 
-# A part of `make test`, for longer. A seed repeats the random choices, but not the timing.
+proof: .venv/installed ## run every test: also mutants, models, faults, the browser (half an hour)
+	@INTURN_TEST_BROWSER=1 $(python) -m pytest --proof $(PARALLEL)
+
+# A part of `make proof`, for longer. A seed repeats the random choices, but not the timing.
 # Use SECONDS=600 and SEED=... to choose.
 stress: .venv/installed ## run everything at once for ten minutes, then grow to a million jobs
 	@INTURN_STRESS_SECONDS=$(or $(SECONDS),600) INTURN_STRESS_SEED=$(SEED) \
 	  $(python) -m pytest -q tests/stress/test_stress.py
 	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest -q tests/sql/test_growth.py
 
-# `make test` has 20,000 jobs in front. Use FLOOD=... for another number.
+# `make proof` has 20,000 jobs in front. Use FLOOD=... for another number.
 fair-shares: .venv/installed ## run nine tenants behind one with a million jobs
 	@INTURN_FAIR_FLOOD=$(or $(FLOOD),1000000) $(python) -m pytest -q -s tests/stress/test_fair_shares.py
 
-# `make test` runs some hundred. Use JOBS=10000 and SEED=... to choose.
+# `make proof` runs some hundred. Use JOBS=10000 and SEED=... to choose.
 graph: .venv/installed ## run 10,000 jobs that come after others, and kill their workers
 	@INTURN_GRAPH_JOBS=$(or $(JOBS),10000) INTURN_GRAPH_SEED=$(SEED) \
 	  $(python) -m pytest -q tests/stress/test_graph.py

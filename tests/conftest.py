@@ -1,6 +1,8 @@
-"""Give every test a real database of its own, and an app on it.
+"""Give every test a real database without jobs, and an app on it.
 
-A session starts one server and migrates one template, and each test gets a clone of it.
+A process starts one server, migrates one template, and lends one clone of it to one test after
+another (see tests/pool.py). A test that creates or changes objects has a clone of its own, by
+`@pytest.mark.fresh_database`.
 Three variables change that:
 
 * INTURN_TEST_DSN names a server to use instead of an embedded one. Its user must be allowed to
@@ -12,6 +14,7 @@ Three variables change that:
 
 import os
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +23,15 @@ import psycopg
 import pytest
 
 from inturn import App
+from inturn.schema.migrate import prepare_history
 from inturn.testing import Databases
 from tests.lossy import faulty
+from tests.pool import Pool
 from tests.proxy import Faulty
 from tests.roles import APP, as_login, grant_roles
+from tests.weight import weigh_server
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.tiers"]
 Query = Callable[..., list[tuple[Any, ...]]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 NO_POLL = 600.0  # seconds; so nothing that happens in a test was found by polling
@@ -48,13 +54,30 @@ def bin_dir() -> Path | None:
 def databases(bin_dir: Path | None) -> Iterator[Databases]:
     with Databases(bin_dir=bin_dir, prepare=grant_roles if WITH_ROLES else None) as databases:
         yield databases
+        weigh_server(databases.server_dsn)
+
+
+@pytest.fixture(scope="session")
+def pool(databases: Databases) -> Iterator[Pool]:
+    @contextmanager
+    def clone() -> Iterator[str]:
+        with databases.clone() as dsn:
+            prepare_history(dsn)  # as `queue migrate` does, or each first worker would
+            yield dsn
+
+    with closing(Pool(clone)) as pool:
+        yield pool
 
 
 @pytest.fixture
-def dsn(databases: Databases) -> Iterator[str]:
-    """A migrated database of the test's own."""
-    with databases.clone() as dsn:
-        yield dsn
+def dsn(request: pytest.FixtureRequest, databases: Databases, pool: Pool) -> Iterator[str]:
+    """A migrated database that only this test uses now."""
+    if request.node.get_closest_marker("fresh_database"):
+        with databases.clone() as dsn:
+            yield dsn
+    else:
+        yield pool.lend()
+        pool.take_back()
 
 
 @pytest.fixture

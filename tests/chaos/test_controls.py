@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from psycopg.errors import DeadlockDetected
 from psycopg.types.json import Jsonb
 
@@ -18,6 +19,8 @@ from tests.chaos.checker import Verdict, check, describe
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
 from tests.chaos.server import LIMIT, Server
+
+pytestmark = pytest.mark.proof
 
 HEARTBEAT, STALLED = 0.3, 1.0
 FENCE = re.compile(r"AND jobs\.claim_id\s*(=|IS NOT DISTINCT FROM)\s*\w+\.claim_id")

@@ -9,6 +9,8 @@ from alembic.config import Config
 
 from inturn.contrib.alembic import ignoring
 
+pytestmark = pytest.mark.fresh_database
+
 ENV = """
 import psycopg
 from alembic import context

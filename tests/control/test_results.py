@@ -219,6 +219,7 @@ SILENCE = (
 )
 
 
+@pytest.mark.fresh_database
 async def test_a_lost_notification_is_made_good_by_looking_now_and_then(
     app: App, dsn: str, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -343,6 +343,7 @@ async def test_every_app_has_a_task_that_removes_old_jobs(
     ]
 
 
+@pytest.mark.fresh_database
 def test_the_operations_say_how_many_days_were_made_and_dropped(app: App) -> None:
     assert app.connector.run(prepare_history(2)) == 3
     assert app.connector.run(prune_history(timedelta(days=1))) == 0

@@ -70,6 +70,7 @@ def test_an_answer_to_the_statement_is_not_a_condition(connection: Connection, c
     assert not isinstance(raised.value, DatabaseUnavailable)
 
 
+@pytest.mark.fresh_database
 def test_a_migration_under_a_running_worker_costs_it_its_connection(
     dsn: str, connection: Connection, query: Query
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_migration_under_a_running_worker_costs_it_its_connection(
         assert len(drive.run(claim.claim(worker, None, 1, True, 1), another, SCHEMA)) == 1
 
 
+@pytest.mark.fresh_database
 def test_a_result_that_a_migration_has_changed_is_a_condition_whatever_the_language(
     dsn: str, connection: Connection
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_session_that_became_read_only_is_of_no_further_use(connection: Connec
     assert (raised.value.connection_lost, raised.value.outcome_unknown) == WORN_OUT
 
 
+@pytest.mark.fresh_database
 def test_a_right_that_was_revoked_is_missed_until_it_comes_back(
     dsn: str, connection: Connection
 ) -> None:
@@ -142,6 +145,7 @@ def test_a_lock_that_somebody_holds_is_a_reason_to_try_again_on_the_same_connect
     assert run(connection, "SELECT count(*) FROM {schema}.lanes") == [(0,)]
 
 
+@pytest.mark.fresh_database
 def test_a_deadlock_that_the_server_resolves_is_a_reason_to_try_again(
     dsn: str, connection: Connection
 ) -> None:

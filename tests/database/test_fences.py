@@ -16,6 +16,7 @@ from tests.conftest import FAST_TAKEOVER, Query, Until
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.fresh_database
 def test_a_lower_token_than_the_highest_seen_is_refused_and_its_transaction_cannot_commit(
     dsn: str,
 ) -> None:
@@ -91,6 +92,7 @@ def test_an_invalid_resource_or_fence_is_refused(dsn: str, resource: Any, token:
         check_fence(connection, resource, token)
 
 
+@pytest.mark.fresh_database
 async def test_the_late_write_of_a_paused_attempt_is_refused(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:

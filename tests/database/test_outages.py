@@ -81,6 +81,7 @@ async def test_in_an_outage_an_async_defer_says_why_and_after_it_the_next_one_wo
     assert query("SELECT count(*) FROM jobs") == [(2,)]
 
 
+@pytest.mark.fresh_database
 def test_a_restart_between_two_defers_is_not_noticed(dsn: str, query: Query) -> None:
     """Each connection of the pool was closed, and is found to be closed before it is used."""
     app = producer(dsn, min_size=5)

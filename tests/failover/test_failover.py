@@ -11,6 +11,8 @@ from tests.failover.cluster import NEXT_TRANSACTION, Cluster, wait_until
 from tests.failover.history import Report, write
 from tests.failover.load import STALLED, Load
 
+pytestmark = pytest.mark.proof
+
 LONG = [f"long{n}" for n in range(4)]
 LONG_SECONDS = STALLED + 4.0
 

@@ -8,6 +8,8 @@ from inturn.cli import queue
 from inturn.cli.settings import Settings
 from tests.failover.cluster import Cluster
 
+pytestmark = pytest.mark.proof
+
 READS = """workers list
 lanes list
 lanes explain a

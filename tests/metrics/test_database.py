@@ -257,6 +257,7 @@ def test_scrapes_within_some_seconds_share_one_look(engine: Engine, dsn: str) ->
         assert read(metrics)["inturn_lanes_runnable"] == 1
 
 
+@pytest.mark.fresh_database
 def test_a_schema_that_does_not_fit_is_reported_and_nothing_else_is_read(
     engine: Engine, dsn: str
 ) -> None:
@@ -284,6 +285,7 @@ def test_a_transaction_that_is_open_for_long_shows(dsn: str) -> None:
         assert look(dsn)["inturn_oldest_transaction_age_seconds"] > 0
 
 
+@pytest.mark.fresh_database
 def test_a_monitor_reads_everything_and_the_look_changes_nothing(engine: Engine, dsn: str) -> None:
     grant_roles(dsn)
     engine.defer("t", "lane")

@@ -1,11 +1,12 @@
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import psycopg
 import pytest
 
 from inturn.testing import Databases
+from tests.pool import Pool
 from tests.roles import LOGINS, as_login, grant_roles
 
 Session = psycopg.Connection[Any]
@@ -18,11 +19,17 @@ def granted_databases(databases: Databases) -> Iterator[Databases]:
         yield granted
 
 
+@pytest.fixture(scope="session")
+def granted_pool(granted_databases: Databases) -> Iterator[Pool]:
+    with closing(Pool(granted_databases.clone)) as pool:
+        yield pool
+
+
 @pytest.fixture
-def granted(granted_databases: Databases) -> Iterator[str]:
+def granted(granted_pool: Pool) -> Iterator[str]:
     """A database whose roles have their rights. The DSN is the superuser's."""
-    with granted_databases.clone() as dsn:
-        yield dsn
+    yield granted_pool.lend()
+    granted_pool.take_back()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from psycopg.errors import DeadlockDetected, LockNotAvailable
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 
 from inturn.sql import SCHEMA, function_file
 
@@ -32,6 +32,10 @@ SELECT rescued.id FROM (
         WHERE heartbeat_at < clock() - %s::interval
     ) AS silent, declare_dead(ids, beats)
 ) AS declared, rescue(CASE WHEN dead >= 0 THEN 5 END) AS rescued ORDER BY 1
+"""
+DEFINITION = """
+SELECT pg_get_functiondef(oid) FROM pg_proc
+WHERE proname = %s AND pronamespace = current_schema()::regnamespace
 """
 # A lock that cannot be taken for so long is held until the end of a transaction.
 NO_WAIT = "500ms"
@@ -91,6 +95,7 @@ def story(
                 script(stage)
 
         test.__name__, test.__doc__ = script.__name__, script.__doc__
+        test.mutations = mutations  # type: ignore[attr-defined] # tests/tiers.py chooses by them
         mutants = [pytest.param(each, id=each.name, marks=pytest.mark.mutant) for each in mutations]
         told = pytest.mark.parametrize("mutation", [pytest.param(None, id="as shipped"), *mutants])
         return cast(Callable[[Stage, Mutation | None], None], told(test))
@@ -457,6 +462,7 @@ class Stage:
         self._cast: list[Session] = []
         self._pausable: set[str] = set()
         self._texts: dict[str, str] = {}  # of the files that were changed
+        self._undo: list[Composed | bytes] = []  # what makes the schema the shipped one again
 
     def session(self) -> Session:
         return self._enter(Session(self))
@@ -470,6 +476,8 @@ class Stage:
     def close(self) -> None:
         for session in self._cast:
             session.close()
+        for statement in reversed(self._undo):
+            self.control.execute(statement)
         self.control.close()
 
     def _enter(self, session: Session) -> Session:
@@ -490,6 +498,7 @@ class Stage:
             "CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql COST 1000000 "
             "AS 'BEGIN RETURN true; END'"
         )
+        self._undo.append(SQL("DROP FUNCTION gate()").format())
         self._replace(Mutation("gate", file, condition, f"{condition} AND gate()"))
 
     def take_time(self, file: str, setting: str) -> None:
@@ -506,9 +515,10 @@ class Stage:
 
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new, _ = mutation
-        text = self._texts.get(file) or function_file(file.removesuffix(".sql")).read_text(
-            encoding="utf-8"
-        )
+        function = file.removesuffix(".sql")
+        text = self._texts.get(file) or function_file(function).read_text(encoding="utf-8")
+        for (shipped,) in self.control.execute(DEFINITION, [function]).fetchall():
+            self._undo.append(shipped.encode())
         self._texts[file] = replace_once(text, old, new, f"{file} for {name!r}")
         self.control.execute(self._texts[file].encode())
 
@@ -524,6 +534,12 @@ class Stage:
             "FROM pg_proc WHERE proname = %s AND pronamespace = current_schema()::regnamespace",
             [function],
         ).fetchall()
+        self._undo += [
+            SQL("ALTER FUNCTION {} RENAME TO {}").format(
+                Identifier(f"{function}_itself"), Identifier(function)
+            ),
+            SQL("DROP FUNCTION {}").format(Identifier(function)),
+        ]
         call = f"{function}_itself({', '.join(f'${n + 1}' for n in range(count))})"
         self.control.execute(SQL("ALTER FUNCTION {} RENAME TO {}").format(
             Identifier(function), Identifier(f"{function}_itself")

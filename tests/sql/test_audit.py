@@ -163,6 +163,7 @@ def worker(dsn: str) -> Iterator[Worker]:
         yield Worker(connection)
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("lock", [None, "a"])
 def test_an_app_that_cancels_its_jobs_pays_nothing(worker: Worker, lock: str | None) -> None:
     """The same statements and rows, and one of each more only if somebody is named."""
@@ -185,6 +186,7 @@ def test_an_app_that_cancels_its_jobs_pays_nothing(worker: Worker, lock: str | N
     assert named_statements - statements == 2  # `PERFORM audit(…)`, and its INSERT
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("others", [0, 2000])
 def test_the_changes_of_a_job_are_found_among_those_of_others(worker: Worker, others: int) -> None:
     worker.connection.execute(

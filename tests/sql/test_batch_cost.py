@@ -9,6 +9,8 @@ import pytest
 from tests.sql.test_growth import FINISH, FLAT, Bench
 from tests.sql.test_surface import slope
 
+pytestmark = pytest.mark.fresh_database
+
 TABLES = ("batches", "batch_gates", "batch_events")
 READS = """
 SELECT relname, coalesce(idx_scan, 0) + coalesce(seq_scan, 0) + n_tup_ins

@@ -6,6 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
+pytestmark = pytest.mark.fresh_database
+
 Query = Callable[..., list[tuple[Any, ...]]]
 
 BULK = """
@@ -62,6 +64,7 @@ def bench(dsn: str) -> Iterator[Bench]:
         yield Bench(connection)
 
 
+@pytest.mark.proof
 def test_a_claim_costs_the_same_behind_a_hundred_and_a_million_jobs_of_a_busy_lane(
     bench: Bench,
 ) -> None:

@@ -48,6 +48,7 @@ def test_the_first_example_defers_what_a_worker_then_runs(
     assert seen == ["a"]
 
 
+@pytest.mark.fresh_database
 def test_the_trigger_of_the_example_defers_one_job_however_often_a_row_changes(
     connection: psycopg.Connection[Any],
 ) -> None:

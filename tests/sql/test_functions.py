@@ -80,6 +80,7 @@ def test_there_are_statements_to_check() -> None:
     assert len(STATEMENTS) >= 10
 
 
+@pytest.mark.fresh_database
 def test_every_function_body_fits_the_tables(dsn: str) -> None:
     """A migration creates functions unordered and unchecked. Applied again, they find each other."""
     with connect(dsn) as connection:

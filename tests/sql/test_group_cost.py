@@ -9,6 +9,8 @@ import pytest
 from tests.conftest import Query
 from tests.sql.counted import Counter
 
+pytestmark = pytest.mark.fresh_database
+
 FILL: LiteralString = (
     "INSERT INTO jobs (created_at, status, task, group_key, lock, priority) "
     "SELECT now(), 'todo', 't', %s || n %% %s, CASE WHEN %s THEN 'lane ' || n END, n %% %s "

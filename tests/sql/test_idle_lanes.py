@@ -10,6 +10,8 @@ import pytest
 from tests.cli.engine import Engine
 from tests.sql.counted import Counter
 
+pytestmark = pytest.mark.fresh_database
+
 
 @pytest.fixture
 def engine(dsn: str) -> Iterator[Engine]:

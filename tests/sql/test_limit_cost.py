@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import Query
 from tests.sql.counted import Counter
 
+pytestmark = pytest.mark.fresh_database
+
 PROBES = """
 SELECT relname, coalesce(idx_scan, 0) + coalesce(seq_scan, 0)
 FROM pg_stat_user_tables WHERE schemaname = 'inturn' AND relname IN ('limits', 'limit_keys')

@@ -13,6 +13,8 @@ from inturn.operations import measures
 from tests.sql.recorder import KINDS, SMALL, Recorder
 from tests.sql.test_growth import Bench
 
+pytestmark = pytest.mark.fresh_database
+
 
 @pytest.fixture
 def bench(dsn: str) -> Iterator[Bench]:

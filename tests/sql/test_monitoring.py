@@ -13,6 +13,8 @@ from psycopg.rows import dict_row
 from inturn import sql
 from tests.roles import LOGINS, as_login, grant_roles
 
+pytestmark = pytest.mark.fresh_database
+
 FOLDER = sql.find_folder("sql") / "monitoring"
 QUERIES = sorted(file.stem for file in FOLDER.glob("*.sql"))
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

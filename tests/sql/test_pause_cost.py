@@ -11,6 +11,8 @@ import pytest
 
 from tests.sql.counted import Counter
 
+pytestmark = pytest.mark.fresh_database
+
 JOBS: LiteralString = """
 INSERT INTO jobs (created_at, status, task, lock)
 SELECT now(), %s, %s, CASE WHEN %s THEN 'lane ' || %s || n END FROM generate_series(1, %s) AS n

@@ -14,6 +14,8 @@ import pytest
 from inturn.testing import Databases
 from tests.sql.one_worker import AT_ONCE, CLAIM, LANES, Worker
 
+pytestmark = pytest.mark.fresh_database
+
 # A plan that reads a whole table in place of a key meets a multiple of the rows.
 SAME = 1.15
 

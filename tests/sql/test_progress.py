@@ -10,6 +10,8 @@ from inturn.testing import Databases
 from tests.sql.counted import Counter
 from tests.sql.one_worker import AT_ONCE, CLAIM, LANES, Worker
 
+pytestmark = pytest.mark.fresh_database
+
 TELL = (
     "SELECT report_progress(array_agg(n), array_agg(n), array_agg(%s::bigint), "
     "array_agg(NULL::bigint), array_agg('text'::text)) FROM generate_series(1, 20::bigint) AS n"

@@ -14,6 +14,8 @@ from tests.sql.reads import SQL, Gauge, find_lists
 from tests.sql.recorder import KINDS
 from tests.sql.test_growth import Bench
 
+pytestmark = pytest.mark.fresh_database
+
 # A list searches the newest 10,000 jobs, and as many of the others by an index.
 SMALL, LARGE = 24_000, 120_000
 # Five times as many rows make a tree a level deeper, so a probe of two pages touches three, and a
@@ -51,6 +53,7 @@ def find_growth(
     }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_reads_touches_more_pages_beside_more(bench: Bench, kind: str) -> None:
     small, large = read_twice(bench, KINDS[kind])
@@ -60,6 +63,7 @@ def test_nothing_that_reads_touches_more_pages_beside_more(bench: Bench, kind: s
     assert grown == {}, f"from {SMALL:,} to {LARGE:,}"
 
 
+@pytest.mark.proof
 def test_nothing_reads_more_rows_if_there_is_more_of_several_kinds(bench: Bench) -> None:
     """A join may be planned otherwise once each of its sides is large.
 

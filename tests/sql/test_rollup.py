@@ -13,6 +13,8 @@ import pytest
 from inturn.operations import history
 from tests.sql.counted import Counter
 
+pytestmark = pytest.mark.fresh_database
+
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 TABLE: LiteralString = "finished_jobs_20300101"
 ROOT_OF_TWO = 2**0.5

@@ -17,6 +17,8 @@ from inturn.errors import BadArgument, ConnectorException, SchemaMismatch
 from inturn.schema.migrate import check_models, downgrade, migrate
 from tests.snapshot import SNAPSHOT, snapshot
 
+pytestmark = pytest.mark.fresh_database
+
 
 def test_migrations_and_functions_make_the_schema_that_is_written_down(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:

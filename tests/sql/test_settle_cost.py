@@ -14,6 +14,8 @@ from inturn.sql import function_file
 from inturn.testing import Databases
 from tests.sql.counted import Counter
 
+pytestmark = pytest.mark.fresh_database
+
 CLAIMS = 4
 SAME = 1.15
 PER_CHILD = 60  # rows; a claim looks at a thousand children

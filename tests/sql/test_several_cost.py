@@ -8,6 +8,8 @@ import pytest
 from tests.conftest import Query
 from tests.sql.one_worker import Worker
 
+pytestmark = pytest.mark.fresh_database
+
 PROBES = """
 SELECT coalesce(idx_scan, 0) + coalesce(seq_scan, 0)
 FROM pg_stat_user_tables WHERE schemaname = 'inturn' AND relname = 'waits'

@@ -17,6 +17,8 @@ import pytest
 from inturn.sql import find_folder
 from tests.sql.one_worker import CLAIM, Worker
 
+pytestmark = pytest.mark.fresh_database
+
 FLAT = 0.1
 CLAIM_OF: LiteralString = "SELECT id, claim_id FROM claim(%s, %s, %s)"
 

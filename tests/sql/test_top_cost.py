@@ -13,6 +13,8 @@ from inturn.cli.live_look import Look, Meter, read
 from tests.sql.recorder import KINDS, LARGE, SMALL, Recorder
 from tests.sql.test_growth import Bench
 
+pytestmark = pytest.mark.fresh_database
+
 
 @pytest.fixture
 def bench(dsn: str) -> Iterator[Bench]:

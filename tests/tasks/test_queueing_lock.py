@@ -35,6 +35,7 @@ def test_a_second_job_is_refused_and_the_first_is_named(report: Any, query: Quer
     assert query("SELECT id, args FROM jobs") == [(first, {"day": 1})]
 
 
+@pytest.mark.fresh_database
 def test_the_transaction_of_the_caller_goes_on_after_a_conflict(
     report: Any, dsn: str, query: Query
 ) -> None:

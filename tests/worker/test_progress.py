@@ -81,6 +81,7 @@ def check_that_everybody_sees_it(app: App, query: Query, job_id: int) -> None:
         assert told.updated_at == query("SELECT updated_at FROM progress")[0][0]
 
 
+@pytest.mark.fresh_database
 async def test_any_number_of_calls_are_a_few_writes_and_the_last_one_is_stored(
     app: App, query: Query, owner: psycopg.Connection[Any]
 ) -> None:
@@ -174,6 +175,7 @@ async def test_the_last_word_of_a_job_that_goes_back_is_stored_before_the_worker
     assert query(TOLD) == [(2, None, None)]
 
 
+@pytest.mark.fresh_database
 async def test_what_is_told_during_a_write_is_kept_for_the_next_one(
     app: App, query: Query, owner: psycopg.Connection[Any], until: Until
 ) -> None:
@@ -209,6 +211,7 @@ async def test_each_of_many_jobs_keeps_its_own_last_word(app: App, query: Query)
     assert query(TOLD) == [(number, 99, None) for number in range(50)]
 
 
+@pytest.mark.fresh_database
 async def test_a_job_that_tells_nothing_costs_no_row_and_no_statement(
     app: App, query: Query, owner: psycopg.Connection[Any]
 ) -> None:

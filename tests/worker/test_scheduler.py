@@ -19,7 +19,7 @@ from inturn.operations.schedules import KnownSchedule
 from tests.conftest import Query, Until
 from tests.field.outage import outage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 RunAt = Callable[..., Awaitable[None]]

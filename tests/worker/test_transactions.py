@@ -24,7 +24,7 @@ from inturn.operations import claim, finish, workers
 from tests.conftest import FAST_TAKEOVER, NO_POLL, Query, Until
 from tests.lossy import Lossy
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
 WRITE = "INSERT INTO effects VALUES (%s)"
 
 

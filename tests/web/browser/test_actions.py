@@ -14,6 +14,8 @@ from tests.web.browser.scenarios import LANE
 from tests.web.browser.scenarios import SCENES as OF_LANES_AND_JOBS
 from tests.web.seed import Shop
 
+pytestmark = pytest.mark.proof
+
 WITH_SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
 PATHS = [action.path for action in EVERY_ACTION]
 SCENES = {**OF_LANES_AND_JOBS, **OPERATED}

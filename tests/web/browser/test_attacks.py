@@ -21,6 +21,8 @@ from tests.web.crawl import crawl, fields_of
 from tests.web.seed import Shop, hostile
 from tests.web.serving import serve
 
+pytestmark = pytest.mark.proof
+
 PAUSE = "/lane/pause?lock=order%3A1"
 REFUSAL = "does not come from a page of the dashboard"
 SCRIPT = "\"'><script>window.hacked='query'</script><img src=x onerror=window.hacked='query'>"

@@ -1,9 +1,12 @@
 """Keys: people who do not want the mouse, or cannot use it."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.browser.conftest import Visit
 from tests.web.seed import Shop
+
+pytestmark = pytest.mark.proof
 
 
 def test_keys_lead_through_the_pages(full_queue: tuple[Shop, str], visit: Visit) -> None:

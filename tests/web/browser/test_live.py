@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from inturn.web import create_app
 from tests.web.browser.conftest import Offer, Visit, wait_in
 from tests.web.seed import LIMIT, Shop
 from tests.web.serving import serve
+
+pytestmark = pytest.mark.proof
 
 MS = LIMIT * 1000
 BATCH, PAUSE = 100, 0.1  # jobs of one statement, seconds until the next

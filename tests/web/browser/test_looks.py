@@ -16,6 +16,8 @@ from tests.web.browser.conftest import Visit, wait_in
 from tests.web.crawl import crawl
 from tests.web.seed import Shop, hostile
 
+pytestmark = pytest.mark.proof
+
 DESK, PHONE = 1280, 360  # pixels
 THEMES = ("light", "dark")
 BEHIND_FORMS = {"/bulk/run", "/bulk/lanes/run"}  # test_actions.py looks at them
