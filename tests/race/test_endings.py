@@ -6,6 +6,7 @@ The stories are told as in test_interleavings.
 from typing import LiteralString, cast
 
 import psycopg
+import pytest
 
 from tests.race.harness import Job, Mutation, PromiseBroken, Session, Stage, Worker, promise, story
 
@@ -177,6 +178,7 @@ READERS_GO_ON = Mutation(
 )
 
 
+@pytest.mark.fresh_database
 @story(READERS_GO_ON)
 def test_a_job_is_found_in_the_history_while_its_day_is_prepared(stage: Stage) -> None:
     """It moves from the default partition to its own, which a reader may not know of yet."""
@@ -195,6 +197,7 @@ def test_a_job_is_found_in_the_history_while_its_day_is_prepared(stage: Stage) -
     promise(reader.result() == "succeeded", "it is there")
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation(
         "writers are not locked out while a day is prepared",
@@ -219,6 +222,7 @@ def test_a_job_ends_while_its_day_is_prepared(stage: Stage) -> None:
     promise(stage.drain() == [] and first == running.id, "nothing is left")
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation("a lock that is not available is an error", "prepare_history.sql",
              "EXCEPTION WHEN lock_not_available", "EXCEPTION WHEN division_by_zero"),
@@ -277,6 +281,7 @@ def prune(session: Session) -> int | None:
     return cast(int | None, dropped)
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation(
         "today is dropped as well",
@@ -304,6 +309,7 @@ def test_a_job_ends_while_old_days_are_dropped(stage: Stage) -> None:
     )
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation(
         "the days to drop are chosen before the lock is taken",
@@ -328,6 +334,7 @@ def test_two_workers_may_drop_old_days_at_once(stage: Stage) -> None:
     promise(days(stage) == 2, "only the old day")
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation(
         "a reader of the history makes the pruning fail",
@@ -349,6 +356,7 @@ def test_while_somebody_reads_the_history_nothing_is_dropped(stage: Stage) -> No
     promise(prune(upkeep) == 1 and days(stage) == 2, "now it is gone")
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation(
         "a failed job that halts its lane is dropped with its day",

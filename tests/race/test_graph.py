@@ -141,6 +141,7 @@ def test_a_random_graph_runs_in_a_legal_order_though_workers_die(dsn: str, seed:
         assert finished == {job for what, job, _ in graph.log if what == "end"} & finished
 
 
+@pytest.mark.fresh_database
 def test_the_record_shows_it_if_parents_do_not_matter(dsn: str) -> None:
     graph = Graph(dsn, 0)
     with graph.connect() as producer:

@@ -1,5 +1,7 @@
 """Limits: at most so many jobs of a key run, and no job that may start sleeps."""
 
+import pytest
+
 from tests.race.harness import Mutation, Stage, ids, promise, story
 
 WAKE_AT_FINISH = Mutation(
@@ -119,6 +121,7 @@ def test_a_job_that_is_put_back_has_no_slot(stage: Stage) -> None:
     promise(ids(worker.claim()) == [first], "it can be claimed again")
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation(
         "a refused finish frees a slot",

@@ -1,5 +1,7 @@
 """Limits and those who are in the way: open transactions, jobs that cannot start, wrong rows."""
 
+import pytest
+
 from tests.race.harness import Mutation, Session, Stage, Worker, ids, promise, story
 
 TOKEN = 61  # seconds in which a token comes, at one a minute
@@ -377,6 +379,7 @@ def test_a_key_keeps_its_row_until_its_tokens_are_back(stage: Stage) -> None:
     promise(worker.claim() == [], "its token is spent")
 
 
+@pytest.mark.fresh_database
 @story(
     Mutation(
         "a count below zero",

@@ -104,6 +104,7 @@ def run_and_look(stage: Stage) -> None:
             assert last <= RATE * (end - first + OVERLAP) + BURST
 
 
+@pytest.mark.fresh_database
 def test_no_log_of_dying_workers_shows_more_starts_than_the_limit_allows(stage: Stage) -> None:
     run_and_look(stage)
 

@@ -5,7 +5,11 @@ It does not matter which worker asks, or how often.
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from tests.race.harness import Mutation, Session, Stage, promise, story
+
+pytestmark = pytest.mark.fresh_database
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.sql.counted import Counter
 
-pytestmark = pytest.mark.fresh_database
+pytestmark = [pytest.mark.fresh_database, pytest.mark.proof]
 
 LARGEST = int(os.environ.get("INTURN_TEST_GROWTH") or 100_000)
 SIZES = [10**power for power in range(3, round(math.log10(LARGEST)) + 1)]

@@ -60,6 +60,7 @@ def cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
     }
 
 
+@pytest.mark.proof
 def test_the_cost_of_a_list_and_a_count_does_not_grow_with_the_history(
     connection: psycopg.Connection[Any],
 ) -> None:

@@ -14,7 +14,7 @@ from inturn.sql import function_file
 from inturn.testing import Databases
 from tests.sql.counted import Counter
 
-pytestmark = pytest.mark.fresh_database
+pytestmark = [pytest.mark.fresh_database, pytest.mark.proof]
 
 CLAIMS = 4
 SAME = 1.15

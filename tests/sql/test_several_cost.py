@@ -68,6 +68,7 @@ def test_a_claim_does_not_meet_jobs_again_that_wait_for_a_lane(worker: Worker) -
     assert costs[2000] <= costs[200] + 5, costs
 
 
+@pytest.mark.proof
 def test_a_finish_finds_the_next_job_of_a_lane_however_many_wait_there(worker: Worker) -> None:
     costs = {}
     for depth in (200, 2000):
@@ -90,6 +91,7 @@ def test_a_finish_finds_the_next_job_of_a_lane_however_many_wait_there(worker: W
     assert costs[2000] <= costs[200] + 5, costs
 
 
+@pytest.mark.proof
 def test_old_dead_lines_cost_the_lanes_of_others_nothing(worker: Worker, dsn: str) -> None:
     worker.connection.execute("ALTER TABLE waits SET (autovacuum_enabled = off)")
     worker.query("SELECT count(defer('t', lock => 'one')) FROM generate_series(1, 3)")
