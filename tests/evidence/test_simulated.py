@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.checker import Verdict, describe, judge
-from tests.chaos.evidence import SECOND
-from tests.chaos.history import Event
+from tests.evidence.events import Event
+from tests.evidence.judge import Verdict, describe, judge
+from tests.evidence.spans import SECOND
 
 SEEDS = range(150)
 EXCUSE = 4.0
@@ -56,7 +56,7 @@ class Simulation:
                 ["ok", "ok", "ok", "raised", "killed", "killed late", "stopped"]
             )
             fence, end, at = round(begin * 1_000_000), begin + self.dice.random(), 0.0
-            run = {"op": op, "index": index, "lane": lane, "attempt": attempt, "fence": fence}
+            run = {"job": [op, index], "lane": lane, "attempt": attempt, "fence": fence}
             self.names += 1
             who = f"{lane}-worker.{self.names}"
             self.tell(begin, who, "begin", **run)
@@ -65,7 +65,7 @@ class Simulation:
                 at = end
             if fate == "ok":
                 self.tell(
-                    1000, "conductor", "final", op=op, index=index, fence=fence, status="succeeded"
+                    1000, "conductor", "final", job=[op, index], fence=fence, status="succeeded"
                 )
                 return at
             if fate == "killed":
@@ -107,7 +107,7 @@ class Simulation:
         self.tell(at, who, "end", **run, how=how)
 
     def verdict(self) -> Verdict:
-        return judge(sorted(self.events, key=lambda event: event.at))
+        return judge(self.events)
 
     def chosen(self, name: str, **facts: Any) -> int:
         """Return the index of a random event with this name."""
@@ -127,7 +127,7 @@ def test_every_sound_history_is_valid() -> None:
 
 def without_a_final(s: Simulation) -> bool:
     place = s.chosen("final")
-    if place >= 0 and answered(s, s.events[place].facts["op"]) == "ok":
+    if place >= 0 and answered(s, s.events[place].facts["job"][0]) == "ok":
         del s.events[place]
         return True
     return False
@@ -135,7 +135,7 @@ def without_a_final(s: Simulation) -> bool:
 
 def answered(s: Simulation, op: str) -> str:
     return next(
-        e.name for e in s.events if e.name in ("ok", "fail", "unclear") and e.facts["op"] == op
+        e.name for e in s.events if e.name in ("ok", "fail", "unclear") and e.facts.get("op") == op
     )
 
 
@@ -154,7 +154,7 @@ def without_a_stop(s: Simulation) -> bool:
 
 
 def rolled_back_after_all(s: Simulation) -> bool:
-    finals = {e.facts["op"] for e in s.events if e.name == "final"}
+    finals = {e.facts["job"][0] for e in s.events if e.name == "final"}
     places = [
         n for n, e in enumerate(s.events) if e.name in ("ok", "unclear") and e.facts["op"] in finals
     ]
