@@ -4,7 +4,6 @@ python -m inturn.cli -a tests.chaos.work:app worker
 """
 
 import fcntl
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import anyio
 
 from inturn import App, JobContext, RetryStrategy
 from inturn.database.connectors import PsycopgConnector
-from tests.evidence.record import attempt, folder, history
+from tests.evidence.record import attempt, folder, history, keep_notes
 
 ATTEMPTS = 3
 POOLED = "CHAOS_POOLED" in os.environ  # behind a pooler that does not know prepared statements
@@ -73,22 +72,6 @@ def report(context: JobContext, op: str, index: int, seconds: float, fails: int)
         time.sleep(seconds)
         if context.job.attempts < fails:
             raise RuntimeError("as requested")
-
-
-class Notes(logging.Handler):
-    """Record what the worker itself logs about outages, losses and takeovers."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if not text.startswith(
-            ("job.failed", "job.retry_scheduled")
-        ):  # usually as requested, and with a traceback
-            history().write("log", what=text.partition(":")[0].partition(" ")[0], text=text[:300])
-
-
-def keep_notes() -> None:
-    handler = Notes(logging.WARNING)
-    logging.getLogger("inturn").addHandler(handler)
 
 
 if "CHAOS_WORKER" in os.environ:

@@ -4,7 +4,7 @@ Standard library only.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from tests.evidence.evidence import Evidence, Job
 from tests.evidence.rules.batches import callbacks, members, waits
@@ -34,12 +34,14 @@ def count_all(evidence: Evidence) -> dict[str, int]:
 
 
 def _answers(evidence: Evidence) -> dict[str, int]:
+    ids = Counter(id for id, _ in {(run.id, run.key) for run in evidence.runs if run.id})
     calls = {answer: {job.key[0] for job in evidence.jobs.values() if job.answer == answer}
              for answer in ("unknown", "fail")}  # fmt: skip
     return {
         "a call had no clear answer": len(calls["unknown"]),
         "a call was rolled back": len(calls["fail"]),
         "a commit came late, below the head of its lane": _late_commits(evidence),
+        "an id was given again": sum(times > 1 for times in ids.values()),
         "an acknowledged job was lost with its server": len(lost_keys(evidence)),
     }
 
@@ -149,11 +151,18 @@ def _zombies(evidence: Evidence) -> int:
 
 
 def _batches(evidence: Evidence) -> dict[str, int]:
+    jobs = members(evidence)
     late = [
-        job for batch, jobs in members(evidence).items() for job in jobs
+        job for batch, own in jobs.items() for job in own
         if job.committed is not None and job.committed > evidence.closed.get(batch, job.committed)
     ]  # fmt: skip
     return {
+        "jobs of batches whose callback ran": sum(
+            len(jobs[batch]) for batch, _, _ in callbacks(evidence)
+        ),
+        "a job waited for many of others": sum(
+            sum(started.values()) > evidence.settings.turns for _, started in waits(evidence)
+        ),
         "a callback ran": len({batch for batch, _, _ in callbacks(evidence)}),
         "a job joined a closed batch": len(late),
         "a batch was given up": len(evidence.given_up),

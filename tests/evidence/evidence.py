@@ -139,8 +139,8 @@ class Evidence:
         lanes: dict[str, list[Run]] = defaultdict(list)
         for run in self.runs:
             job = self.jobs.get(run.key)
-            own = (run.lane,) if job is None or run.lane != job.lane else job.lanes
-            for lane in own:
+            is_known = job is not None and (run.lane is None or run.lane in job.lanes)
+            for lane in job.lanes if job is not None and is_known else (run.lane,):
                 if lane is not None:
                     lanes[lane].append(run)
         return lanes

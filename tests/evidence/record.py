@@ -1,6 +1,7 @@
 """How a worker or a producer of a run writes its history. The environment names it."""
 
 import atexit
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,3 +42,18 @@ def attempt(context: JobContext, name: object) -> Iterator[None]:
         raise
     finally:
         history().write("end", how=how, **facts)
+
+
+class Notes(logging.Handler):
+    """Record what the worker itself logs about outages, losses and takeovers."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        # Failures are usually as requested, and come with a traceback.
+        if not text.startswith(("job.failed", "job.retry_scheduled")):
+            what = text.partition(":")[0].partition(" ")[0]
+            history().write("log", what=what, text=text[:300])
+
+
+def keep_notes() -> None:
+    logging.getLogger("inturn").addHandler(Notes(logging.WARNING))

@@ -66,6 +66,10 @@ RARE = {
     "a job with several lanes ran": (sound(), lanes.HONEST["readers side by side"]),
     "an acknowledged job was lost with its server": (
         sound(), jobs.HONEST["lost with a server that had acknowledged it"]),
+    "an id was given again": (
+        sound(), jobs.HONEST["an id is given again by a server that forgot"]),
+    "a job waited for many of others": (
+        batches.works(batches.opened()), batches.HONEST["behind its own group"]),
     "runs of an attempt that was taken over": (
         sound(), lanes.HONEST["stopped beyond the heartbeat"]),
 }  # fmt: skip
