@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from inturn import JobContext
 from tests.evidence.events import History
+
+_opening = threading.Lock()
 
 
 def environment(folder: Path, run: str, who: str) -> dict[str, str]:
@@ -21,8 +24,13 @@ def folder() -> Path:
     return Path(os.environ["EVIDENCE_FOLDER"])
 
 
-@cache
 def history() -> History:
+    with _opening:  # the first tasks of a worker begin at once, in threads
+        return _open()
+
+
+@cache
+def _open() -> History:
     made = History(folder(), os.environ["EVIDENCE_RUN"], os.environ["EVIDENCE_WHO"])
     atexit.register(made.close)
     return made

@@ -71,7 +71,7 @@ LIES: Lies = {
         two().run(3, 4, "one", 11).final("one", 11).forget(2.5, 5), "lost"),
     "lost after it had begun": (
         two().run(3, 4, "one", 11).final("one", 11).run(5, None, "two", 12), "lost, never ended"),
-    "made up": (sound().run(7, 8, "three", 13), "ghost"),
+    "made up": (sound().run(7, 8, "three", 13).final("three", 13), "ghost"),
     "rolled back and ran": (
         sound().defer(7, "x", "fail", ids=(3,)).run(8, 9, "x", 13).final("x", 13), "ghost"),
     "rolled back and ended": (

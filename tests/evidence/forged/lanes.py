@@ -57,13 +57,13 @@ def zombie(first: float, end: float, *stops: tuple[float, float]) -> Story:
     return ended(told, 12, 13)
 
 
-def again(since: float | None = None, at: float = 35) -> Story:
-    """Two jobs run and end, and both run again, one of them as the same attempt."""
+def again(since: float | None = None, at: float = 35, fence: int = 5) -> Story:
+    """Two jobs run and end, and both run again, one of them perhaps as the same attempt."""
     told = two().run(10, 20, "one", 5, attempt=None).run(20, 30, "two", 6, "b", attempt=None)
-    told.run(40, 50, "one", 5, attempt=None).run(50, 60, "two", 8, attempt=None)
+    told.run(40, 50, "one", fence, attempt=None).run(50, 60, "two", 8, attempt=None)
     if since is not None:
         told.forget(since, at)
-    return ended(told, 5, 8)
+    return ended(told, max(5, fence), 8)
 
 
 def prior(lane: str = "L", **call: Any) -> Story:
@@ -135,6 +135,9 @@ HONEST: Honest = {
     "started when the lane was resumed": paused(lane="shelf", since=4.5, until=None).tell(
         4.9, "conductor", "resumed", lane="shelf", called=int(4.8 * SECOND)),
     "what a server had forgotten runs again": again(since=15),
+    "what a server had forgotten runs again, and others had run in between": again(since=15, fence=7),
+    "nobody counts the attempts": jobs(READER).run(3, 4, "job 0", 11, attempt=None, lane="own 0")
+        .final("job 0", 11),
 }  # fmt: skip
 
 LIES: Lies = {
@@ -192,6 +195,7 @@ LIES: Lies = {
     "an attempt runs again for no reason": (again(), "fence, fence given twice, repeated"),
     "an attempt runs again long after a server took over": (
         again(since=15, at=65), "fence, fence given twice, repeated"),
+    "a server that took over gives a lower fence": (again(since=15, fence=4), "fence, repeated"),
     "two at once in the second lane": (runs(jobs(SHELF, SHELF), (0, 3, 5), (1, 4, 6)), "overlap"),
     "a writer beside a reader": (runs(jobs(READER, SHELF), (0, 3, 5), (1, 4, 6)), "overlap"),
     "a reader beside a writer": (runs(jobs(SHELF, READER), (0, 3, 5), (1, 4, 6)), "overlap"),
@@ -199,7 +203,9 @@ LIES: Lies = {
     "a writer beside a reader that began long before": (
         runs(jobs(READER, READER, SHELF), (0, 3, 9), (1, 4, 5), (2, 6, 7)), "overlap"),
     "out of order in the second lane": (runs(jobs(SHELF, SHELF), (1, 3, 4), (0, 5, 6)), "order"),
-    "readers in another order": (runs(jobs(READER, READER), (1, 3, 4), (0, 5, 6)), "order"),
+    "readers in another order": (
+        runs(jobs(READER, READER), (1, 3, 4), (0, 5, 6))
+        .tell(4.5, "w0", "log", what="job.lost", text="job.lost: 0 is another worker's"), "order"),
     "a writer whose first attempt never began, and a later one was first": (
         never_began(SHELF), "order"),
     "a reader that overtakes a writer": (
