@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.checker import check, describe
 from tests.chaos.faults import ALL, chosen
 from tests.chaos.play import ALWAYS, Setup, perform
 from tests.chaos.pooler import BINARY
 from tests.chaos.report import report
+from tests.evidence.judge import check, describe
 
 
 def main() -> int:

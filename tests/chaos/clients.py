@@ -1,6 +1,5 @@
 """The worker and producer processes of a run, and which were killed, stopped or ended."""
 
-import json
 import os
 import random
 import signal
@@ -11,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tests.chaos.history import History
 from tests.chaos.proxy import Network
 from tests.chaos.server import Server, with_parent
+from tests.evidence.events import History, Tail
+from tests.evidence.record import environment
 
 ROOT = Path(__file__).parents[2]
-TAIL = 200_000  # bytes of a history; a running job started within them
 CATCHING = 10.0  # seconds to catch a worker in a job
 LIMIT = 30.0  # for a process to end: only keeps a failing run from hanging
 
@@ -41,6 +40,7 @@ class Clients:
             network,
         )
         self.clients: dict[str, Client] = {}
+        self.tail = Tail(folder)
         self._births = 0
         self._commands: dict[str, list[str]] = {}
         self._settings: dict[str, dict[str, str]] = {}  # more environment variables
@@ -134,19 +134,9 @@ class Clients:
         return None
 
     def _is_at_work(self, client: Client) -> bool:
-        """Return True if the end of its history shows a running job."""
-        path = self.folder / f"{client.who}.jsonl"
-        runs = set()
-        for line in tail(path) if path.exists() else []:
-            try:
-                event = json.loads(line)
-            except json.JSONDecodeError:  # the first line, and the line that is being written
-                continue
-            if event["ev"] == "begin":
-                runs.add(event["fence"])
-            elif event["ev"] == "end":
-                runs.discard(event["fence"])
-        return bool(runs)
+        """Return True if its history shows a running job."""
+        self.tail.look()
+        return bool(self.tail.running[client.who])
 
     def _wait_for(self, client: Client) -> None:
         """Wait for the end. Do not send a second signal, because it would mean to end at once."""
@@ -178,11 +168,10 @@ class Clients:
         self._births += 1
         who = f"{slot}.{self._births}"
         log = (self.folder / f"{who}.log").open("wb")
-        environment = os.environ | {
+        settings = {
+            **os.environ,
+            **environment(self.folder, self.run, who),
             "INTURN_DSN": self.server.dsn_at(self.network.routes[slot].port),
-            "CHAOS_FOLDER": str(self.folder),
-            "CHAOS_RUN": self.run,
-            "CHAOS_WHO": who,
             **({"CHAOS_WORKER": "1"} if slot.startswith("worker") else {}),
             **self._settings.get(slot, {}),
         }
@@ -190,7 +179,7 @@ class Clients:
         process = subprocess.Popen(
             [sys.executable, *self._commands[slot]],
             cwd=ROOT,
-            env=environment,
+            env=settings,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -198,9 +187,3 @@ class Clients:
             preexec_fn=with_parent(signal.SIGKILL),
         )
         self.clients[slot] = Client(slot, who, process, log)
-
-
-def tail(path: Path) -> list[bytes]:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - TAIL))
-        return file.read().splitlines()

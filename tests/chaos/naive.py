@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import psycopg
 
-from tests.chaos.work import Attempt
+from tests.chaos.work import noted
 
 CLAIM = """
 UPDATE inturn.jobs SET status = 'doing', claim_id = gen_random_uuid(), worker_id = %s, fence = nextval('inturn.fences'),
@@ -67,7 +67,7 @@ class Naive:
         context = SimpleNamespace(
             job=SimpleNamespace(fence=fence, lock=lock, attempts=attempts - 1)
         )
-        with Attempt(context, args["op"], args["index"]):  # type: ignore[arg-type]
+        with noted(context, args["op"], args["index"]):  # type: ignore[arg-type]
             time.sleep(min(args["seconds"], 0.05))
 
 

@@ -14,11 +14,11 @@ from psycopg.types.json import Jsonb
 
 from inturn.schema.migrate import migrate
 from tests.chaos.clients import Clients
-from tests.chaos.history import History
 from tests.chaos.pooler import Pooler
 from tests.chaos.produce_flow import LIMITS
 from tests.chaos.proxy import Network
 from tests.chaos.server import Server
+from tests.evidence.events import History
 
 LANES = 12
 HEARTBEAT, STALLED = 1.0, 6.0  # seconds
@@ -193,10 +193,10 @@ class Play:
                 continue
             seen |= {child, parent}
             if is_free:  # the order of a lane knows nothing of jobs that come back
-                self.history.write("retried", key=[parent_op, parent_index])
+                self.history.write("retried", job=[parent_op, parent_index])
                 connection.execute("SELECT retry_job(%s)", [parent])
             else:
-                self.history.write("let_go", key=[op, index])
+                self.history.write("let_go", job=[op, index])
                 connection.execute("SELECT retry_job(%s)", [child])
 
     def look_after_batches(self, connection: psycopg.Connection[Any]) -> None:
@@ -289,7 +289,8 @@ class Play:
     def _rows(self, event: str, statement: LiteralString) -> None:
         with self.server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
             for row in cursor.execute(statement):
-                self.history.write(event, **row)
+                name = [row.pop("op"), row.pop("index")]
+                self.history.write(event, job=name, **row)
 
 
 @dataclass(frozen=True)

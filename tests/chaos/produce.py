@@ -18,7 +18,8 @@ from psycopg.types.json import Jsonb
 from inturn.errors import InturnError
 from tests.chaos.produce_batch import FAILED, Batches, callback_of
 from tests.chaos.produce_flow import POLICIES, Flow, configured, locks, told
-from tests.chaos.work import app, history, step, stroll
+from tests.chaos.work import app, step, stroll
+from tests.evidence.record import history
 
 BACKLOG = 60  # when this many jobs wait, the producer slows down
 CROWD = 25  # when this many wait for their limits, it defers no more of them

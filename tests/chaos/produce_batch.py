@@ -3,7 +3,8 @@
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.chaos.work import app, history, report
+from tests.chaos.work import app, report
+from tests.evidence.record import history
 
 Spec = dict[str, Any]
 FAILED = 0.15  # of the transactions that open a batch are rolled back

@@ -6,10 +6,9 @@ Standard library only.
 import bisect
 from collections import defaultdict
 
-from tests.chaos.checker import Verdict
-from tests.chaos.evidence import SECOND
-from tests.chaos.gaps import longest, returns, spans
-from tests.chaos.rare import counted
+from tests.evidence.gaps import longest, returns, spans
+from tests.evidence.judge import Verdict
+from tests.evidence.spans import SECOND
 
 
 def report(verdict: Verdict) -> str:
@@ -24,7 +23,9 @@ def report(verdict: Verdict) -> str:
         row[1] += bisect.bisect_left(operations, until) - bisect.bisect_left(
             operations, fault.start
         )
-        row[2] += sum(fault.start <= found.start < until for found in verdict.violations)
+        row[2] += sum(
+            fault.start <= violation.found.start < until for violation in verdict.violations
+        )
     for fault, start, end in longest(evidence):
         rows[fault.kind][3] = max(rows[fault.kind][3], end - start)
     for fault, wait in returns(evidence):
@@ -40,9 +41,7 @@ def report(verdict: Verdict) -> str:
     lines += ["", f"{summary}, verdict {verdict.word}", "", "sometimes:"]
     kinds = {fault.kind for fault in evidence.faults}
     lines += [
-        f"  {count:7} {name}"
-        for name, count in sorted(counted(evidence).items())
-        if name not in kinds
+        f"  {count:7} {name}" for name, count in sorted(verdict.counts.items()) if name not in kinds
     ]
     drained = [event.facts["seconds"] for event in evidence.events if event.name == "drained"]
     lines += [f"drained {drained[0]} s after the last fault"] if drained else []

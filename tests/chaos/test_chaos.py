@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker import check, describe
 from tests.chaos.faults import SHORT, chosen
 from tests.chaos.play import Setup, perform
 from tests.chaos.report import report
+from tests.evidence.judge import check, describe
 
 SEED = "short"
 HEARTBEAT, STALLED = (

@@ -14,11 +14,11 @@ import pytest
 from psycopg.errors import DeadlockDetected
 from psycopg.types.json import Jsonb
 
-from tests.chaos.batch_rules import TURNS
-from tests.chaos.checker import Verdict, check, describe
 from tests.chaos.faults import chosen
 from tests.chaos.play import Fault, Play, Setup, perform
 from tests.chaos.server import LIMIT, Server
+from tests.evidence.evidence import Settings
+from tests.evidence.judge import Verdict, check, describe
 
 pytestmark = pytest.mark.proof
 
@@ -33,7 +33,7 @@ def judged(folder: Path, faults: list[Fault], setup: Setup) -> Verdict:
 
 def rules(verdict: Verdict) -> set[str]:
     assert verdict.word == "invalid", describe(verdict)
-    return {found.rule for found in verdict.violations}
+    return verdict.broken
 
 
 def naive(mode: str, bin_dir: Path | None, workers: int = 2) -> Setup:
@@ -70,7 +70,7 @@ def let_storm(play: Play) -> None:
             args = Jsonb({"op": op, "index": index, "seconds": 0.03, "fails": 0})
             play.query("SELECT defer('step', %s, limit_key => %s)", args, key)
         play.history.write("ok", op=op)
-    for group, count in (("large", TURNS + 30), ("small", 1)):
+    for group, count in (("large", Settings.turns + 30), ("small", 1)):
         op = play.op()
         play.history.write("call", op=op, lane=None, jobs=[{"group": group}] * count)
         for index in range(count):

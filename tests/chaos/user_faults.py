@@ -79,7 +79,7 @@ def abort_a_job(play: Play) -> None:
         )
     if running:
         [(id, op, index)] = running
-        play.history.write("cancel", key=[op, index])
+        play.history.write("cancel", job=[op, index])
         with transaction(play, 2) as connection:
             connection.execute("SELECT cancel_job(%s, true)", [id])
 

@@ -4,34 +4,38 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import psycopg
 
+from tests.evidence.events import Event, History, Tail, read
+from tests.evidence.judge import Verdict, judge
+from tests.evidence.record import environment
 from tests.failover.cluster import LIMIT, wait_until
-from tests.failover.history import Event, Report, read, report
 
 ROOT = Path(__file__).parents[2]
 LANES = 4  # of each producer
 CONCURRENCY = 6
+FINAL = """
+SELECT args->>'lane', (args->>'number')::int, fence, status::text FROM inturn.finished_jobs
+"""
 HEARTBEAT, STALLED = 1, 6  # seconds: an outage in these tests is longer than the second
 
 
 class Load:
     """Start a worker and a producer for each way to the database, a DSN or an environment."""
 
-    def __init__(self, log: Path, *ways: str | Mapping[str, str], pause: float = 0.01) -> None:
-        self.log = log
+    def __init__(self, folder: Path, *ways: str | Mapping[str, str], pause: float = 0.01) -> None:
+        self.folder, self.history, self.tail = folder, History(folder, "run", "test"), Tail(folder)
         self._ways = [{"INTURN_DSN": way} if isinstance(way, str) else way for way in ways]
         self._pause = pause
         self.workers: list[subprocess.Popen[bytes]] = []
         self.producers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        self.log.touch()
         worker = [
             str(Path(sys.executable).with_name("queue")),
             "-a",
@@ -63,55 +67,63 @@ class Load:
             process.kill()
             process.wait()
         if error is not None:
-            for output in sorted(self.log.parent.glob("*.out")):
+            for output in sorted(self.folder.glob("*.out")):
                 error.add_note(f"{output.name}:\n{output.read_text()[-3000:]}")
 
     def _launch(
         self, command: list[str], name: str, way: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "FAILOVER_LOG": str(self.log), "PYTHONPATH": str(ROOT), **way}
-        with (self.log.parent / f"{name}.out").open("wb") as output:
-            return subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=output, stderr=output
-            )
+        settings = {**os.environ, "PYTHONPATH": str(ROOT), **way,
+                    **environment(self.folder, "run", name)}  # fmt: skip
+        self.history.write("spawned", victim=name)
+        with (self.folder / f"{name}.out").open("wb") as output:
+            return subprocess.Popen(command, cwd=ROOT, env=settings, stdout=output, stderr=output)
 
     @property
     def dsn(self) -> str:
         return self._ways[0]["INTURN_DSN"]
 
     def events(self) -> list[Event]:
-        return read(self.log)
+        """Return all events that can be read by now."""
+        self.tail.look()
+        return self.tail.events
 
     def goes_on(self, jobs: int = 200) -> None:
         """Return when this many more jobs were acknowledged and have ended."""
-        enough = {kind: self.count(kind) + jobs for kind in ("ack", "end")}
+        enough = {kind: self.count(kind) + jobs for kind in ("ok", "end")}
         wait_until(
             lambda: all(self.count(kind) >= count for kind, count in enough.items()),
             "the load's going on",
         )
 
-    def await_event(self, kind: str, lane: str) -> None:
+    def await_event(self, name: str, lane: str) -> None:
         wait_until(
-            lambda: any(event[:2] == (kind, lane) for event in self.events()),
-            f"the {kind} of {lane}",
+            lambda: any(
+                event.name == name and event.facts["lane"] == lane for event in self.events()
+            ),
+            f"the {name} of {lane}",
         )
 
-    def count(self, kind: str) -> int:
+    def count(self, name: str) -> int:
         assert self.all_alive(), "a worker or a producer has ended"
-        return sum(event.kind == kind for event in self.events())
+        return sum(event.name == name for event in self.events())
 
     def all_alive(self) -> bool:
         return all(process.poll() is None for process in (*self.workers, *self.producers))
 
-    def finish(self, forgotten_at: Sequence[int] = ()) -> Report:
-        """Let all deferred jobs end, and stop all processes in order."""
+    def finish(self) -> Verdict:
+        """Let all deferred jobs end, stop all processes in order, and judge."""
         self._leave(self.producers)
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             left = "SELECT count(*) FROM inturn.jobs"
             wait_until(lambda: self._has_none(connection, left), "the end of all jobs")
-        assert all(worker.poll() is None for worker in self.workers), "a worker has ended"
-        self._leave(self.workers)
-        return report(self.events(), forgotten_at)
+            assert all(worker.poll() is None for worker in self.workers), "a worker has ended"
+            self._leave(self.workers)
+            for lane, number, fence, status in connection.execute(FINAL.encode()):
+                job = [f"{lane}/{number}", 0]
+                self.history.write("final", job=job, fence=fence, status=status)
+        self.history.close()
+        return judge(*read(self.folder))
 
     def _has_none(self, connection: psycopg.Connection, left: str) -> bool:
         return connection.execute(left.encode()).fetchone() == (0,)

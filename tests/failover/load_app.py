@@ -1,15 +1,14 @@
-"""Tasks and producers for a failover: each run and each answer is written to a log."""
+"""Tasks and producers for a failover. They write down each run and each answer."""
 
 import os
 import random
 import signal
 import sys
 import time
-from pathlib import Path
 
 from inturn import App, JobContext, PsycopgConnector
 from inturn.errors import ConnectorException
-from tests.failover.history import write
+from tests.evidence.record import attempt, history
 
 # Behind a pooler that does not know prepared statements, like PgBouncer before 1.21.
 app = (
@@ -17,25 +16,25 @@ app = (
     if "FAILOVER_POOLER" in os.environ
     else App()
 )
-log = Path(os.environ.get("FAILOVER_LOG", "failover.log"))
 
 
 @app.task(name="step", pass_context=True)
 def step(context: JobContext, lane: str, number: int, seconds: float) -> None:
-    write(log, "start", lane, number, context.fence, context.job.id)
-    time.sleep(seconds)
-    write(log, "end", lane, number, context.fence, context.job.id)
+    with attempt(context, [f"{lane}/{number}", 0]):
+        time.sleep(seconds)
 
 
 def defer(lane: str, number: int, seconds: float) -> None:
-    """Record an error as unsure: the job may exist or not. Its number is not used again."""
+    """Record an error as unclear: the job may exist or not. Its number is not used again."""
+    op = f"{lane}/{number}"
+    history().write("call", op=op, lane=lane, jobs=[{}])
     try:
         step.configure(lock=lane).defer(lane=lane, number=number, seconds=seconds)
     except ConnectorException as error:
-        write(log, "unsure", lane, number, note=str(error).replace("\n", " "))
+        history().write("unclear", op=op, settled=True, why=str(error)[:200])
         time.sleep(0.1)
     else:
-        write(log, "ack", lane, number)
+        history().write("ok", op=op)
 
 
 def produce(lanes: list[str], pause: float) -> None:

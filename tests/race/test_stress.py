@@ -1,4 +1,4 @@
-"""Some seconds of everything at once, and a checker that judges what was seen (history.py).
+"""Some seconds of everything at once, and a judge of what was seen from outside.
 
 Workers crash in the middle of transactions or with jobs in hand. They are declared dead while they
 live, and send reports that are then refused. Producers commit late, roll back and defer batches.
@@ -14,16 +14,16 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from dataclasses import replace as altered
 from itertools import count
-from typing import Any, Literal, LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 from psycopg.errors import NoDataFound
 
 from inturn.sql import SCHEMA
-from tests.race.history import Deferred, Ended, History, Started, violations
+from tests.evidence.events import Memory
+from tests.evidence.judge import describe, judge
 
 SECONDS = 8.0  # of producing; what is left then is worked off
 PATIENCE = 60.0  # for the whole; a run that hangs has lost a job or a lane
@@ -47,7 +47,7 @@ class Run:
 
     dsn: str
     seed: str
-    history: History = field(default_factory=History)
+    history: Memory = field(default_factory=Memory)
     seen: Counter[str] = field(default_factory=Counter)
     calls: "count[int]" = field(default_factory=count)
     producers: threading.Event = field(default_factory=threading.Event)  # they are through
@@ -67,7 +67,7 @@ class Run:
         return time.monotonic() - self.began
 
     def backlog(self) -> int:
-        return len(self.history.deferred) - self.seen["rolled back"] - self.seen["finished"]
+        return self.seen["deferred"] - self.seen["rolled back"] - self.seen["finished"]
 
 
 class Producer:
@@ -87,7 +87,7 @@ class Producer:
         n = self.dice.choice([1, 1, 1, 2, 5])
         priorities = [self.dice.choice([0, 0, 1]) if lane in RANKED else 0 for _ in range(n)]
         scheduled = self.dice.random() < 0.05
-        called, call, committed = time.monotonic(), next(self.run.calls), float("inf")
+        called, op, answer = time.monotonic_ns(), next(self.run.calls), "ok"
         connection.execute("BEGIN")
         rows = connection.execute(
             "SELECT id FROM defer_jobs(%s, %s::jsonb[], %s, %s::text[], %s::int[], %s::timestamptz[], "
@@ -100,29 +100,32 @@ class Producer:
             connection.execute("SELECT pg_sleep(%s)", [self.dice.random() * 0.02])
         if self.dice.random() < 0.05:
             connection.execute("ROLLBACK")
+            answer = "fail"
             self.run.seen["rolled back"] += n
         else:
             connection.execute("COMMIT")
-            committed = time.monotonic()
-        for position, (job,) in enumerate(rows):
-            self.run.history.deferred.append(
-                Deferred(
-                    job, lane, priorities[position], call, position, called, committed, scheduled
-                )
-            )
+        specs = [{"priority": priority, "later": scheduled} for priority in priorities]
+        self.note(answer, op=op)
+        self.note("call", at=called, op=op, lane=lane, jobs=specs)
+        self.note("inserted", op=op, ids=[job for (job,) in rows])
+        self.run.seen["deferred"] += n
+
+    def note(self, name: str, **facts: Any) -> None:
+        self.run.history.write("producer", name, **facts)
 
 
 @dataclass(frozen=True)
 class Held:
     job: int
     claim: object
+    fence: int
 
 
 class Worker:
     """Many workers, one after the other: each crash and each declaration of death ends one."""
 
     def __init__(self, run: Run, name: str, queues: list[str] | None) -> None:
-        self.run, self.queues, self.dice = run, queues, run.dice(name)
+        self.run, self.name, self.queues, self.dice = run, name, queues, run.dice(name)
         self.register()
 
     def register(self) -> None:
@@ -165,13 +168,18 @@ class Worker:
     def finish(self) -> int:
         """Everything in hand at once. Returns how much was accepted."""
         ended, self.held = self.held, []
-        called = time.monotonic()
+        called = time.monotonic_ns()
         rows = self.connection.execute(*self.finishing(ended)).fetchall()
         following = [row[2:] for row in rows if row[2] is not None]
         self.take(following)
         self.keep(ended, [row[1] for row in rows])
         self.run.seen["handed over"] += len(following)
-        return self.end([row[0] for row in rows if row[0] is not None], "finish", called)
+        done = [held for held in ended if held.job in {row[0] for row in rows}]
+        for held in done:
+            self.note("end", at=called, job=held.job, fence=held.fence, how="ok")
+            self.note("final", job=held.job, fence=held.fence, status="succeeded")
+        self.run.seen["finished"] += len(done)
+        return len(done)
 
     def finishing(self, ended: list[Held]) -> tuple[LiteralString, list[object]]:
         jobs, claims, n = [held.job for held in ended], [held.claim for held in ended], len(ended)
@@ -185,7 +193,7 @@ class Worker:
     def retry(self) -> None:
         ended, self.held = self.held, []
         delays = [self.dice.choice(["0", "0", "5 ms", "20 ms"]) for _ in ended]
-        called = time.monotonic()
+        called = time.monotonic_ns()
         rows = self.connection.execute(
             "SELECT id, busy FROM retry(%s::bigint[], %s::uuid[], %s::interval[], %s::jsonb[])",
             [
@@ -196,7 +204,9 @@ class Worker:
             ],
         ).fetchall()
         self.keep(ended, [job for job, busy in rows if busy])
-        self.end([job for job, busy in rows if not busy], "retry", called)
+        for held in ended:
+            if (held.job, False) in rows:
+                self.note("end", at=called, job=held.job, fence=held.fence, how="put back")
         self.run.seen["retried"] += delays.count("0")
         self.run.seen["retried later"] += len(delays) - delays.count("0")
 
@@ -245,25 +255,24 @@ class Worker:
     # -- what is written down
 
     def take(self, rows: list[tuple[Any, ...]]) -> None:
-        replied = time.monotonic()
+        replied = time.monotonic_ns()
         for job, claim, fence, attempt in rows:
-            self.run.history.started.append(Started(job, fence, attempt, replied))
-            self.held.append(Held(job, claim))
+            self.note("begin", at=replied, job=job, fence=fence, attempt=attempt)
+            self.held.append(Held(job, claim, fence))
 
     def keep(self, ended: list[Held], busy: list[int]) -> None:
         """On a busy machine a claim may have a lane locked for so long that nothing was reported."""
         self.held += [held for held in ended if held.job in busy]
 
-    def end(self, jobs: list[int], how: Literal["finish", "retry"], called: float) -> int:
-        self.run.history.ended.extend(Ended(job, how, called) for job in jobs)
-        self.run.seen["finished"] += len(jobs) if how == "finish" else 0
-        return len(jobs)
+    def note(self, name: str, **facts: Any) -> None:
+        self.run.history.write(self.name, name, **facts)
 
 
 def rescue(run: Run, connection: Connection) -> None:
-    called = time.monotonic()
+    called = time.monotonic_ns()
     rows = connection.execute("SELECT id FROM rescue(p_lost => false)").fetchall()
-    run.history.ended.extend(Ended(job, "rescue", called) for (job,) in rows)
+    for (job,) in rows:
+        run.history.write("rescuer", "end", at=called, job=job, how="rescued")
     run.seen["rescued"] += len(rows)
 
 
@@ -293,6 +302,7 @@ def produce_all(run: Run) -> None:
 def test_everything_at_once_keeps_every_promise(dsn: str) -> None:
     seed = os.environ.get("INTURN_TEST_SEED", str(time.time_ns()))
     run = Run(dsn, seed)
+    run.history.write("conductor", "settings", every_start=True)
     queues = [None, None, QUEUES, QUEUES[:1]]
     workers = [Worker(run, f"worker {n}", served) for n, served in enumerate(queues)]
     with ThreadPoolExecutor(6) as pool:
@@ -312,61 +322,13 @@ def test_everything_at_once_keeps_every_promise(dsn: str) -> None:
             "SELECT count(*), count(DISTINCT id) FROM finished_jobs"
         ).fetchone()
     context = f"INTURN_TEST_SEED={seed} {dict(run.seen)}"
-    committed = sum(job.committed < float("inf") for job in run.history.deferred)
+    committed = run.seen["deferred"] - run.seen["rolled back"]
     assert left == [], context
     assert lanes == [], context
     assert done == (committed, committed), context
-    assert list(violations(run.history)) == [], context
+    verdict = judge(run.history.events)
+    assert verdict.word == "valid", f"{context}: {describe(verdict)}"
+    assert len(verdict.evidence.finals) == committed, context
     assert [rare for rare in RARE if not run.seen[rare]] == [], (
         context
     )  # a run without them proves little
-
-
-def job(id: int, *, priority: int = 0, call: int = 0, at: float = 0.0) -> Deferred:
-    return Deferred(id, "lane", priority, call or id, id, at, at + 0.5)
-
-
-def history(deferred: list[Deferred], *steps: str) -> History:
-    """Return a history of steps: `+1` starts job 1, `-1` finishes it, `~1` retries it."""
-    made, attempts = History(deferred), Counter[int]()
-    for moment, step in enumerate(steps, start=100):
-        id = int(step[1:])
-        if step[0] == "+":
-            attempts[id] += 1
-            made.started.append(Started(id, moment, attempts[id], float(moment)))
-        else:
-            made.ended.append(Ended(id, "finish" if step[0] == "-" else "retry", float(moment)))
-    return made
-
-
-def test_the_checker_accepts_a_history_in_which_all_is_well() -> None:
-    deferred = [job(1, at=1), job(2, at=2), job(3, at=3, priority=1), job(4, at=2.1)]
-    assert (
-        list(
-            violations(
-                history(deferred, "+3", "-3", "+1", "~1", "+1", "-1", "+4", "-4", "+2", "-2")
-            )
-        )
-        == []
-    )
-
-
-CORRUPT = {
-    "two at once": history([job(1), job(2)], "+1", "+2", "-1", "-2"),
-    "the wrong order": history([job(1, at=1), job(2, at=2)], "+2", "-2", "+1", "-1"),
-    "a better one behind": history(
-        [job(1, at=2), job(2, at=1, priority=1)], "+1", "-1", "+2", "-2"
-    ),
-    "a call in the wrong order": history([job(1, call=9), job(2, call=9)], "+2", "-2", "+1", "-1"),
-    "overtaken in a retry": history([job(1), job(2)], "+1", "~1", "+2", "-2", "+1", "-1"),
-    "never started": history([job(1), job(2)], "+1", "-1"),
-    "finished twice": history([job(1)], "+1", "-1", "-1"),
-    "finished by one that was retried": history([job(1)], "+1", "~1", "-1"),
-    "rolled back and started": history([altered(job(1), committed=float("inf"))], "+1", "-1"),
-    "an attempt not counted": altered(history([job(1)], "-1"), started=[Started(1, 1, 2, 0.0)]),
-}
-
-
-@pytest.mark.parametrize("corrupt", CORRUPT.values(), ids=CORRUPT.keys())
-def test_the_checker_finds_what_is_wrong(corrupt: History) -> None:
-    assert list(violations(corrupt)) != []

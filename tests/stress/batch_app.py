@@ -1,44 +1,46 @@
-"""The app of the test of batches. Its tasks log what really ran, a line each."""
+"""The app of the test of batches. Its tasks and producers write down what really happened."""
 
-import os
+import itertools
 import random
 import sys
 import time
-from pathlib import Path
 
 from inturn import App, JobContext
+from tests.evidence.record import attempt, history
 
+HEARTBEAT, STALLED = 0.3, 1.0  # seconds
+CALLS = itertools.count()
 app = App()
-log = Path(os.environ.get("BATCH_LOG", "batch.log"))
-
-
-class Broken(Exception):
-    pass
-
-
-def write(*words: object) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(file, (" ".join(map(str, words)) + "\n").encode())  # one write: whole lines
-    finally:
-        os.close(file)
 
 
 @app.task(name="load", pass_context=True)
-def load(context: JobContext, part: int) -> None:
-    time.sleep(random.random() * 0.003)
-    if part == 0:  # it splits
-        load.configure(batch=context.job.batch_id).batch_defer({"part": 1}, {"part": 2})
-    write("load", context.job.batch_id, context.job.id)
-    if part % 10 == 9:
-        raise Broken
+def load(context: JobContext, op: str, index: int, part: int) -> None:
+    with attempt(context, [op, index]):
+        time.sleep(random.random() * 0.003)
+        if part == 0:  # it splits
+            assert context.job.batch_id is not None
+            defer(context.job.batch_id, None, [1, 2])
+        if part % 10 == 9:
+            raise RuntimeError("as requested")
 
 
 @app.task(name="report", pass_context=True)
 def report(context: JobContext) -> None:
-    assert context.batch is not None
-    counts = context.batch
-    write("report", counts.id, counts.total, counts.succeeded, counts.failed)
+    with attempt(context, context.job.id):
+        assert context.batch is not None
+        counts = context.batch._asdict()
+        del counts["id"]
+        history().write("counted", fence=context.job.fence, counts=counts)
+
+
+def defer(batch: int, lock: str | None, parts: list[int]) -> None:
+    op = f"{history().who}/{next(CALLS)}"
+    specs = [{"batch": batch, "fails": part % 10 == 9} for part in parts]
+    history().write("call", op=op, lane=lock, jobs=specs)
+    load.configure(batch=batch, lock=lock).batch_defer(
+        *({"op": op, "index": index, "part": part} for index, part in enumerate(parts))
+    )
+    history().write("ok", op=op)
 
 
 def produce(batches: list[int], jobs: int, seed: int) -> None:
@@ -51,9 +53,7 @@ def produce(batches: list[int], jobs: int, seed: int) -> None:
             count = min(left[batch], dice.choice([1, 1, 2, 20]))
             left[batch] -= count
             lock = f"lane {dice.randrange(9)}" if dice.random() < 0.3 else None
-            load.configure(batch=batch, lock=lock).batch_defer(
-                *({"part": dice.randrange(30)} for _ in range(count))
-            )
+            defer(batch, lock, [dice.randrange(30) for _ in range(count)])
             if not left[batch]:
                 del left[batch]
 
@@ -61,8 +61,8 @@ def produce(batches: list[int], jobs: int, seed: int) -> None:
 def work() -> None:
     app.run_worker(
         concurrency=8,
-        update_heartbeat_interval=0.3,
-        stalled_worker_timeout=1.0,
+        update_heartbeat_interval=HEARTBEAT,
+        stalled_worker_timeout=STALLED,
         fetch_job_polling_interval=60,
     )
 

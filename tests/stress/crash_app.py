@@ -1,36 +1,35 @@
-"""The app of the crash test. Its tasks log what really ran."""
+"""The app of the crash test. Its tasks and producers write down what really happened."""
 
-import os
 import random
 import sys
 import time
-from pathlib import Path
 
-from inturn import App
-from tests.stress import history
+from inturn import App, JobContext
+from tests.evidence.record import attempt, history
 
+HEARTBEAT, STALLED = 0.3, 1.0  # seconds
 app = App()
-log = Path(os.environ.get("CRASH_LOG", "crash.log"))
 
 
-@app.task(name="step")
-def step(lane: str, number: int) -> None:
-    history.write(log, "start", lane, number)
-    time.sleep(random.random() * 0.004)
-    history.write(log, "end", lane, number)
+@app.task(name="step", pass_context=True)
+def step(context: JobContext, op: str, index: int) -> None:
+    with attempt(context, [op, index]):
+        time.sleep(random.random() * 0.004)
 
 
-def produce(lanes: list[str], jobs: int, free: str, free_jobs: int, seed: int) -> None:
-    """Defer each lane's jobs in order, one or a few in a call. The lanes are mixed at random."""
-    dice = random.Random(seed)
-    left = {lane: list(range(jobs)) for lane in lanes} | {free: list(range(free_jobs))}
+def produce(lanes: list[str], jobs: int, free_jobs: int, seed: int) -> None:
+    """Defer the jobs of each lane and of none, one or a few in a call. The lanes are mixed."""
+    dice, calls = random.Random(seed), 0
+    left: dict[str | None, int] = {**dict.fromkeys(lanes, jobs), None: free_jobs}
     with app.open():
         while left:
-            lane = dice.choice(list(left))
-            count = dice.choice([1, 1, 1, 5, 20])
-            numbers, left[lane] = left[lane][:count], left[lane][count:]
-            lock = None if lane == free else lane
-            step.configure(lock=lock).batch_defer(*({"lane": lane, "number": n} for n in numbers))
+            calls += 1
+            lane, op = dice.choice(list(left)), f"{history().who}/{calls}"
+            count = min(left[lane], dice.choice([1, 1, 1, 5, 20]))
+            history().write("call", op=op, lane=lane, jobs=[{}] * count)
+            step.configure(lock=lane).batch_defer(*({"op": op, "index": n} for n in range(count)))
+            history().write("ok", op=op)
+            left[lane] -= count
             if not left[lane]:
                 del left[lane]
 
@@ -38,8 +37,8 @@ def produce(lanes: list[str], jobs: int, free: str, free_jobs: int, seed: int) -
 def work() -> None:
     app.run_worker(
         concurrency=8,
-        update_heartbeat_interval=0.3,
-        stalled_worker_timeout=1.0,
+        update_heartbeat_interval=HEARTBEAT,
+        stalled_worker_timeout=STALLED,
         fetch_job_polling_interval=60,
     )
 
@@ -48,5 +47,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "work":
         work()
     else:
-        lanes, jobs, free, free_jobs, seed = sys.argv[2:]
-        produce(lanes.split(","), int(jobs), free, int(free_jobs), int(seed))
+        lanes, jobs, free_jobs, seed = sys.argv[2:]
+        produce(lanes.split(","), int(jobs), int(free_jobs), int(seed))

@@ -2,40 +2,40 @@
 
 import random
 import time
-from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from inturn import App
 from inturn.tasks.task import Task
-from tests.stress import ledger
+from tests.evidence.record import history
 
 
 class Batches:
-    def __init__(self, dice: random.Random, app: App, report: Task[..., Any], log: Path) -> None:
-        self.dice, self.app, self.report, self.log = dice, app, report, log
+    def __init__(self, dice: random.Random, app: App, report: Task[..., Any]) -> None:
+        self.dice, self.app, self.report = dice, app, report
         self.open: list[int] = []
         self.empty: list[int] = []
         self.opened: int | None = None  # by the transaction under way
         self.joined: int | None = None
 
-    def open_some(self, connection: psycopg.Connection, call: dict[str, Any]) -> list[int]:
-        """Often open no batch, else one in this transaction. Return the job of its callback."""
+    def open_some(self, connection: psycopg.Connection, op: str) -> list[str]:
+        """Often open no batch, else one in this transaction. Return the call of its callback."""
         self.opened = self.joined = None
         if self.dice.random() > 0.04:
             return []
         lane, fails = self.dice.choice([None, "equal0", "ranked0"]), self.dice.choice([0, 0, 1])
+        called = time.monotonic_ns()
         callback = self.report.configure(lock=lane, task_kwargs={"fails": fails})
         self.opened = self.app.batches.open("stress", callback=callback, connection=connection)
         row = connection.execute(
             "SELECT callback_id FROM inturn.batch_status WHERE id = %s", [self.opened]
         ).fetchone()
         assert row is not None
-        [job] = row
-        about = {"callback_of": self.opened, "fails": fails}
-        ledger.write(self.log, "insert", jobs=[[job, lane, 0, False]], **call, **about)
-        return [job]
+        own, spec = f"{op}/callback", {"callback_of": self.opened, "fails": fails}
+        history().write("call", at=called, op=own, lane=lane, jobs=[spec])
+        history().write("inserted", op=own, ids=[*row])
+        return [own]
 
     def choose(self) -> dict[str, Any]:
         """Return the option with which the jobs of this call join a batch, or nothing."""
@@ -49,7 +49,7 @@ class Batches:
         """Sometimes close the batch before the jobs that join it are committed, or with them."""
         if self.opened is not None:
             if self.joined is not None and self.dice.random() < 0.3:
-                ledger.write(self.log, "close", batch=self.opened)
+                history().write("closed", batch=self.opened)
                 self.app.batches.close(self.opened, connection=connection)
                 self.opened = None
         elif self.joined in self.empty:  # nothing but this transaction keeps it from its end
@@ -78,7 +78,7 @@ class Batches:
             self.close(self.open[0])
 
     def close(self, batch: int) -> None:
-        ledger.write(self.log, "close", batch=batch)
+        history().write("closed", batch=batch)
         self.app.batches.close(batch)
         self.open = [other for other in self.open if other != batch]
         self.empty = [other for other in self.empty if other != batch]

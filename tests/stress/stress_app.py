@@ -1,14 +1,11 @@
-"""The workers and producers of the stress run. They log what really happened (ledger.py)."""
+"""The workers and producers of the stress run. They write down what really happened."""
 
-import logging
 import os
 import random
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import psycopg
@@ -16,14 +13,24 @@ import psycopg
 import inturn
 from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument
-from tests.stress import ledger
-from tests.stress.flow_ledger import LIMITS
+from tests.evidence.record import attempt, history, keep_notes
 from tests.stress.own_batches import Batches
 
 HEARTBEAT, STALLED = (
     0.5,
     2.5,
 )  # seconds; a machine that is busy must not make a live worker look dead
+TOLERANCES = {  # how far the judge may trust times (tests/evidence/evidence.py)
+    "excuse": STALLED - 2 * HEARTBEAT,
+    "learning": 2.0,
+    "delay": 1.0,
+    "turns": 30,
+}
+LIMITS: dict[str, dict[str, int]] = {  # of a second
+    "slots": {"slots": 3},
+    "rate": {"rate": 15, "burst": 5},
+    "both": {"slots": 2, "rate": 30, "burst": 4},
+}
 BACKLOG = 400  # so much may wait before producers slow down
 FLOOD = 100  # jobs of one group in one call
 LANES = [
@@ -33,23 +40,12 @@ LANES = [
 ]
 
 app = App()
-log = Path(os.environ.get("STRESS_LOG", "stress.log"))
-
-
-@contextmanager
-def logged(context: JobContext) -> Iterator[None]:
-    job = context.job
-    ledger.write(log, "start", job=job.id, fence=job.fence, attempt=job.attempts + 1)
-    try:
-        yield
-    finally:
-        ledger.write(log, "end", fence=context.job.fence)
 
 
 @app.task(name="step", pass_context=True, retry=RetryStrategy(max_attempts=3, wait=0.02))
 def step(context: JobContext, fails: int, seconds: float) -> None:
     """Fail in the first attempts, as many as the job says."""
-    with logged(context):
+    with attempt(context, context.job.id):
         time.sleep(seconds)
         if context.job.attempts < fails:
             raise RuntimeError("as requested")
@@ -57,11 +53,12 @@ def step(context: JobContext, fails: int, seconds: float) -> None:
 
 @app.task(name="report", pass_context=True, retry=RetryStrategy(max_attempts=3, wait=0.02))
 def report(context: JobContext, fails: int) -> None:
-    """Run at the end of a batch, and log how its jobs have ended."""
-    with logged(context):
+    """Run at the end of a batch, and record how its jobs have ended."""
+    with attempt(context, context.job.id):
         assert context.batch is not None
         counts = context.batch._asdict()
-        ledger.write(log, "counted", batch=counts.pop("id"), fence=context.job.fence, **counts)
+        del counts["id"]
+        history().write("counted", fence=context.job.fence, counts=counts)
         if context.job.attempts < fails:
             raise RuntimeError("as requested")
 
@@ -70,7 +67,7 @@ class Producer:
     def __init__(self, seed: str, until: float) -> None:
         self.dice, self.until, self.calls = random.Random(seed), until, 0
         self.known: deque[int] = deque(maxlen=30)  # jobs that others may come after
-        self.batches = Batches(self.dice, app, report, log)
+        self.batches = Batches(self.dice, app, report)
 
     def work(self, dsn: str) -> None:
         with psycopg.connect(dsn, autocommit=True) as connection, app.open():
@@ -85,34 +82,38 @@ class Producer:
     def defer(self, connection: psycopg.Connection) -> None:
         """Make a call in its own transaction, which often commits late and sometimes never."""
         self.calls += 1
-        call = {"call": f"{os.getpid()} {self.calls}", "called": time.monotonic()}
+        op = f"{history().who}/{self.calls}"
         connection.execute("BEGIN")
-        callback = self.batches.open_some(connection, call)
+        ops = [*self.batches.open_some(connection, op), op]
         try:
-            jobs = self.insert(connection, call)
+            jobs = self.insert(connection, op)
         except BadArgument:  # somebody has given the batch up
             connection.execute("ROLLBACK")
+            self.answer("fail", ops)
             self.batches.forget()
             return
         self.batches.close_early(connection)
         if self.dice.random() < 0.15:
             time.sleep(self.dice.random() * 0.1)
-            ledger.write(log, "delayed")
-        ids = [*callback, *jobs]
+            history().write("seen", what="a commit was delayed")
         if self.dice.random() < 0.05:
             connection.execute("ROLLBACK")
-            ledger.write(log, "rollback", jobs=ids)
+            self.answer("fail", ops)
             return
         connection.execute("COMMIT")
-        ledger.write(log, "commit", jobs=ids, fence=last_fence(connection))
+        self.answer("ok", ops, fence=last_fence(connection))
         self.batches.settle()
         # Not after a callback: if such a job joined the batch, each would wait for the other.
         self.known.extend(jobs)
 
-    def insert(self, connection: psycopg.Connection, call: dict[str, Any]) -> list[int]:
+    def answer(self, answer: str, ops: list[str], **facts: int) -> None:
+        for op in ops:
+            history().write(answer, op=op, **facts)
+
+    def insert(self, connection: psycopg.Connection, op: str) -> list[int]:
         dice = self.dice
         if dice.random() < 0.01:
-            return self.flood(connection, call)
+            return self.flood(connection, op)
         lane = dice.choice([None, *LANES])
         priority = dice.choice([0, 0, 1]) if lane and lane.startswith("ranked") else 0
         scheduled = dice.random() < 0.05
@@ -143,10 +144,10 @@ class Producer:
             }
             for _ in range(dice.choice([1, 1, 1, 4]))
         ]
-        ids = [int(id) for id in deferrer.batch_defer(*jobs)]
-        rows = [[id, lane, priority, scheduled] for id in ids]
-        ledger.write(log, "insert", jobs=rows, **call, **flow, **also, **lanes)
-        return ids
+        releases = lane is not None and lane.startswith("release")
+        told = {"priority": priority, "later": scheduled, "releases": releases}
+        specs = [{"fails": job["fails"], **told, **flow, **also, **lanes} for job in jobs]
+        return told_ids(op, lane, specs, lambda: deferrer.batch_defer(*jobs))
 
     def several(self, lane: str) -> dict[str, list[str]]:
         """Choose further lanes, of the same kind, and which of all of them to share."""
@@ -155,17 +156,14 @@ class Producer:
         kind = [other for other in LANES if other[:5] == lane[:5] and other != lane]
         more = self.dice.sample(kind, self.dice.choice([0, 1, 1, 2]))
         chosen = [other for other in (lane, *more) if self.dice.random() < 0.5]
-        return {"more": more, "shared": chosen}
+        return {"also": more, "shared": chosen}
 
-    def flood(self, connection: psycopg.Connection, call: dict[str, Any]) -> list[int]:
+    def flood(self, connection: psycopg.Connection, op: str) -> list[int]:
         """Defer so many jobs of one group that others must not wait for all of them."""
         also: dict[str, Any] = {"group": "large", "queue": "x"}
         jobs = [{"fails": 0, "seconds": 0.001}] * FLOOD
         deferrer = step.configure(connection=connection, **also)
-        ids = [int(id) for id in deferrer.batch_defer(*jobs)]
-        rows = [[id, None, 0, False] for id in ids]
-        ledger.write(log, "insert", jobs=rows, **call, **also)
-        return ids
+        return told_ids(op, None, [also] * FLOOD, lambda: deferrer.batch_defer(*jobs))
 
     def flow(self) -> dict[str, Any]:
         """Return what the jobs of a call wait for besides their lane: mostly nothing."""
@@ -180,11 +178,21 @@ class Producer:
         return chosen
 
 
-def locks(lane: str | None, more: Sequence[str] = (), shared: Sequence[str] = ()) -> Any:
+def told_ids(
+    op: str, lane: str | None, specs: list[dict[str, Any]], call: Callable[[], Iterable[Any]]
+) -> list[int]:
+    """Make a call, and write it down with the ids of its jobs."""
+    history().write("call", op=op, lane=lane, jobs=specs)
+    ids = [int(id) for id in call()]
+    history().write("inserted", op=op, ids=ids)
+    return ids
+
+
+def locks(lane: str | None, also: Sequence[str] = (), shared: Sequence[str] = ()) -> Any:
     """Return the argument `lock` for a job of these lanes."""
-    if lane is None or not (more or shared):
+    if lane is None or not (also or shared):
         return lane
-    return [inturn.shared(lock) if lock in shared else lock for lock in (lane, *more)]
+    return [inturn.shared(lock) if lock in shared else lock for lock in (lane, *also)]
 
 
 def waiting(connection: psycopg.Connection) -> int:
@@ -200,23 +208,9 @@ def last_fence(connection: psycopg.Connection) -> int:
     return int(row[0])
 
 
-class Outcomes(logging.Handler):
-    """Log what the worker learned about the ends that it reported."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        match record.getMessage().split(":")[0]:
-            case "job.lost":
-                ledger.write(log, "refused", fence=record.__dict__["fence"])
-            case "job.succeeded" | "job.failed" | "job.aborted":
-                ledger.write(log, "accepted", fence=record.__dict__["fence"])
-
-
 def work(queues: list[str] | None) -> None:
-    logger = logging.getLogger("inturn.jobs")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(Outcomes())
-    logging.getLogger("inturn").addHandler(logging.NullHandler())
-    ledger.write(log, "serve", queues=queues)
+    keep_notes()
+    history().write("serves", queues=queues)
     app.run_worker(
         queues=queues,
         concurrency=6,
@@ -228,6 +222,7 @@ def work(queues: list[str] | None) -> None:
 
 
 if __name__ == "__main__":
+    history()  # also of a process that does nothing
     if sys.argv[1] == "work":
         work(sys.argv[2].split(",") if sys.argv[2] else None)
     else:

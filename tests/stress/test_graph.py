@@ -1,7 +1,7 @@
 """A graph of random dependencies, run by real workers that are killed on the way.
 
 Each job has random earlier jobs as its parents, a random policy, and often a lane. The log of the
-tasks must show a legal order (flow_ledger.py), and in the end each job must be what the graph alone
+tasks must show a legal order, and in the end each job must be what the graph alone
 says: succeeded, failed, cancelled, or held up by a failure. `make test` runs some hundred jobs, and
 `make graph` 10,000. JOBS and SEED change that.
 """
@@ -23,8 +23,10 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.stress.flow_ledger import flow_violations
-from tests.stress.ledger import read, violations, write
+from tests.evidence.events import History
+from tests.evidence.judge import Verdict, check, describe
+from tests.evidence.record import environment
+from tests.stress.stress_app import TOLERANCES
 
 JOBS = int(os.environ.get("INTURN_GRAPH_JOBS") or 500)
 SEED = os.environ.get("INTURN_GRAPH_SEED") or str(time.time_ns())
@@ -51,16 +53,17 @@ class Node:
 @dataclass
 class Graph:
     dsn: str
-    log: Path
+    folder: Path
     seed: str = SEED
     nodes: dict[int, Node] = field(default_factory=dict)
     expected: dict[int, str] = field(default_factory=dict)  # what the graph alone says
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     kills: int = 0
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
-        self.log.touch()
+        self.history = History(self.folder, self.seed, "conductor")
+        self.history.write("settings", seed=self.seed, **TOLERANCES)
         self.connection = psycopg.connect(
             self.dsn, autocommit=True, options="-c search_path=inturn"
         )
@@ -72,22 +75,25 @@ class Graph:
 
     def defer(self, count: int) -> None:
         """Defer some jobs in a transaction, each after some of those before it."""
-        called, fresh = time.monotonic(), []
+        ops = []
         with self.connection.transaction():
             for _ in range(count):
                 node, lock = self.node(), self.dice.choice([None, f"lane {len(self.nodes) % 9}"])
-                args = Jsonb({"fails": 9 if node.fails else 0, "seconds": 0.001})
+                fails, op = 9 if node.fails else 0, f"job {len(self.nodes)}"
+                args, spec = Jsonb({"fails": fails, "seconds": 0.001}), {
+                    "later": True, "fails": fails, "after": node.parents,
+                    "on_parent": node.on_parent,
+                }  # fmt: skip
+                self.history.write("call", op=op, lane=lock, jobs=[spec])
                 [(job,)] = self.query(
                     "SELECT defer('step', %s, lock => %s, after => %s::bigint[], on_parent => %s)",
                     args, lock, node.parents, node.on_parent,
                 )  # fmt: skip
                 self.nodes[job], self.expected[job] = node, self.end_of(node)
-                fresh.append(job)
-                write(
-                    self.log, "insert", call=f"{job}", called=called, jobs=[[job, lock, 0, True]],
-                    after=node.parents, on_parent=node.on_parent,
-                )  # fmt: skip
-        write(self.log, "commit", jobs=fresh)
+                self.history.write("inserted", op=op, ids=[job])
+                ops.append(op)
+        for op in ops:
+            self.history.write("ok", op=op)
 
     def node(self) -> Node:
         """Return a job whose parents are mostly near, and mostly not held up.
@@ -114,20 +120,22 @@ class Graph:
     # -- the workers
 
     def spawn(self) -> None:
-        environment = os.environ | {"INTURN_DSN": self.dsn, "STRESS_LOG": str(self.log)}
+        who = f"worker.{len(self.workers) + self.kills}"
+        settings = {**os.environ, "INTURN_DSN": self.dsn,
+                    **environment(self.folder, self.seed, who)}  # fmt: skip
         command = [sys.executable, "-m", "tests.stress.stress_app", "work", ""]
         root = Path(__file__).parents[2]
-        self.workers.append(subprocess.Popen(command, cwd=root, env=environment))
+        self.workers[who] = subprocess.Popen(command, cwd=root, env=settings)
 
     def kill(self) -> None:
         """Kill the worker that has lived longest, if it has begun to work."""
-        worker = self.workers[0]
-        if f'"pid": {worker.pid}' not in self.log.read_text():
+        who = next(iter(self.workers))
+        if not (self.folder / f"{who}.jsonl").exists():
             return
-        self.workers.remove(worker)
+        worker = self.workers.pop(who)
         worker.kill()
         worker.wait()
-        write(self.log, "kill", victim=worker.pid)
+        self.history.write("killed", victim=who)
         self.kills += 1
         self.spawn()
 
@@ -144,33 +152,35 @@ class Graph:
         """Let go what failures hold up, until nothing is left."""
         while held := self.query("SELECT DISTINCT child FROM edges WHERE failed"):
             for (child,) in held:
-                write(self.log, "free", job=child)
+                self.history.write("let_go", job=child)
+                self.history.write("retried", job=child)  # it may have been cancelled just before
                 self.query("SELECT retry_job(%s)", child)
             self.await_the_end()
 
     def end(self) -> None:
-        for worker in self.workers:
+        for worker in self.workers.values():
             worker.send_signal(signal.SIGTERM)
-        # One that has only just started dies of the signal.
-        assert {worker.wait(LIMIT) for worker in self.workers} <= {0, -signal.SIGTERM}
+        for who, worker in self.workers.items():
+            assert worker.wait(LIMIT) in (0, -signal.SIGTERM)
+            if worker.returncode:  # it had only just started, and dies of the signal
+                self.history.write("killed", victim=who)
         for job, fence, status in self.query("SELECT id, fence, status::text FROM finished_jobs"):
-            write(self.log, "final", job=job, fence=fence, status=status)
+            self.history.write("final", job=job, fence=fence, status=status)
 
-    def judged(self) -> list[str]:
-        with self.log.open() as lines:
-            ledger = read(lines)
-        return [*violations(ledger), *flow_violations(ledger)]
+    def judged(self) -> Verdict:
+        self.history.close()
+        return check(self.folder)
 
 
 @contextmanager
-def graph(dsn: str, log: Path, seed: str = SEED, workers: int = WORKERS) -> Iterator[Graph]:
-    made = Graph(dsn, log, seed)
+def graph(dsn: str, folder: Path, seed: str = SEED, workers: int = WORKERS) -> Iterator[Graph]:
+    made = Graph(dsn, folder, seed)
     try:
         for _ in range(workers):
             made.spawn()
         yield made
     finally:
-        for worker in made.workers:
+        for worker in made.workers.values():
             worker.kill()
             worker.wait()
         made.connection.close()
@@ -179,7 +189,7 @@ def graph(dsn: str, log: Path, seed: str = SEED, workers: int = WORKERS) -> Iter
 def test_a_graph_of_random_jobs_runs_in_a_legal_order_though_workers_are_killed(
     dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with graph(dsn, tmp_path / "log") as played:
+    with graph(dsn, tmp_path) as played:
         while len(played.nodes) < JOBS:
             played.defer(played.dice.choice([1, 3, 20]))
             if len(played.nodes) % 50 == 0:
@@ -197,14 +207,15 @@ def test_a_graph_of_random_jobs_runs_in_a_legal_order_though_workers_are_killed(
         print(f"\n  seed {SEED}, {played.kills} kills, edges",
               sum(len(node.parents) for node in played.nodes.values()), dict(counts))  # fmt: skip
     assert statuses == played.expected, f"INTURN_GRAPH_SEED={SEED}"
-    assert played.judged() == [], f"INTURN_GRAPH_SEED={SEED}"
+    verdict = played.judged()
+    assert verdict.word == "valid", f"INTURN_GRAPH_SEED={SEED}: {describe(verdict)}"
     assert (left, deadlocks) == ([], 0)
     assert played.kills >= 1
     assert all(counts[status] for status in ("succeeded", "failed", "cancelled", "pending"))
 
 
 def test_the_log_shows_it_if_parents_do_not_matter(dsn: str, tmp_path: Path) -> None:
-    with graph(dsn, tmp_path / "log", seed="control", workers=1) as played:
+    with graph(dsn, tmp_path, seed="control", workers=1) as played:
         played.connection.execute(
             "CREATE OR REPLACE FUNCTION await_parents(p_children bigint[]) RETURNS void "
             "LANGUAGE sql AS 'UPDATE jobs SET status = ''todo'' WHERE id = ANY (p_children)'"
@@ -213,6 +224,5 @@ def test_the_log_shows_it_if_parents_do_not_matter(dsn: str, tmp_path: Path) -> 
         played.await_the_end()
         assert dict(played.query(STATUSES)) != played.expected
         played.end()
-        found = played.judged()
-    assert any("started before the end of job" in text for text in found)
-    assert any("did not succeed" in text for text in found)
+        verdict = played.judged()
+    assert {"early", "against"} <= verdict.broken, describe(verdict)

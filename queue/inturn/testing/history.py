@@ -8,8 +8,9 @@ from inturn.errors import BadArgument, kind_of
 from inturn.tasks.task import Deferrer
 from inturn.testing.expectations import task_name, wanted
 from inturn.testing.jobs import Seen, format_args
+from inturn.testing.overlaps import overlaps
 from inturn.testing.recording import Run
-from inturn.testing.spans import GRAIN, Span, certain, overlaps, recorded, watched
+from inturn.testing.spans import GRAIN, Span, certain, recorded, watched
 
 Step = int | str | Mapping[str, Any] | Deferrer[..., Any]
 

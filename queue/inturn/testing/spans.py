@@ -1,6 +1,6 @@
 """When attempts at jobs ran, as the database has recorded it and as this process saw it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -40,21 +40,6 @@ def certain(spans: Iterable[Span]) -> list[Span]:
         for span in spans
         if span.ended is None or span.started + GRAIN < span.ended
     ]
-
-
-def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Sequence[Span]]]:
-    """Return the spans that began while others went on, in order of time, each with those others.
-
-    A span may begin at the moment at which another one ends.
-    """
-    found: list[tuple[Span, Sequence[Span]]] = []
-    under_way: list[Span] = []
-    for span in sorted(spans, key=lambda each: (each.started, each.ended is None, each.ended or 0)):
-        under_way = [each for each in under_way if each.ended is None or span.started < each.ended]
-        if under_way:
-            found.append((span, tuple(under_way)))
-        under_way.append(span)
-    return found
 
 
 def _attempts(job: Seen) -> list[Span]:

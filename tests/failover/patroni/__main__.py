@@ -13,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.evidence.events import Event
+from tests.evidence.judge import Verdict, judge
+from tests.evidence.rules.jobs import lost_keys, repeats
 from tests.failover.cluster import wait_until
-from tests.failover.history import Event, report
 from tests.failover.load import Load
 from tests.failover.patroni.stack import Missing, Stack
 
@@ -73,7 +75,7 @@ def try_all(*, synchronous: bool) -> list[list[str]]:
             "FAILOVER_POOLER": "yes",
         }
         with Load(
-            Path(folder, "log"), stack.multi_host, stack.through_haproxy, pooled, pause=0.03
+            Path(folder), stack.multi_host, stack.through_haproxy, pooled, pause=0.03
         ) as load:
             load.goes_on()
             windows = [go_through(stack, load, event) for event in EVENTS]
@@ -95,32 +97,32 @@ def go_through(stack: Stack, load: Load, event: str) -> Window:
 
 def row(events: list[Event], window: Window, *, synchronous: bool) -> list[str]:
     """Return the row of the report about the jobs acknowledged and started in the window."""
-    acks = [
-        event for event in events if event.kind == "ack" and window.begin <= event.at < window.end
-    ]
-    ends = sorted(
-        event.at
-        for event in events
-        if event.kind == "end" and window.begin <= event.at < window.end
-    )
+    inside = [event for event in events if window.begin <= event.at < window.end]
+    acks = {event.facts["op"] for event in inside if event.name == "ok"}
+    begun = {tuple(event.facts["job"]) for event in inside if event.name == "begin"}
+    ends = sorted(event.at for event in inside if event.name == "end")
     gap, last = max((after - before, before) for before, after in itertools.pairwise(ends))
-    found = report(events, [] if synchronous else [last + 1])
-    starts = {
-        event[1:3]
-        for event in events
-        if event.kind == "start" and window.begin <= event.at < window.end
-    }
+    forgotten = Event("test", 0, last + 1, "forgotten", {"since": window.begin})
+    verdict = judge(events if synchronous else [*events, forgotten])
     return [
         "synchronous" if synchronous else "asynchronous",
         window.event,
         f"{gap / 1e9:.1f} s",
         str(len(acks)),
-        str(len(found.lost & {event[1:3] for event in acks})),
-        str(len(found.twice & starts)),
-        str(sum(window.begin <= later.start < window.end for _, later in found.overtaken)),
-        str(sum(window.begin <= later.start < window.end for _, later in found.overlaps)),
+        str(sum(op in acks for op, _ in lost_keys(verdict.evidence))),
+        str(len({run.key for _, run in repeats(verdict.evidence)} & begun)),
+        str(count(verdict, window, "order", "overtaken")),
+        str(count(verdict, window, "overlap")),
         str(window.alive),
     ]
+
+
+def count(verdict: Verdict, window: Window, *promises: str) -> int:
+    return sum(
+        window.begin <= violation.found.end < window.end
+        for violation in verdict.violations
+        if violation.promise in promises
+    )
 
 
 def main() -> None:

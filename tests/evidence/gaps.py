@@ -4,9 +4,8 @@ import bisect
 import itertools
 from collections.abc import Iterator
 
-from tests.chaos.evidence import Evidence, Fault
-
-FOR_EVER = 2**63
+from tests.evidence.evidence import Evidence
+from tests.evidence.spans import FOR_EVER, Fault
 
 
 def spans(evidence: Evidence) -> Iterator[tuple[Fault, int]]:
