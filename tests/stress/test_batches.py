@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Query
 from tests.evidence.events import History, Tail
 from tests.evidence.judge import check, describe
@@ -29,6 +31,7 @@ def spawn(folder: Path, dsn: str, who: str, *arguments: object) -> subprocess.Po
     )
 
 
+@pytest.mark.proof
 def test_each_callback_runs_once_and_last_although_workers_are_killed(
     app_dsn: str, query: Query, tmp_path: Path
 ) -> None:

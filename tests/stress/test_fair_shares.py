@@ -11,6 +11,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Query
 from tests.waiting import wait_until
 
@@ -65,6 +67,7 @@ def count_in_front(started: list[str]) -> int:
     return started[:last].count("large")
 
 
+@pytest.mark.proof
 def test_nine_tenants_behind_one_with_very_many_jobs_end_as_if_alone(
     app_dsn: str, query: Query, tmp_path: Path
 ) -> None:
@@ -79,6 +82,7 @@ def test_nine_tenants_behind_one_with_very_many_jobs_end_as_if_alone(
     assert in_front > EACH / 2, "the large one has its share too"
 
 
+@pytest.mark.proof
 def test_the_log_shows_tenants_that_wait_for_the_large_one(
     app_dsn: str, query: Query, tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def graph(dsn: str, folder: Path, seed: str = SEED, workers: int = WORKERS) -> I
         made.connection.close()
 
 
+@pytest.mark.proof
 def test_a_graph_of_random_jobs_runs_in_a_legal_order_though_workers_are_killed(
     dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +215,7 @@ def test_a_graph_of_random_jobs_runs_in_a_legal_order_though_workers_are_killed(
     assert all(counts[status] for status in ("succeeded", "failed", "cancelled", "pending"))
 
 
+@pytest.mark.proof
 def test_the_log_shows_it_if_parents_do_not_matter(dsn: str, tmp_path: Path) -> None:
     with graph(dsn, tmp_path, seed="control", workers=1) as played:
         played.connection.execute(

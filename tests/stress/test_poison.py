@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from inturn import App
 from tests.conftest import Query
 
@@ -21,6 +23,7 @@ def start_worker(dsn: str, log: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.proof
 def test_a_job_that_kills_its_workers_fails_and_all_that_shares_with_it_runs(
     app: App, app_dsn: str, query: Query, tmp_path: Path
 ) -> None:

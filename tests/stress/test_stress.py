@@ -332,6 +332,7 @@ class Play:
         return rows
 
 
+@pytest.mark.proof
 def test_everything_at_once_with_processes_that_are_killed_and_stopped(
     dsn: str, app_dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

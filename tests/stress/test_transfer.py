@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.conftest import Query
 from tests.stress.transfer_app import TABLE, WRONG
@@ -37,6 +38,7 @@ def has_ended(query: Query, jobs: float) -> bool:
     return bool(count > jobs)
 
 
+@pytest.mark.proof
 def test_money_that_is_moved_between_accounts_is_neither_lost_nor_made(
     app_dsn: str, query: Query
 ) -> None:
