@@ -91,6 +91,9 @@ HONEST: Honest = {
     "after its parent, which runs on in a process that was stopped": starts(slow_parent(), at=6),
     "after a failure that it does not mind": starts(family("go", **FAILED)),
     "cancelled with its parent": family(**FAILED).final("child", None, "cancelled"),
+    "cancelled with its parent, which was retried then": retried("cancel")
+        .run(5, 6, "parent", 12, attempt=2, lane=None).final("parent", 12)
+        .final("child", None, "cancelled"),
     "held, until somebody let it go": starts(
         family("hold", **FAILED).tell(4.5, "conductor", "let_go", job=["child", 0])),
     "held, until its parent was retried": starts(
