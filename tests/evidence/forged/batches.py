@@ -71,20 +71,22 @@ def taken_over(*, end: float | None) -> Story:
     return ends(reports(told, at=11))
 
 
-def flood(before: int, own: str | None = "small", group: str | None = "large",
-          lane: str | None = None, attempt: int = 1, fence: int | None = None,
-          settings: dict[str, Any] | None = None, **spec: Any) -> Story:  # fmt: skip
+def flood(
+    before: int, own: str | None = "small", group: str | None = "large", lane: str | None = None,
+    attempt: int = 1, at: float = 1.8, settings: dict[str, Any] | None = None,
+    serves: list[str] | None = None, **spec: Any,
+) -> Story:  # fmt: skip
     """A flood of one group, and a job of another that starts after so many of them."""
     count = before + TURNS + 5
-    told = Story(**settings or {}).tell(0, "a", "serves", queues=["x"])
+    told = Story(**settings or {}).tell(0, "a", "serves", queues=serves)
     told.defer(1, "flood", lane=None, ids=tuple(range(count)), group=group)
-    told.defer(1.8, "late", lane=lane, ids=(999,), group=own, fence=fence, **spec)
+    told.defer(at, "late", lane=lane, ids=(999,), group=own, **spec)
     for n in range(count):
         number = 100 + n + (n >= before)
         told.run(2 + n / 100, 2 + n / 100 + 0.005, "flood", number, index=n, lane=None)
         told.final("flood", number, index=n)
-    at = 2 + before / 100 - 0.002
-    told.run(at, at + 0.001, "late", 100 + before, who="b", lane=lane, attempt=attempt)
+    start = 2 + before / 100 - 0.002
+    told.run(start, start + 0.001, "late", 100 + before, who="b", lane=lane, attempt=attempt)
     return told.final("late", 100 + before)
 
 
@@ -109,6 +111,9 @@ HONEST: Honest = {
     "after the last end": ends(reports(works(close(opened())))),
     "at the moment of the last end": ends(reports(works(close(opened()), end=7))),
     "closed when all have ended": ends(reports(works(close(opened(), at=6.5)))),
+    "a job without an answer, which was there": ends(reports(
+        works(joins(close(opened()), 2.5, "unknown")).run(3, 4, "x", 10, who="d", lane=None)
+        .final("x", 10), total=3, succeeded=3)),
     "a job that was cancelled": ends(reports(
         close(opened()).tell(2, "p", "cancel", job=["two", 0]).final("two", None, "cancelled")
         .run(3, 5, "one", 11, lane=None).final("one", 11), succeeded=1, cancelled=1)),
@@ -144,7 +149,10 @@ HONEST: Honest = {
     "scheduled": flood(TURNS + 1, later=True),
     "after others": flood(TURNS + 1, after=[["flood", 0]]),
     "of a lower priority": flood(TURNS + 1, priority=-1),
-    "in a queue that others do not serve": flood(TURNS + 1, queue="y"),
+    "in a queue that others do not serve": flood(TURNS + 1, serves=["x"], queue="y"),
+    "that expires": flood(TURNS + 1, expires=99.0),
+    "without an answer": flood(TURNS + 1, answer="unknown"),
+    "behind many that had begun before": flood(TURNS + 5, at=2.3),
     "its first process died": flood(TURNS + 1, attempt=2),
 }  # fmt: skip
 
@@ -169,6 +177,12 @@ LIES: Lies = {
     "never": (works(close(opened())), "lost"),
     "cancelled unasked": (
         works(close(opened())).final("callback", None, "cancelled"), "cancelled unasked"),
+    "a job was lost, and counted": (
+        ends(reports(works(close(opened()).defer(1.5, "x", lane=None, ids=(3,), batch="b")),
+                     total=3)), "lost"),
+    "a job was rolled back and ran, and was not counted": (
+        ends(reports(works(joins(close(opened()), 2.5, "fail"))
+                     .run(3, 4, "x", 10, who="d", lane=None).final("x", 10))), "ghost"),
     "one too many": (ends(reports(works(close(opened())), total=3)), "miscounted"),
     "one too few": (ends(reports(works(joins(close(opened()), 2.5)))), "miscounted"),
     "an end that was none": (
@@ -182,6 +196,8 @@ LIES: Lies = {
     "of a group with a weight, behind all without a group": (
         flood(TURNS + 1, own="large", group=None, settings={"weights": {"large": 2}}), "starved"),
     "behind many, and a few of its own": (behind_some_of_its_own(4), "starved"),
-    "in a queue that others serve": (flood(TURNS + 1, queue="x"), "starved"),
+    "in a queue that others serve": (flood(TURNS + 1, serves=["x"], queue="x"), "starved"),
+    "in a queue that others serve, as all queues": (flood(TURNS + 1, queue="x"), "starved"),
+    "behind too many that had begun later": (flood(TURNS + 40, at=2.3), "starved"),
     "of a higher priority": (flood(TURNS + 1, priority=1), "starved"),
 }  # fmt: skip

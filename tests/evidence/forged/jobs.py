@@ -7,6 +7,16 @@ def one(fails: int = 0) -> Story:
     return Story().defer(1, "one", fails=fails)
 
 
+def failed(*, lost: int, stopped: bool = False) -> Story:
+    """A job that may lose two processes, and fails with its last one."""
+    told = Story(max_lost=2).defer(1, "one")
+    for n in range(lost):
+        who, at = f"w{n}", 3 + 10 * n
+        told.run(at, at + 9 if stopped else None, "one", 11 + n, who, attempt=n + 1)
+        told = told.stop(at + 1, at + 8, who) if stopped else told.kill(at + 1, who)
+    return told.final("one", 10 + lost, "failed")
+
+
 def named(op: str) -> Story:
     """Two jobs with one id: a server took over in between, or not."""
     told = Story().defer(1, "one").run(3, 4, "one", 11, id=7).final("one", 11)
@@ -50,6 +60,10 @@ HONEST: Honest = {
     "an odd row failed and the lane went on": Story().defer(1, "odd", odd=True)
         .defer(2, "two", ids=(2,)).run(5, 6, "two", 12).final("odd", 11, "failed").final("two", 12),
     "it failed on request": one(9).run(3, 4, "one", 11, how="raised").final("one", 11, "failed"),
+    "it failed when its processes had died": failed(lost=2),
+    "it failed when its processes had been silenced": failed(lost=2, stopped=True),
+    "it failed after a process that died, and one that never began": one(1)
+        .run(3, None, "one", 11).kill(4).final("one", 12, "failed"),
     "it failed with its last process, which it never told of": one(1)
         .run(3, 4, "one", 11, how="raised").final("one", 12, "failed"),
     "cancelled as asked": one().tell(2, "p", "cancel", job=["one", 0])
@@ -120,6 +134,9 @@ LIES: Lies = {
         Story().defer(1, "one").run(3, None, "one", 11).kill(4).final("one", 11), "wrong end"),
     "failed by an attempt that died": (
         one(9).run(3, None, "one", 11).kill(4).final("one", 11, "failed"), "wrong end"),
+    "failed, and could have lost one more process": (failed(lost=1), "wrong end"),
+    "failed, and could have lost one more that was silenced": (
+        failed(lost=1, stopped=True), "wrong end"),
     "failed though nothing was wrong": (
         one().run(3, 4, "one", 11).final("one", 11, "failed"), "wrong end"),
     "cancelled and nobody asked": (one().final("one", None, "cancelled"), "cancelled unasked"),

@@ -65,6 +65,20 @@ def slow_parent() -> Story:
     return told.run(4, 5, "parent", 11, "b", attempt=2, lane=None).final("parent", 11)
 
 
+def tried_again(on_parent: str) -> Story:
+    """A parent that somebody has retried runs from 5 to 6, and succeeds."""
+    told = retried(on_parent).run(5, 6, "parent", 13, attempt=2, lane=None)
+    return told.final("parent", 13)
+
+
+def runs_on() -> Story:
+    """A parent whose only process stood still. It has failed with that, and the task goes on."""
+    told = Story(max_lost=1).defer(1, "parent", lane=None)
+    told.defer(2, "child", ids=(2,), after=[["parent", 0]], on_parent="go")
+    told.run(3, 20, "parent", 11, lane=None).stop(3.5, 19)
+    return told.final("parent", 11, "failed")
+
+
 def starts(told: Story, at: float = 5, fence: int = 12) -> Story:
     return told.run(at, at + 1, "child", fence, who="b").final("child", fence)
 
@@ -89,13 +103,15 @@ HONEST: Honest = {
     "after its parent": starts(family()),
     "at the end of its parent": starts(family(), at=4),
     "after its parent, which runs on in a process that was stopped": starts(slow_parent(), at=6),
+    "after a parent that failed with its process, and runs on": starts(runs_on(), at=10),
     "after a failure that it does not mind": starts(family("go", **FAILED)),
     "cancelled with its parent": family(**FAILED).final("child", None, "cancelled"),
+    "cancelled with its parent, which was retried then": tried_again("cancel")
+        .final("child", None, "cancelled"),
     "held, until somebody let it go": starts(
         family("hold", **FAILED).tell(4.5, "conductor", "let_go", job=["child", 0])),
     "held, until its parent was retried": starts(
-        retried("hold").run(5, 6, "parent", 12, attempt=2, lane=None).final("parent", 12),
-        at=7, fence=13),
+        tried_again("hold"), at=7, fence=14),
     "cancelled with its parent, and retried": starts(
         family(**FAILED).tell(4.5, "conductor", "retried", job=["child", 0])),
     "after the first end of a parent that somebody retried": starts(
@@ -108,6 +124,9 @@ HONEST: Honest = {
     "its process stood still before the task": expiring(9).stop(1.5, 8.9),
     "expired, and retried all the same": expiring(9).tell(
         8, "conductor", "retried", job=["one", 0]),
+    "nobody knows when it was inserted": Story()
+        .tell(1, "p", "call", op="one", lane=None, jobs=[{"expires": 1.0}])
+        .tell(1.1, "p", "ok", op="one").run(9, 10, "one", 11).final("one", 11),
     "expired": Story().defer(1, "one", expires=1.0).final("one", None, "cancelled"),
 }  # fmt: skip
 
@@ -135,6 +154,10 @@ LIES: Lies = {
         starts(Story().defer(1, "parent", lane=None).final("parent", 11)
                .defer(2, "child", ids=(2,), after=[["parent", 0]])
                .run(3, None, "parent", 11, lane=None)), "early, never ended, wrong end"),
+    "before the end of a parent that was retried": (
+        starts(tried_again("hold"), at=5.5, fence=14), "early"),
+    "claimed before the last attempt of its parent": (
+        starts(tried_again("hold"), at=7), "early"),
     "after a failure": (starts(family(**FAILED)), "against"),
     "held, and nobody has let it go": (starts(family("hold", **FAILED)), "against"),
     "cancelled, and its parent succeeded": (

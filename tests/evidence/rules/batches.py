@@ -15,7 +15,7 @@ def members(evidence: Evidence) -> dict[Any, list[Job]]:
     found: dict[Any, list[Job]] = defaultdict(list)
     for job in evidence.jobs.values():
         is_there = job.answer == "ok" or evidence.is_there(job.key)
-        if job.batch is not None and job.answer != "fail" and is_there:
+        if job.answer != "fail" and is_there:
             found[job.batch].append(job)
     return found
 

@@ -83,13 +83,12 @@ def _is_explained(evidence: Evidence, before: Run, run: Run) -> bool:
 def attempts(evidence: Evidence) -> Iterator[Finding]:
     """The attempts of a job rise, and count from 1 without gaps if each start is known."""
     for runs in evidence.runs_of.values():
-        known = [run for run in runs if run.attempt is not None]
-        for before, run in itertools.pairwise(known):
-            is_next = (before.attempt or 0) < (run.attempt or 0)
-            if not is_next and not evidence.forgot(before, run):
+        known = [(run.attempt, run) for run in runs if run.attempt is not None]
+        for (earlier, before), (attempt, run) in itertools.pairwise(known):
+            if attempt <= earlier and not evidence.forgot(before, run):
                 yield between(f"{run} comes after {before}", before, run)
-        for wanted, run in enumerate(known if evidence.settings.every_start else [], 1):
-            if run.attempt is not None and run.attempt > wanted:
+        for wanted, (attempt, run) in enumerate(known, 1):
+            if evidence.settings.every_start and attempt > wanted:
                 yield between(f"{run} is attempt {wanted}", run, run)
 
 
@@ -136,12 +135,8 @@ def _wrong(
 
 
 def _may_fail(evidence: Evidence, job: Job, runs: list[Run], fence: int | None) -> bool:
-    bad = [
-        run
-        for run in runs
-        if run.how == "raised" or evidence.died(run.who) or run.who in evidence.silences
-    ]
-    if len(bad) >= evidence.settings.max_lost:
+    lost = sum(bool(evidence.died(run.who)) or run.who in evidence.silences for run in runs)
+    if lost >= evidence.settings.max_lost:
         return True
     return job.fails > 0 and not (runs[-1].fence == fence and runs[-1].end is None)
 

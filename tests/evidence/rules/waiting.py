@@ -102,7 +102,7 @@ def _children(evidence: Evidence) -> Iterator[tuple[Job, Run, Key]]:
     """Yield the first run of each job that nobody has freed from its parents, and each parent."""
     free = evidence.let_go | evidence.retried  # some were cancelled with a parent and then retried
     for job in evidence.jobs.values():
-        if job.after and job.key in evidence.runs_of and job.key not in free:
+        if job.key in evidence.runs_of and job.key not in free:
             for parent in job.after:
                 yield job, evidence.runs_of[job.key][0], parent
 
