@@ -15,7 +15,8 @@ from inturn.doctor.finding import Finding
 from inturn.formatting import span
 from inturn.operations import history
 from inturn.schema.migrate import migrate
-from tests.cli.conftest import SCRIPT, Run, StartScript, Until
+from tests.cli.calling import SCRIPT
+from tests.cli.conftest import Run, StartScript, Until
 from tests.cli.engine import Engine
 from tests.cli.test_reference import first_cells
 from tests.cli.test_remedies import LOCK, advice_in, type_in

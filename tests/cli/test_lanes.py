@@ -13,7 +13,8 @@ import pytest
 from inturn.cli.output import STYLES
 from inturn.formatting import argument
 from inturn.schema.tables import lane_state
-from tests.cli.conftest import SCRIPT, Answer, Run, clean
+from tests.cli.calling import SCRIPT, clean
+from tests.cli.conftest import Answer, Run
 from tests.cli.engine import Engine
 
 TRACEBACK = "Traceback (most recent call last):\n  File …\nCardTimeout"

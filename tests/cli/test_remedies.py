@@ -12,7 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cli.conftest import SCRIPT, Run, StartScript, Until, clean
+from tests.cli.calling import SCRIPT, clean
+from tests.cli.conftest import Run, StartScript, Until
 from tests.cli.engine import Engine
 
 LOCK = "-it's $HOME; a\tlane"

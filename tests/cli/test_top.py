@@ -13,7 +13,8 @@ import pytest
 
 from inturn.cli.live_look import Meter
 from inturn.operations.overview import Counts
-from tests.cli.conftest import PATIENCE, SCRIPT, Run, Start, Until, clean
+from tests.cli.calling import PATIENCE, SCRIPT, clean
+from tests.cli.conftest import Run, Start, Until
 from tests.cli.engine import Engine
 from tests.cli.terminal import Terminal
 from tests.cli.test_help import options_of, words_of_all

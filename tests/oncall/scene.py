@@ -12,7 +12,7 @@ import psutil
 import psycopg
 
 from inturn.cli.exit_status import SCHEMA, UNHEALTHY
-from tests.cli.conftest import clean
+from tests.cli.calling import clean
 from tests.cli.engine import Engine
 
 SCRIPT = Path(sys.executable).with_name("queue")

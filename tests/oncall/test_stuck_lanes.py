@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from inturn.cli.exit_status import UNHEALTHY
+from tests.cli.calling import invoke
 from tests.cli.conftest import Answer
-from tests.cli.in_process import invoke
 from tests.deploy.promtool import RULES, as_series, evaluate
 from tests.metrics.test_database import look
 from tests.oncall.kinds import KINDS, Kind, Make
@@ -36,8 +36,8 @@ def scene(dsn: str, folder: Path) -> Iterator[Scene]:
 
 
 def ask(scene: Scene, *words: str) -> Any:
-    done = invoke(*words, "--json", env={"INTURN_DSN": scene.dsn, "INTURN_APP": "own:app"})
-    assert done.exit_code in (0, UNHEALTHY), done.output
+    done = invoke(*words, "--json", folder=scene.folder, INTURN_DSN=scene.dsn, INTURN_APP="own:app")
+    assert done.returncode in (0, UNHEALTHY), done.output
     return json.loads(done.stdout)
 
 

@@ -17,7 +17,7 @@ from inturn import App, PsycopgConnector, sql
 from inturn.errors import ConnectorException
 from inturn.schema.migrate import downgrade, grant, migrate
 from inturn.sql import KINDS, OWNER
-from tests.cli.conftest import SCRIPT
+from tests.cli.calling import SCRIPT
 from tests.privileges.conftest import Session
 from tests.roles import as_login
 
