@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from contextvars import Context
 from pathlib import Path
@@ -27,6 +27,7 @@ from inturn.worker import signals
 SCRIPT = Path(sys.executable).with_name("queue")
 PATIENCE = 60  # seconds: only keeps a failing test from hanging
 ROOT = Path(__file__).parents[2]
+NOTHING: Mapping[str, str] = {}
 
 
 class Ended(NamedTuple):
@@ -40,12 +41,15 @@ class Ended(NamedTuple):
 
 
 def invoke(
-    *words: str, folder: Path | None = None, stdin: IO[str] | None = None, **environment: str
+    *words: str,
+    folder: Path | None = None,
+    env: Mapping[str, str] = NOTHING,
+    stdin: IO[str] | None = None,
 ) -> Ended:
     """Run `queue` in this process, which is the same afterwards."""
     stdout, stderr = _stream(), _stream()
     with (
-        patch.dict(os.environ, clean(environment), clear=True),
+        patch.dict(os.environ, clean(env), clear=True),
         patch.object(sys, "argv", [str(SCRIPT), *words]),
         patch.object(sys, "stdin", stdin or _stream()),
         patch.object(sys, "stdout", stdout),
@@ -65,13 +69,16 @@ def invoke(
 
 
 def run_process(
-    *words: str, folder: Path | None = None, stdin: int = subprocess.DEVNULL, **environment: str
+    *words: str,
+    folder: Path | None = None,
+    env: Mapping[str, str] = NOTHING,
+    stdin: int = subprocess.DEVNULL,
 ) -> Ended:
     """Run the installed script `queue` as a process."""
     done = subprocess.run(
         [SCRIPT, *words],
         cwd=folder,
-        env=clean(environment),
+        env=clean(env),
         stdin=stdin,
         capture_output=True,
         text=True,
@@ -81,7 +88,15 @@ def run_process(
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def clean(environment: dict[str, str]) -> dict[str, str]:
+def type_in(command: str, folder: Path | None = None, /, **environment: str) -> Ended:
+    """Let a shell split a command of `queue` into words, and run it in this process."""
+    shell = ["bash", "-c", f"printf '%s\\0' {command}"]
+    split = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")
+    assert split[0] == "queue", command
+    return invoke(*split[1:-1], folder=folder, env=environment)
+
+
+def clean(environment: Mapping[str, str]) -> dict[str, str]:
     """Return our environment without variables that name an app, a database or a terminal."""
     foreign = (
         "INTURN_",

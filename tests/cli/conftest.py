@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -87,19 +86,19 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def run(folder: Path) -> Run:
     """Run `queue` to its end, in this process."""
-    return partial(invoke, folder=folder)
+    return lambda *arguments, **environment: invoke(*arguments, folder=folder, env=environment)
 
 
 @pytest.fixture
 def queue(run: Run, dsn: str) -> Run:
     """Run `queue` on the test's database, in this process."""
-    return partial(run, INTURN_DSN=dsn)
+    return lambda *arguments, **environment: run(*arguments, INTURN_DSN=dsn, **environment)
 
 
 @pytest.fixture
 def script(folder: Path) -> Run:
     """Run `queue` to its end, as a process."""
-    return partial(run_process, folder=folder)
+    return lambda *arguments, **environment: run_process(*arguments, folder=folder, env=environment)
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ def answer(folder: Path, dsn: str) -> Answer:
         os.write(person, f"{words}\n".encode())
         try:
             with open(terminal) as stdin:
-                return invoke(*arguments, folder=folder, stdin=stdin, INTURN_DSN=dsn)
+                return invoke(*arguments, folder=folder, env={"INTURN_DSN": dsn}, stdin=stdin)
         finally:
             os.close(person)
 

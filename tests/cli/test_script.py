@@ -69,7 +69,7 @@ def test_the_script_asks_on_a_terminal_and_so_does_a_call(
     words = ["jobs", "cancel", "--all"]
     person, terminal = pty.openpty()
     os.write(person, b"n\n")
-    declined = run_process(*words, folder=folder, stdin=terminal, INTURN_DSN=engine.dsn)
+    declined = run_process(*words, folder=folder, env={"INTURN_DSN": engine.dsn}, stdin=terminal)
     os.close(person)
     os.close(terminal)
     assert declined.returncode == exit_status.DECLINED, declined

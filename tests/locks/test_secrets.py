@@ -131,10 +131,10 @@ def test_no_command_repeats_an_address_that_can_be_used(guarded: str) -> None:
 
 
 def test_the_password_need_not_be_among_the_arguments(guarded: str) -> None:
-    assert invoke("locks", "show", "#it", INTURN_LOCKS_URL=guarded).returncode == 3
+    assert invoke("locks", "show", "#it", env={"INTURN_LOCKS_URL": guarded}).returncode == 3
     with lock_from_url(f"{guarded}#it"):
         for words in (["list"], ["show", "#it"]):
-            assert "it  " in invoke("locks", *words, INTURN_LOCKS_URL=guarded).output
+            assert "it  " in invoke("locks", *words, env={"INTURN_LOCKS_URL": guarded}).output
     nowhere = invoke("locks", "show", "#it")
     assert (nowhere.returncode, "Set INTURN_LOCKS_URL" in nowhere.output) == (2, True)
 

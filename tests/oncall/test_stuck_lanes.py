@@ -36,7 +36,7 @@ def scene(dsn: str, folder: Path) -> Iterator[Scene]:
 
 
 def ask(scene: Scene, *words: str) -> Any:
-    done = invoke(*words, "--json", folder=scene.folder, INTURN_DSN=scene.dsn, INTURN_APP="own:app")
+    done = invoke(*words, "--json", folder=scene.folder, env=scene.environment())
     assert done.returncode in (0, UNHEALTHY), done.output
     return json.loads(done.stdout)
 

@@ -212,7 +212,7 @@ def test_the_command_of_a_job_defers_the_same_job_again(
     found = re.search(r'<pre id="command"[^>]*>(.*?)</pre>', page)
     assert found is not None
     command, *words = shlex.split(html.unescape(found[1]))
-    done = invoke(*words, INTURN_DSN=dsn)
+    done = invoke(*words, env={"INTURN_DSN": dsn})
     assert (command, done.returncode) == ("queue", 0), done.output
     [one] = app.job_manager.list_jobs(id=first)
     [other] = app.job_manager.list_jobs(id=int(done.stdout))
