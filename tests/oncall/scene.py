@@ -190,6 +190,10 @@ class Scene:
     def create(self, name: str) -> None:
         (self.folder / name).touch()
 
+    def make_due(self) -> None:
+        """Let half a minute pass for what a worker has put back because it lacks the task."""
+        self.engine.query("UPDATE jobs SET scheduled_at = now() WHERE scheduled_at > now()")
+
     def age(self, time: str = "2 hours") -> None:
         """Let time pass for all that waits and runs, but not for workers."""
         for table, columns in AGING.items():
