@@ -1,10 +1,9 @@
-"""Fixtures that run the real console script, in its own process and folder."""
+"""Fixtures that run `queue` in a folder with tasks."""
 
 import os
 import pty
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,13 +17,12 @@ import pytest
 
 from inturn import App
 from inturn.worker.signals import INSTANT
+from tests.cli.calling import PATIENCE, SCRIPT, Ended, clean, invoke, run_process
 from tests.cli.engine import Engine
 
-SCRIPT = Path(sys.executable).with_name("queue")
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     # Under nohup, the programs that we start would ignore SIGHUP too.
     signal.signal(signal.SIGHUP, lambda *_: None)
-PATIENCE = 60  # seconds: only keeps a failing test from hanging
 
 TASKS = """
 import asyncio
@@ -58,11 +56,11 @@ Until = Callable[[Callable[[], object]], None]
 
 
 class Run(Protocol):
-    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
+    def __call__(self, *arguments: str, **environment: str) -> Ended: ...
 
 
 class Answer(Protocol):
-    def __call__(self, words: str, *arguments: str) -> subprocess.CompletedProcess[str]: ...
+    def __call__(self, words: str, *arguments: str) -> Ended: ...
 
 
 class Start(Protocol):
@@ -87,27 +85,20 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def run(folder: Path) -> Run:
-    """Run `queue` to its end."""
-
-    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [SCRIPT, *arguments],
-            cwd=folder,
-            env=clean(environment),
-            stdin=subprocess.DEVNULL,  # or the command would ask the person who runs the tests
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-
-    return run
+    """Run `queue` to its end, in this process."""
+    return lambda *arguments, **environment: invoke(*arguments, folder=folder, env=environment)
 
 
 @pytest.fixture
 def queue(run: Run, dsn: str) -> Run:
-    """Run `queue` on the test's database."""
+    """Run `queue` on the test's database, in this process."""
     return lambda *arguments, **environment: run(*arguments, INTURN_DSN=dsn, **environment)
+
+
+@pytest.fixture
+def script(folder: Path) -> Run:
+    """Run `queue` to its end, as a process."""
+    return lambda *arguments, **environment: run_process(*arguments, folder=folder, env=environment)
 
 
 @pytest.fixture
@@ -121,23 +112,14 @@ def engine(dsn: str) -> Iterator[Engine]:
 def answer(folder: Path, dsn: str) -> Answer:
     """Run `queue` on the test's database, with a terminal that gives an answer."""
 
-    def answer(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def answer(words: str, *arguments: str) -> Ended:
         person, terminal = pty.openpty()
+        os.write(person, f"{words}\n".encode())
         try:
-            os.write(person, f"{words}\n".encode())
-            return subprocess.run(
-                [SCRIPT, *arguments],
-                cwd=folder,
-                env=clean({"INTURN_DSN": dsn}),
-                stdin=terminal,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE,
-                check=False,
-            )
+            with open(terminal) as stdin:
+                return invoke(*arguments, folder=folder, env={"INTURN_DSN": dsn}, stdin=stdin)
         finally:
             os.close(person)
-            os.close(terminal)
 
     return answer
 
@@ -210,23 +192,3 @@ def defer(dsn: str, task: str, **arguments: object) -> None:
 def next_instant() -> None:
     """Wait until a signal counts as the next one. Signals in one instant count as one."""
     time.sleep(2 * INSTANT)
-
-
-def clean(environment: dict[str, str]) -> dict[str, str]:
-    """Return our environment without variables that name an app, a database or a terminal."""
-    foreign = (
-        "INTURN_",
-        "DATABASE_URL",
-        "PG",
-        "NO_COLOR",
-        "FORCE_COLOR",
-        "TERM",
-        "COLUMNS",
-        "PYTHON",
-    )
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(foreign) or name == "PYTHONPATH"
-    }
-    return {**ours, **environment}  # PYTHONPATH may say which inturn is tested

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.cli.conftest import PATIENCE
+from tests.cli.calling import PATIENCE
 
 FRAME = "\x1b[H"
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"

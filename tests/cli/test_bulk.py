@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from inturn import App
-from tests.cli.conftest import SCRIPT, Answer, Run, clean
+from tests.cli.calling import SCRIPT, clean
+from tests.cli.conftest import Answer, Run
 from tests.cli.engine import Engine
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bulk.md").read_text("utf-8")

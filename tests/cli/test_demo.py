@@ -12,14 +12,13 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
 from inturn.cli import demo_picture
 from inturn.cli.commands import demo
 from inturn.cli.demo_page import Page
-from inturn.errors import InturnError
-from tests.cli.conftest import SCRIPT, Run, Start, Until, clean
+from tests.cli.calling import SCRIPT, clean, invoke
+from tests.cli.conftest import Run, Start, Until
 
 PLAIN = re.compile(
     r"without a lock: \d+ out of place, \d+\.\d s\n(  order:[1-4]  [a-z]{26}\n){4}"
@@ -29,8 +28,8 @@ PLAIN = re.compile(
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
 
 
-def test_without_a_terminal_it_is_plain_lines_and_exit_0(run: Run, folder: Path) -> None:
-    ended = run("demo", TMPDIR=str(folder))
+def test_without_a_terminal_it_is_plain_lines_and_exit_0(script: Run, folder: Path) -> None:
+    ended = script("demo", TMPDIR=str(folder))
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     assert re.fullmatch(r"[ -~\n]*", ended.stdout), "plain text"
@@ -143,9 +142,10 @@ def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyP
             page.rows[1] = list(reversed(ascii_lowercase))
 
     monkeypatch.setattr(demo, "_play", play)
-    result = CliRunner().invoke(demo.command)
-    assert isinstance(result.exception, InturnError)
-    assert "not in order although its jobs shared a lock" in str(result.exception)
+    ended = invoke("demo")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: ")
+    assert "not in order although its jobs shared a lock" in ended.stderr
 
 
 def test_a_first_alphabet_in_order_by_chance_is_called_that() -> None:

@@ -17,7 +17,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from inturn.cli import web_server
 from inturn.cli.web_server import LOOPBACK, PORT, serve_beside
-from tests.cli.conftest import Run, Start, Until, clean
+from tests.cli.calling import clean
+from tests.cli.conftest import Run, Start, Until
 
 
 def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(

@@ -15,10 +15,11 @@ from inturn.doctor.finding import Finding
 from inturn.formatting import span
 from inturn.operations import history
 from inturn.schema.migrate import migrate
-from tests.cli.conftest import SCRIPT, Run, StartScript, Until
+from tests.cli.calling import SCRIPT, type_in
+from tests.cli.conftest import Run, StartScript, Until
 from tests.cli.engine import Engine
 from tests.cli.test_reference import first_cells
-from tests.cli.test_remedies import LOCK, advice_in, type_in
+from tests.cli.test_remedies import LOCK, advice_in
 
 NOON = "2026-01-31 12:00:00+00"
 LATER = "2026-01-31 12:15:00+00"

@@ -13,7 +13,8 @@ import pytest
 from inturn.cli.output import STYLES
 from inturn.formatting import argument
 from inturn.schema.tables import lane_state
-from tests.cli.conftest import SCRIPT, Answer, Run, clean
+from tests.cli.calling import SCRIPT, clean, type_in
+from tests.cli.conftest import Answer, Run
 from tests.cli.engine import Engine
 
 TRACEBACK = "Traceback (most recent call last):\n  File …\nCardTimeout"
@@ -532,14 +533,8 @@ def test_a_strange_lock_is_shown_harmless_and_its_commands_can_be_copied(
         assert "\u202e" not in output
         assert lock.encode("unicode_escape").decode().replace("\\\\", "\\") in output
     assert json.loads(queue("lanes", "list", "--json").stdout)[0]["lock"] == lock
-    _, _, advice = queue("lanes", "explain", "--", lock).stdout.partition("unblock: queue ")
-    words = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {advice.splitlines()[0]}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert queue(*words.stdout.split("\0")[:-1]).returncode == 0
+    _, _, advice = queue("lanes", "explain", "--", lock).stdout.partition("unblock: ")
+    assert type_in(advice.splitlines()[0], INTURN_DSN=engine.dsn).returncode == 0
     assert engine.query("SELECT FROM lanes") == []
 
 

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from inturn.cli import queue as program
+from tests.cli.calling import invoke
 from tests.cli.conftest import Run
-from tests.cli.in_process import invoke
 from tests.cli.test_help import words_of_all
 
 WORKER = ["-a", "tasks:app", "worker"]
@@ -35,7 +35,7 @@ NUMBERS = [
 @pytest.mark.parametrize("words", NUMBERS, ids=" ".join)
 def test_a_bad_number_is_refused_before_anything_starts(words: list[str]) -> None:
     ended = invoke(*words)
-    assert ended.exit_code == 2, ended.output
+    assert ended.returncode == 2, ended.output
     assert "error: Invalid value for" in ended.stderr
     assert "unexpected" not in ended.stderr
     assert "integer" not in ended.stderr

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from inturn.cli.dev_server import DevServer, announce, find_dev_server
-from tests.cli.conftest import SCRIPT, Run, Start, Until, clean
+from tests.cli.calling import SCRIPT, clean
+from tests.cli.conftest import Run, Start, Until
 from tests.cli.engine import Engine
 
 

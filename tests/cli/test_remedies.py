@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -12,7 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cli.conftest import SCRIPT, Run, StartScript, Until, clean
+from tests.cli.calling import SCRIPT, type_in
+from tests.cli.conftest import Run, StartScript, Until
 from tests.cli.engine import Engine
 
 LOCK = "-it's $HOME; a\tlane"
@@ -140,21 +140,6 @@ SITUATIONS: dict[Situation, tuple[list[str], list[str]]] = {  # the advice, and 
 
 def advice_in(printed: str) -> list[str]:
     return [line.partition("unblock: ")[2] for line in printed.splitlines() if "unblock: " in line]
-
-
-def type_in(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Type the command into a shell."""
-    path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env={**clean(environment), "PATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def deploy(engine: Engine, folder: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psycopg
 
-from tests.cli.conftest import SCRIPT, Run, Until, clean
+from tests.cli.calling import SCRIPT, clean
+from tests.cli.conftest import Run, Until
 
 UPDATE = "UPDATE inturn.schema_version SET version_num = '9999'"
 

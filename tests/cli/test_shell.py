@@ -7,7 +7,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cli.conftest import SCRIPT, Run, clean
+from tests.cli.calling import SCRIPT, clean
+from tests.cli.conftest import Run
 from tests.cli.engine import Engine
 
 

@@ -17,7 +17,8 @@ import pytest
 
 from inturn import App
 from inturn.worker import signals
-from tests.cli.conftest import Start, Until, clean, next_instant, statuses
+from tests.cli.calling import clean
+from tests.cli.conftest import Start, Until, next_instant, statuses
 
 MORE_TASKS = """
 import asyncio, multiprocessing, os, signal, threading, time

@@ -210,10 +210,10 @@ def test_the_password_of_the_database_is_in_no_arguments_nor_in_the_environment_
     assert supervisor.wait(60) == 0
 
 
-def test_a_supervisor_ends_if_no_worker_can_start(run: Run, folder: Path, dsn: str) -> None:
+def test_a_supervisor_ends_if_no_worker_can_start(script: Run, folder: Path, dsn: str) -> None:
     (folder / "leaving.py").write_text(LEAVING)
     (folder / "broken").touch()
-    ended = run("-a", "leaving:app", "worker", "--processes", "2", INTURN_DSN=dsn)
+    ended = script("-a", "leaving:app", "worker", "--processes", "2", INTURN_DSN=dsn)
     assert ended.returncode == 2, ended.stderr
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.cli.calling import type_in
 from tests.cli.conftest import Run
 from tests.cli.engine import Engine
 from tests.cli.test_doctor import findings
-from tests.cli.test_remedies import advice_in, type_in
+from tests.cli.test_remedies import advice_in
 
 
 def reasons(queue: Run, job: int) -> list[str]:

@@ -3,17 +3,18 @@
 import json
 import os
 import re
-import shlex
 import signal
-import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from inturn.cli.live_look import Meter
 from inturn.operations.overview import Counts
-from tests.cli.conftest import PATIENCE, SCRIPT, Run, Start, Until, clean
+from tests.cli.calling import PATIENCE, SCRIPT, clean, type_in
+from tests.cli.conftest import Run, Start, Until
 from tests.cli.engine import Engine
 from tests.cli.terminal import Terminal
 from tests.cli.test_help import options_of, words_of_all
@@ -69,8 +70,7 @@ def test_a_lane_that_gets_stuck_appears_with_the_reason_and_a_command_that_unblo
     assert "lanes: 1 halted" in page
     (command,) = re.findall(r"unblock: if its cause is repaired: (.*)", page)
     assert command == "queue lanes retry-head order:4711"
-    words = [str(SCRIPT), *shlex.split(command)[1:]]
-    subprocess.run(words, env=clean({"INTURN_DSN": dsn}), check=True, timeout=PATIENCE)
+    assert type_in(command, INTURN_DSN=dsn).returncode == 0
     terminal.until(lambda page: "halted" not in page)
     assert engine.claim()[0] == failed
 
@@ -310,6 +310,24 @@ def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(top: OpenTop) -> None:
     assert terminal.end() == 0
 
 
+def test_ctrl_z_gives_the_terminal_back_while_a_page_is_made() -> None:
+    """Then `sys.stdout` is not the terminal."""
+    code = (
+        "import os, signal; from inturn.cli.live import capture, open_screen\n"
+        "with open_screen() as screen:\n"
+        "    page = capture(lambda: os.kill(os.getpid(), signal.SIGTSTP))\n"
+        "    screen.show(f'page: {page!r}')\n"
+        "    screen.wait(None)\n"
+    )
+    with closing(Terminal([sys.executable, "-c", code])) as terminal:
+        os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOWAIT)
+        terminal.assert_is_as_before()
+        terminal.process.send_signal(signal.SIGCONT)
+        terminal.until(lambda page: "page: ''" in page)
+        terminal.press("q")
+        assert terminal.end() == 0
+
+
 def test_it_says_that_the_database_is_away_and_goes_on(
     engine: Engine, top: OpenTop, faulty_server: tuple[Faulty, str]
 ) -> None:
@@ -366,11 +384,8 @@ def test_hostile_names_are_shown_as_escapes_and_the_command_still_works(
     assert r"r'x\x1b[2J\u202e  halted" in page
     for evil in ("\x1b[2J", "\x1b]0;", "\x1b[31mred", "\x07", "\u202e"):
         assert evil not in terminal.drawn
-    (command,) = re.findall(r"repaired: queue (.*)", page)
-    done = subprocess.run(
-        ["/bin/bash", "-c", f"{SCRIPT} {command}"],
-        env=clean({"INTURN_DSN": dsn}), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    (command,) = re.findall(r"repaired: (queue .*)", page)
+    done = type_in(command, INTURN_DSN=dsn)
     assert done.returncode == 0, done.stderr
 
 

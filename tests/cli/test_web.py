@@ -11,18 +11,14 @@ import pytest
 from inturn.cli import web_server
 from inturn.tracing import Tracing
 from inturn.web.access import hash_password
+from tests.cli.calling import invoke
 
 COMMAND = [sys.executable, "-m", "inturn", "web", "--port", "0"]
 
 
 def refuse(*options: str, **environment: str) -> str:
-    done = subprocess.run(
-        [*COMMAND, *options],
-        env={"PATH": "/usr/bin:/bin", "INTURN_DSN": "dbname=nothing", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = invoke(
+        "web", "--port", "0", *options, env={"INTURN_DSN": "dbname=nothing", **environment}
     )
     assert done.returncode == 2, done.stderr
     return done.stderr

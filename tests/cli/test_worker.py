@@ -247,12 +247,12 @@ def test_a_second_signal_aborts_the_jobs_of_all_processes(
 
 
 def test_several_processes_end_at_once_when_none_can_work(
-    run: Run, empty_dsn: str, dsn: str
+    script: Run, empty_dsn: str, dsn: str
 ) -> None:
-    ended = run("-a", "tasks:app", "worker", "--processes", "3", INTURN_DSN=empty_dsn)
+    ended = script("-a", "tasks:app", "worker", "--processes", "3", INTURN_DSN=empty_dsn)
     assert ended.returncode == 11, ended.stderr
     assert (
-        run(
+        script(
             "-a", "tasks:app", "worker", "--processes", "2", "--one-shot", INTURN_DSN=dsn
         ).returncode
         == 0

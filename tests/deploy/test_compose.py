@@ -3,7 +3,6 @@
 There is no container engine here, so nothing is started. What the services run is tested elsewhere.
 """
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from inturn.cli.commands.web import USERS
+from tests.cli.calling import invoke
 from tests.deploy.command_line import flag_of, parse
 from tests.deploy.dockerfile import ROOT, exec_form
 from tests.deploy.dockerfile import parse as parse_dockerfile
@@ -123,14 +123,7 @@ def test_the_dashboard_asks_for_a_password_and_is_there_only_if_you_ask_for_it()
     port = parse(service["command"], {})[1]["port"]
     assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert service["environment"][USERS] == f"${{{USERS}:-}}"  # yours, and none that others know
-    done = subprocess.run(
-        [sys.executable, "-m", "inturn", *service["command"]],
-        env={"PATH": os.environ["PATH"], USERS: ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = invoke(*service["command"], env={USERS: ""})
     assert done.returncode == 2
     assert USERS in done.stderr
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.conftest import Until, clean, statuses
+from tests.cli.calling import clean
+from tests.cli.conftest import Until, statuses
 from tests.cli.conftest import folder as folder
 from tests.cli.conftest import until as until
 from tests.deploy.command_line import parse as parse_command

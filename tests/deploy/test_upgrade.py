@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from inturn.cli.exit_status import SCHEMA
-from tests.cli.conftest import PATIENCE, Until
+from tests.cli.calling import PATIENCE
+from tests.cli.conftest import Until
 from tests.cli.conftest import folder as folder
 from tests.deploy.versions import (
     LANES,

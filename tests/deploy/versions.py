@@ -17,7 +17,7 @@ import psycopg
 
 from inturn import App, sql
 from inturn.errors import SchemaMismatch
-from tests.cli.conftest import clean
+from tests.cli.calling import clean
 from tests.deploy.dockerfile import ROOT
 
 LANES = 4

@@ -9,9 +9,8 @@ from typing import Protocol
 
 import pytest
 
-from tests.cli.conftest import clean
+from tests.cli.calling import SCRIPT, clean
 
-SCRIPT = Path(sys.executable).with_name("queue")
 ROOT = Path(__file__).parents[2]
 
 

@@ -8,10 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from inturn import App
-from inturn.cli import queue
+from tests.cli.calling import invoke
 from tests.conftest import Query
 from tests.field.conftest import Start
 from tests.waiting import wait_until
@@ -98,7 +97,7 @@ def test_every_command_reports_a_blocked_loop(app: App, dsn: str, query: Query) 
     query("SELECT heartbeat(%s, %s)", worker, timedelta(seconds=30))
 
     def answer(*arguments: str) -> str:
-        return CliRunner().invoke(queue, [*arguments, "--dsn", dsn]).output
+        return invoke(*arguments, "--dsn", dsn).output
 
     assert "blocked" in answer("workers", "list")
     assert "the event loop of stuck is blocked" in answer("doctor")

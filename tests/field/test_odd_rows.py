@@ -4,10 +4,9 @@ import logging
 
 import anyio
 import pytest
-from click.testing import CliRunner
 
 from inturn import App, RetryStrategy
-from inturn.cli import queue
+from tests.cli.calling import invoke
 from tests.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -82,17 +81,10 @@ def test_people_and_programs_can_look_at_such_a_row_and_cancel_it(
     [job] = app.job_manager.list_jobs(lock="lane")
     assert (job.id, job.task_kwargs) == (odd, {})
     for command in ("show", "explain"):
-        result = CliRunner().invoke(queue, ["jobs", command, str(odd), "--dsn", dsn])
-        assert result.exit_code == 0, result.output
-    assert (
-        "cannot read the arguments"
-        in CliRunner().invoke(queue, ["jobs", "show", str(odd), "--dsn", dsn]).output
-    )
-    assert (
-        CliRunner().invoke(queue, ["jobs", "show", str(odd), "--json", "--dsn", dsn]).exit_code == 0
-    )
-    assert (
-        CliRunner().invoke(queue, ["jobs", "cancel", str(odd), "--yes", "--dsn", dsn]).exit_code
-        == 0
-    )
+        result = invoke("jobs", command, str(odd), "--dsn", dsn)
+        assert result.returncode == 0, result.output
+    shown = invoke("jobs", "show", str(odd), "--dsn", dsn)
+    assert "cannot read the arguments" in shown.output
+    assert invoke("jobs", "show", str(odd), "--json", "--dsn", dsn).returncode == 0
+    assert invoke("jobs", "cancel", str(odd), "--yes", "--dsn", dsn).returncode == 0
     assert query("SELECT status FROM all_jobs") == [("cancelled",)]

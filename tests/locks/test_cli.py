@@ -9,18 +9,17 @@ from urllib.parse import quote
 
 import pytest
 import redis
-from click.testing import Result
 
 from inturn.locks import (
     install,
     lock_from_url,
 )
-from tests.cli.in_process import invoke
+from tests.cli.calling import Ended, invoke
 from tests.locks.conftest import Spawn
 
 
-def queue_locks(*arguments: str, **options: Any) -> Result:
-    return invoke("locks", *arguments, **options)
+def queue_locks(*arguments: str) -> Ended:
+    return invoke("locks", *arguments)
 
 
 @pytest.fixture(params=["redis", "file", "postgresql"])
@@ -45,17 +44,17 @@ def url_of(dsn: str) -> str:
 
 
 def test_cli_shows_waits_for_and_runs(address: str) -> None:
-    assert queue_locks("show", address).exit_code == 3
-    assert queue_locks("wait", address, "--timeout", "0").exit_code == 0
+    assert queue_locks("show", address).returncode == 3
+    assert queue_locks("wait", address, "--timeout", "0").returncode == 0
     with lock_from_url(address) as lease:
         assert lease is not None
         result = queue_locks("show", address, "-o", "json")
-        assert result.exit_code == 0
+        assert result.returncode == 0
         assert json.loads(result.stdout)["name"]
-        assert queue_locks("wait", address, "--timeout", "0.05").exit_code == 4
-        assert queue_locks("run", "--timeout", "0", address, "--", "true").exit_code == 4
-    assert queue_locks("run", "--timeout", "0", address, "--", "sh", "-c", "exit 7").exit_code == 7
-    assert queue_locks("show", address).exit_code == 3
+        assert queue_locks("wait", address, "--timeout", "0.05").returncode == 4
+        assert queue_locks("run", "--timeout", "0", address, "--", "true").returncode == 4
+    assert queue_locks("run", "--timeout", "0", address, "--", "sh", "-c", "exit 7").returncode == 7
+    assert queue_locks("show", address).returncode == 3
 
 
 def test_cli_lists(address: str, empty_dsn: str) -> None:
@@ -71,12 +70,12 @@ def test_cli_lists(address: str, empty_dsn: str) -> None:
 
 def test_cli_breaks_a_lock_only_with_a_confirmation(socket: str) -> None:
     address = f"unix://{socket}#it"
-    assert queue_locks("break", address, "--yes").exit_code == 3
+    assert queue_locks("break", address, "--yes").returncode == 3
     lease = lock_from_url(address).acquire()
-    assert queue_locks("break", address).exit_code == 2  # there is no terminal to confirm it
-    assert queue_locks("break", address, "--dry-run").exit_code == 0
+    assert queue_locks("break", address).returncode == 2  # there is no terminal to confirm it
+    assert queue_locks("break", address, "--dry-run").returncode == 0
     assert lock_from_url(address).locked()
-    assert queue_locks("break", address, "--yes").exit_code == 0
+    assert queue_locks("break", address, "--yes").returncode == 0
     assert not lock_from_url(address).locked()
     assert lease is not None
 
@@ -85,13 +84,13 @@ def test_cli_a_kernel_lock_cannot_be_broken(tmp_path: Path) -> None:
     address = f"file://{tmp_path}/it.lock"
     with lock_from_url(address):
         done = queue_locks("break", address, "--yes")
-        assert done.exit_code == 2
+        assert done.returncode == 2
         assert "end that process" in done.output
 
 
 def test_cli_an_unreachable_store_is_69(tmp_path: Path) -> None:
-    assert queue_locks("show", f"unix://{tmp_path}/nothing#it").exit_code == 69
-    assert queue_locks("show", "ftp://it").exit_code == 2
+    assert queue_locks("show", f"unix://{tmp_path}/nothing#it").returncode == 69
+    assert queue_locks("show", "ftp://it").returncode == 2
 
 
 def test_cli_run_ends_its_command_when_the_lock_is_lost(
@@ -127,7 +126,7 @@ def test_cli_promises_no_break_of_a_lock_that_ends_only_with_its_holder(
     with lock_from_url(address) as lease:
         assert lease is not None
         done = queue_locks("break", address, option)
-    assert (done.exit_code, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "It ends with its holder" in done.stderr
 
 
@@ -141,8 +140,8 @@ def test_cli_says_when_a_lock_was_taken_as_a_time(address: str) -> None:
 
 
 def test_cli_ends_like_a_shell_if_there_is_no_such_command(address: str, tmp_path: Path) -> None:
-    assert queue_locks("run", address, "--", "no-such-command").exit_code == 127
+    assert queue_locks("run", address, "--", "no-such-command").returncode == 127
     file = tmp_path / "plain.txt"
     file.touch()
-    assert queue_locks("run", address, "--", str(file)).exit_code == 126
-    assert queue_locks("show", address).exit_code == 3, "the lock is free again"
+    assert queue_locks("run", address, "--", str(file)).returncode == 126
+    assert queue_locks("show", address).returncode == 3, "the lock is free again"

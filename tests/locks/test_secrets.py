@@ -9,7 +9,7 @@ import redis
 
 from inturn.locks import AsyncPgLock, LockError, PgLock, SmartLock, lock_from_url
 from inturn.locks.listing import list_holders
-from tests.cli.in_process import invoke
+from tests.cli.calling import invoke
 
 SECRETS = ("hunter", "snow", "hun")
 
@@ -49,7 +49,7 @@ def test_no_command_repeats_an_address_that_cannot_be_used(address: str) -> None
         rest = ["--", "true"] if words[0] == "run" else []
         results.append(invoke("locks", *words, f"{address}#it", *rest))
     for result in results:
-        assert result.exit_code in (2, 69), result.output
+        assert result.returncode in (2, 69), result.output
         assert result.output.startswith("error: ")
         assert clean(result.output), result.output
 
@@ -131,22 +131,25 @@ def test_no_command_repeats_an_address_that_can_be_used(guarded: str) -> None:
 
 
 def test_the_password_need_not_be_among_the_arguments(guarded: str) -> None:
-    given = {"INTURN_LOCKS_URL": guarded}
-    assert invoke("locks", "show", "#it", env=given).exit_code == 3
+    assert invoke("locks", "show", "#it", env={"INTURN_LOCKS_URL": guarded}).returncode == 3
     with lock_from_url(f"{guarded}#it"):
         for words in (["list"], ["show", "#it"]):
-            assert "it  " in invoke("locks", *words, env=given).output
+            assert "it  " in invoke("locks", *words, env={"INTURN_LOCKS_URL": guarded}).output
     nowhere = invoke("locks", "show", "#it")
-    assert (nowhere.exit_code, "Set INTURN_LOCKS_URL" in nowhere.output) == (2, True)
+    assert (nowhere.returncode, "Set INTURN_LOCKS_URL" in nowhere.output) == (2, True)
 
 
-def test_the_content_of_a_store_cannot_act_on_a_terminal(conn: "redis.Redis", socket: str) -> None:
+def test_the_content_of_a_store_cannot_act_on_a_terminal(
+    conn: "redis.Redis", socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # click strips what acts on a terminal from all other output.
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda *_, **__: False)
     name = "it\n\x1b]52;c;aGk=\x07"
     with SmartLock(conn, name):
         for words in (
             ["list", f"unix://{socket}"],
             ["wait", "--timeout", "0", f"unix://{socket}#{name}"],
         ):
-            output = invoke("locks", *words, color=True).output
+            output = invoke("locks", *words).output
             assert r"it\n\x1b]52;c;aGk=\x07" in output
             assert all(line.isprintable() for line in output.splitlines())

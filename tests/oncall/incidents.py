@@ -149,7 +149,8 @@ def is_pruned(scene: Scene) -> bool:
 # While the release that lost the task runs, each of its workers may take the job again.
 STOP = "queue workers list | sed -n 's/.* \\([0-9]*\\) on .*/\\1/p' | xargs kill"
 HANG = "queue jobs explain 2"
-KILL = "sleep 6; queue jobs explain 2 | sed -n 's/.*kill -9 \\([0-9]*\\) .*/\\1/p' | xargs kill -9"
+# It names the process only once that has missed heartbeats.
+KILL = "until pid=$(queue jobs explain 2 | grep -oP 'kill -9 \\K\\d+'); do sleep 0.1; done; kill -9 $pid"
 INCIDENTS: dict[str, Incident] = {
     "provider-outage": Incident(
         provider_outage,

@@ -284,6 +284,7 @@ def finish(scene: Scene) -> None:
 
 
 def deploy(scene: Scene) -> None:
+    scene.make_due()
     scene.work()
 
 

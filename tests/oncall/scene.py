@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,10 +11,9 @@ import psutil
 import psycopg
 
 from inturn.cli.exit_status import SCHEMA, UNHEALTHY
-from tests.cli.conftest import clean
+from tests.cli.calling import SCRIPT, clean, type_in
 from tests.cli.engine import Engine
 
-SCRIPT = Path(sys.executable).with_name("queue")
 PATIENCE = 120.0  # seconds: only keeps a failing test from hanging
 LANE, OTHER = "order:4711", "stock:12"
 # So that workers take over soon. Else they do what they do anywhere.
@@ -127,6 +125,10 @@ class Scene:
 
     def type(self, command: str) -> str:
         """Type a command into a shell, and return what it prints."""
+        if "|" not in command:
+            ended = type_in(command, self.folder, **self.environment())
+            assert ended.returncode in FINE, (command, ended.stderr)
+            return ended.output
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -187,6 +189,10 @@ class Scene:
 
     def create(self, name: str) -> None:
         (self.folder / name).touch()
+
+    def make_due(self) -> None:
+        """Let half a minute pass for what a worker has put back because it lacks the task."""
+        self.engine.query("UPDATE jobs SET scheduled_at = now() WHERE scheduled_at > now()")
 
     def age(self, time: str = "2 hours") -> None:
         """Let time pass for all that waits and runs, but not for workers."""

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from inturn.cli.exit_status import UNHEALTHY
+from tests.cli.calling import invoke
 from tests.cli.conftest import Answer
-from tests.cli.in_process import invoke
 from tests.deploy.promtool import RULES, as_series, evaluate
 from tests.metrics.test_database import look
 from tests.oncall.kinds import KINDS, Kind, Make
@@ -36,8 +36,8 @@ def scene(dsn: str, folder: Path) -> Iterator[Scene]:
 
 
 def ask(scene: Scene, *words: str) -> Any:
-    done = invoke(*words, "--json", env={"INTURN_DSN": scene.dsn, "INTURN_APP": "own:app"})
-    assert done.exit_code in (0, UNHEALTHY), done.output
+    done = invoke(*words, "--json", folder=scene.folder, env=scene.environment())
+    assert done.returncode in (0, UNHEALTHY), done.output
     return json.loads(done.stdout)
 
 
@@ -51,12 +51,14 @@ def find_command(alert: str) -> str:
 # ------------------------------------------------------------------ the faces
 
 
-def check_metrics(scene: Scene, kind: Kind, folder: Path, *, named: bool = True) -> None:
-    """Check that the metric says so, and that the alert fires if it goes on like this."""
-    metric = kind.metric if "bool" in kind.metric else f"{kind.metric} > bool 0"
-    firing = f'count(ALERTS{{alertname="{kind.alert}",alertstate="firing"}}) or vector(0)'
-    expected = [(f"max({metric} or vector(0)) == bool {int(named)}", ["{}"])]
-    expected.append((f"({firing}) == bool {int(named)}", ["{}"]))
+def check_metrics(scene: Scene, kinds: list[Kind], folder: Path, *, named: bool = True) -> None:
+    """Check that the metrics say so, and that the alerts fire if it goes on like this."""
+    expected = []
+    for kind in kinds:
+        metric = kind.metric if "bool" in kind.metric else f"{kind.metric} > bool 0"
+        firing = f'count(ALERTS{{alertname="{kind.alert}",alertstate="firing"}}) or vector(0)'
+        expected.append((f"max({metric} or vector(0)) == bool {int(named)}", ["{}"]))
+        expected.append((f"({firing}) == bool {int(named)}", ["{}"]))
     samples = look(scene.dsn)
     done = evaluate(folder, as_series(samples, counters_rise=False), expected)
     assert done.returncode == 0, done.stdout + done.stderr + samples.text
@@ -133,7 +135,7 @@ def test_each_face_names_a_lane_that_stands_still_and_the_command_ends_it(
 ) -> None:
     kind = KINDS[make]
     job = make(scene)
-    check_metrics(scene, kind, tmp_path)
+    check_metrics(scene, [kind], tmp_path)
     assert kind.shows in scene.type(find_command(kind.alert))
     doctor = ask_doctor(scene, kind)
     advice = explain(scene, job, kind)
@@ -159,9 +161,8 @@ def test_a_lane_that_moves_is_named_by_no_face(scene: Scene, tmp_path: Path) -> 
     scene.defer("load")
     scene.until_there("loading")
     behind = scene.defer("send")
-    for kind in KINDS.values():
-        if not kind.metric.startswith("inturn_lane_max"):
-            check_metrics(scene, kind, tmp_path, named=False)
+    kinds = [kind for kind in KINDS.values() if not kind.metric.startswith("inturn_lane_max")]
+    check_metrics(scene, kinds, tmp_path, named=False)
     assert {found["state"] for found in ask(scene, "doctor")} == {"ok"}
     assert read_verdict(scene.dsn).headline == "All lanes are moving."
     assert [lane["unblock"] for lane in ask(scene, "top", "--once")["troubled"]] == [None]

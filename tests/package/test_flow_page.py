@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inturn import App, JobContext
-from tests.cli.in_process import invoke
+from tests.cli.calling import invoke
 from tests.conftest import Query
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -75,4 +75,4 @@ def test_the_commands_of_a_page_run(app: App, dsn: str, query: Query, page: str)
         _, *words = shlex.split(command)
         is_whole = words[0] == "defer" or words[1:2] == ["set"] or words[1:] == ["list"]
         ended = invoke(*words, *(["--dsn", dsn] if is_whole else ["--help"]))
-        assert ended.exit_code == 0, f"{command}: {ended.output}"
+        assert ended.returncode == 0, f"{command}: {ended.output}"

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -31,6 +29,7 @@ from inturn.cli.commands.defer import command as defer
 from inturn.cli.values import moment
 from inturn.tasks.retry import find_strategy
 from inturn.worker import Options
+from tests.cli.calling import invoke
 from tests.conftest import Query
 
 ROOT = Path(__file__).parents[2]
@@ -328,8 +327,7 @@ def _(app: App, query: Query) -> None:
 
 
 def _queue(*words: str) -> str:
-    command = [sys.executable, "-m", "inturn.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return invoke(*words).stdout
 
 
 @row("`procrastinate schema`")

@@ -1,6 +1,5 @@
 """`queue schema grants` works for any user, any number of times, before or after migrations."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ from inturn import App, PsycopgConnector, sql
 from inturn.errors import ConnectorException
 from inturn.schema.migrate import downgrade, grant, migrate
 from inturn.sql import KINDS, OWNER
-from tests.cli.conftest import SCRIPT
+from tests.cli.calling import invoke
 from tests.privileges.conftest import Session
 from tests.roles import as_login
 
@@ -264,18 +263,12 @@ def test_the_printed_grants_are_the_applied_ones(cluster: Cluster, tmp_path: Pat
     migrate(cluster.dsn)
     web = cluster.login("web")
     options = ["schema", "grants", "--prefix", cluster.prefix, "--producer", web]
-    printed = subprocess.run(
-        [SCRIPT, *options], capture_output=True, text=True, check=True, cwd=tmp_path
-    ).stdout
-    assert printed == sql.grants(prefix=cluster.prefix, members={"producer": [web]})
-    cluster.admin.execute(printed.encode())
+    printed = invoke(*options, folder=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stdout == sql.grants(prefix=cluster.prefix, members={"producer": [web]})
+    cluster.admin.execute(printed.stdout.encode())
     by_hand = cluster.access()
-    done = subprocess.run(
-        [SCRIPT, *options, "--apply", "--dsn", cluster.dsn],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    done = invoke(*options, "--apply", "--dsn", cluster.dsn, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"owned by {cluster.prefix}_owner" in done.stdout
     assert cluster.access() == by_hand
@@ -294,8 +287,8 @@ def test_the_printed_grants_are_the_applied_ones(cluster: Cluster, tmp_path: Pat
 def test_a_grant_that_fails_is_explained(
     empty_dsn: str, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
-    command = [str(SCRIPT), "schema", "grants", "--apply", "--dsn", empty_dsn, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    command = ["schema", "grants", "--apply", "--dsn", empty_dsn]
+    done = invoke(*command, *options, folder=tmp_path)
     assert done.returncode != 0
     assert message in done.stderr
 

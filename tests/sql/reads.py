@@ -28,7 +28,7 @@ from inturn.operations import Operation
 from inturn.sql import find_folder
 from inturn.states import STATUSES
 from inturn.testing import Databases
-from tests.cli.in_process import invoke
+from tests.cli.calling import invoke
 from tests.cli.test_help import words_of_all
 from tests.sql.test_growth import GROW, Bench
 
@@ -103,7 +103,7 @@ class Gauge:
             for words in (*find_lists(), *FILTERED):
                 self._reader = " ".join(words)
                 done = invoke(*words, "--dsn", self._address)
-                assert done.exit_code == 0, (words, done.output)
+                assert done.returncode == 0, (words, done.output)
         self._reader = "top"
         with self._bench.connection.transaction():
             read(self.run, "inturn", 20, Meter())

@@ -14,7 +14,7 @@ import pytest
 
 from inturn import App
 from inturn.errors import BadArgument
-from tests.cli.in_process import invoke
+from tests.cli.calling import invoke
 from tests.conftest import Query
 
 LONG = "x" * 2_000
@@ -230,5 +230,5 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 def test_a_command_refuses_it(dsn: str) -> None:
     for problem, words in COMMANDS.items():
         ended = invoke(*words, "--dsn", dsn)
-        assert ended.exit_code == 2, ended.output
+        assert ended.returncode == 2, ended.output
         assert re.search(problem, ended.stderr), problem

@@ -13,8 +13,6 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from inturn import Blueprint, JobOptions, Task, TaskOptions
 from inturn.tasks.options import CheckedOptions
 
@@ -46,8 +44,7 @@ def expected(checker: str) -> Verdict:
     return verdict
 
 
-@pytest.fixture(scope="module")
-def mypy() -> Verdict:
+def run_mypy() -> Verdict:
     verdict = Verdict()
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--hide-error-context", "--no-error-summary", *CASES],
@@ -71,10 +68,9 @@ def mypy() -> Verdict:
     return verdict
 
 
-@pytest.fixture(scope="module")
-def basedpyright(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+def run_basedpyright(folder: Path) -> Verdict:
     verdict = Verdict()
-    config = tmp_path_factory.mktemp("basedpyright") / "pyrightconfig.json"
+    config = folder / "pyrightconfig.json"
     config.write_text(
         json.dumps(
             {
@@ -108,20 +104,18 @@ def basedpyright(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
     return verdict
 
 
-def test_mypy_finds_the_mistakes_and_nothing_else(mypy: Verdict) -> None:
-    assert mypy.errors == expected("mypy").errors
+def test_mypy_finds_the_mistakes_and_nothing_else_and_knows_the_types() -> None:
+    found, known = run_mypy(), expected("mypy")
+    assert found.errors == known.errors
+    assert found.revealed == known.revealed
 
 
-def test_basedpyright_finds_the_mistakes_and_nothing_else(basedpyright: Verdict) -> None:
-    assert basedpyright.errors == expected("basedpyright").errors
-
-
-def test_mypy_knows_the_types(mypy: Verdict) -> None:
-    assert mypy.revealed == expected("mypy").revealed
-
-
-def test_basedpyright_knows_the_types(basedpyright: Verdict) -> None:
-    assert basedpyright.revealed == expected("basedpyright").revealed
+def test_basedpyright_finds_the_mistakes_and_nothing_else_and_knows_the_types(
+    tmp_path: Path,
+) -> None:
+    found, known = run_basedpyright(tmp_path), expected("basedpyright")
+    assert found.errors == known.errors
+    assert found.revealed == known.revealed
 
 
 def test_help_shows_the_options_that_the_checkers_know() -> None:

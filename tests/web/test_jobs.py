@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from inturn import App, shared
 from inturn.web import Access, create_app
-from tests.cli.in_process import invoke
+from tests.cli.calling import invoke
 from tests.web.conftest import SAME_ORIGIN, Browse
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e'\"&amp;"
@@ -213,7 +213,7 @@ def test_the_command_of_a_job_defers_the_same_job_again(
     assert found is not None
     command, *words = shlex.split(html.unescape(found[1]))
     done = invoke(*words, env={"INTURN_DSN": dsn})
-    assert (command, done.exit_code) == ("queue", 0), done.output
+    assert (command, done.returncode) == ("queue", 0), done.output
     [one] = app.job_manager.list_jobs(id=first)
     [other] = app.job_manager.list_jobs(id=int(done.stdout))
     for name in ("task_name", "task_kwargs", "queue", "priority", "limit", "group", "timeout"):

@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from inturn.cli.output import prepare
-
 ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # the second screen, no cursor, no wrapping of long lines
 LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 HOME, END_LINE, END_PAGE = "\x1b[H", "\x1b[m\x1b[K", "\x1b[J"
@@ -38,6 +36,7 @@ class Screen:
 
     def __init__(self) -> None:
         self._keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+        self._output, self._encoding = sys.stdout.fileno(), sys.stdout.encoding
         self._modes: list[Any] | None = None
         self._lines: list[str] = []
         self._wakeups, self._waker = os.pipe()
@@ -68,16 +67,16 @@ class Screen:
         if len(lines) > rows:
             lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1:,} more lines"]
         body = f"{END_LINE}\n".join(lines)
-        _write(f"{HOME}{body}{END_LINE}{END_PAGE}")
+        self._write(f"{HOME}{body}{END_LINE}{END_PAGE}")
 
     def _enter(self) -> None:
         if self._keys is not None:
             self._modes = termios.tcgetattr(self._keys)
             tty.setcbreak(self._keys)
-        _write(ENTER)
+        self._write(ENTER)
 
     def _leave(self) -> None:
-        _write(LEAVE)
+        self._write(LEAVE)
         if self._keys is not None and self._modes is not None:
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._modes)
 
@@ -87,6 +86,12 @@ class Screen:
         os.kill(os.getpid(), signal.SIGSTOP)
         self._enter()
         self._draw()
+
+    def _write(self, text: str) -> None:
+        # Ctrl-Z may come while `sys.stdout` is busy, or while it is that of `capture`.
+        rest = text.encode(self._encoding, "backslashreplace")
+        while rest:
+            rest = rest[os.write(self._output, rest) :]
 
     def _wake(self, *_: object) -> None:
         os.write(self._waker, b".")
@@ -106,7 +111,6 @@ def open_screen() -> Iterator[Screen]:
     handlers = {signal.SIGWINCH: screen._wake, signal.SIGTSTP: screen._suspend}
     before = {number: signal.signal(number, handle) for number, handle in handlers.items()}
     try:
-        prepare()
         screen._enter()
         yield screen
     finally:
@@ -137,8 +141,3 @@ def get_rows() -> int:
 def get_columns() -> int:
     """Return how many characters a line of the terminal has."""
     return shutil.get_terminal_size().columns
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
