@@ -89,11 +89,13 @@ def run_process(
 
 
 def type_in(command: str, folder: Path | None = None, /, **environment: str) -> Ended:
-    """Let a shell split a command of `queue` into words, and run it in this process."""
-    shell = ["bash", "-c", f"printf '%s\\0' {command}"]
-    split = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")
-    assert split[0] == "queue", command
-    return invoke(*split[1:-1], folder=folder, env=environment)
+    """Let a shell split commands of `queue` into words, run them here, and return the last end."""
+    split = f"queue() {{ printf '%s\\0' \"$@\" $'\\n'; }}; {command}"
+    done = subprocess.run(["bash", "-c", split], capture_output=True, text=True, check=True)
+    *calls, rest = done.stdout.split("\0\n\0")
+    assert calls, command
+    assert rest == "", command
+    return [invoke(*each.split("\0"), folder=folder, env=environment) for each in calls][-1]
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:

@@ -102,7 +102,7 @@ def late_schedule(scene: Scene) -> Victims:
     """The clock of the server was wrong for a minute, and a schedule fired for a later time."""
     scene.engine.query(
         "INSERT INTO schedules (task, periodic_id, cron, tz, since, last_instant) "
-        "VALUES ('report', '', '* * * * *', 'UTC', now(), now() + interval '20 hours')"
+        "VALUES ('report', '', '* * * * * *', 'UTC', now(), now() + interval '20 hours')"
     )
     scene.work(app="report:app")
     return []

@@ -79,15 +79,18 @@ app = App({dsn!r})
 @app.task(name="greet")
 def greet() -> None: ...
 """
-
-
+# Its worker looks at the clock each second, and not only each minute.
 REPORT = """
-from inturn import App
+from datetime import timedelta
 
+from inturn import App
+from inturn.worker import scheduler
+
+scheduler.LONGEST_SLEEP = timedelta(seconds=1)
 app = App({dsn!r})
 
 
-@app.periodic(cron="* * * * *")
+@app.periodic(cron="* * * * * *")
 @app.task(name="report")
 def report(timestamp: int) -> None: ...
 """
