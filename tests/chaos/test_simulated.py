@@ -11,7 +11,11 @@ from tests.chaos.checker import Verdict, describe, judge
 from tests.chaos.evidence import SECOND
 from tests.chaos.history import Event
 
-SEEDS = range(150)
+# A sample in each run, and the others in the proof.
+SEEDS = [
+    pytest.param(range(30), id="30 histories"),
+    pytest.param(range(30, 150), id="120 more", marks=pytest.mark.proof),
+]
 EXCUSE = 4.0
 
 
@@ -119,8 +123,9 @@ class Simulation:
         return self.dice.choice(places) if places else -1
 
 
-def test_every_sound_history_is_valid() -> None:
-    for seed in SEEDS:
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_every_sound_history_is_valid(seeds: range) -> None:
+    for seed in seeds:
         verdict = Simulation(seed).verdict()
         assert verdict.word == "valid", f"seed {seed}: {describe(verdict)}"
 
@@ -190,13 +195,16 @@ LIES = [without_a_final, without_a_death, without_a_stop, rolled_back_after_all,
         an_end_that_comes_late]  # fmt: skip
 
 
+@pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("lie", LIES)
-def test_a_sound_history_with_one_lie_is_invalid(lie: Callable[[Simulation], bool]) -> None:
+def test_a_sound_history_with_one_lie_is_invalid(
+    lie: Callable[[Simulation], bool], seeds: range
+) -> None:
     told_lies = 0
-    for seed in SEEDS:
+    for seed in seeds:
         simulation = Simulation(seed)
         if lie(simulation):
             told_lies += 1
             verdict = simulation.verdict()
             assert verdict.word == "invalid", f"seed {seed}"
-    assert told_lies > 25
+    assert told_lies > len(seeds) / 6
