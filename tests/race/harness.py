@@ -468,9 +468,14 @@ class Stage:
         return worker
 
     def close(self) -> None:
+        self.dismiss()
+        self.control.close()
+
+    def dismiss(self) -> None:
+        """Close all sessions, before another story on the same stage."""
         for session in self._cast:
             session.close()
-        self.control.close()
+        self._cast.clear()
 
     def _enter(self, session: Session) -> Session:
         self._cast.append(session)
