@@ -474,11 +474,16 @@ class Stage:
         return worker
 
     def close(self) -> None:
-        for session in self._cast:
-            session.close()
+        self.dismiss()
         for statement in reversed(self._undo):
             self.control.execute(statement)
         self.control.close()
+
+    def dismiss(self) -> None:
+        """Close all sessions, before another story on the same stage."""
+        for session in self._cast:
+            session.close()
+        self._cast.clear()
 
     def _enter(self, session: Session) -> Session:
         self._cast.append(session)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from tests.race.search import Step as AnyStep
+from tests.race.search import by_text
 
 UNBORN, TODO, BLOCKED, SCHEDULED, ENDED = "unborn", "todo", "blocked", "scheduled", "ended"
 WAITING = (TODO, BLOCKED)
@@ -169,6 +170,13 @@ class OneLane:
 
     def broken(self, state: State) -> str:
         return state.broken
+
+    def same(self, state: State) -> State:
+        """Two workers that serve the same are interchangeable."""
+        if self._scope.unserved != NOBODY:
+            return state
+        *workers, rescuer = state.sessions
+        return state._replace(sessions=(*sorted(workers, key=by_text), rescuer))
 
     def is_drained(self, state: State) -> bool:
         return (

@@ -508,3 +508,36 @@ def test_a_lane_goes_on_when_the_job_that_is_aside_is_gone(stage: Stage) -> None
     promise(session.cancel(heads[0]) == "cancelled" and session.delete(heads[1]), "by hand")
     worker.hasten("2 hours")
     promise(sorted(ids(worker.claim())) == behind, "each lane goes on")
+
+
+@story(
+    Mutation("a job is set aside without the row", "set_aside.sql",
+             "FOR KEY SHARE SKIP LOCKED", ""),
+)  # fmt: skip
+def test_a_job_that_is_set_aside_while_its_task_is_resumed_is_woken(stage: Stage) -> None:
+    person, worker, other = stage.session(), stage.worker(), stage.worker()
+    pause(person)
+    [job] = person.defer(None, task="mail")
+    worker.begin()
+    promise(worker.claim() == [], "the task is paused")
+    resume(person)
+    other.claim()  # the first that sees the end of the pause
+    worker.commit()
+    promise(ids(other.claim()) == [job], "the job is woken")
+
+
+@story(
+    Mutation("a job that is aside is handed over", "handover_candidates.sql",
+             "AND NOT head.aside", ""),
+)  # fmt: skip
+def test_the_end_of_a_job_leaves_the_lane_to_a_claim_if_the_next_one_is_aside(stage: Stage) -> None:
+    person, worker, other = stage.session(), stage.worker(), stage.worker()
+    pause(person)
+    [aside] = person.defer("a", task="mail")
+    promise(worker.claim() == [], "the task is paused")
+    person.defer("a", 1)
+    urgent = worker.claim_one()
+    resume(person)
+    promise(worker.finish(urgent).following == [], "it has yet to be woken")
+    promise("a" not in stage.lanes(), "the lane is free")
+    promise(ids(other.claim()) == [aside], "the job is woken")

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.race.flow_model.state import job_name
+from tests.race.flow_model.state import NOBODY, job_name
 from tests.race.lane_model import put
 from tests.race.search import Step as AnyStep
+from tests.race.search import by_text
 
 UNBORN, LIVE, ENDED, AGAIN = "unborn", "live", "ended", "again"  # again: run after the end
 
@@ -74,13 +75,13 @@ class Session(NamedTuple):
 
     does: str
     next: str = "commit"
-    job: int = -1
+    job: int = NOBODY
     status: str = ""  # of the job
     event: str = ""
     shares: bool = False  # the gate
     alone: bool = False
     taken: tuple[str, ...] = ()
-    counted: Rows | None = None  # the row of the batch, as this claim writes it
+    counted: Rows | None = None  # the row of the batch, as this claim writes it, without the jobs
 
 
 class State(NamedTuple):
@@ -114,6 +115,25 @@ class Batch:
         born = sum(status != UNBORN for status in rows.jobs)
         return MISCOUNTED if rows.has_ended and (rows.total, rows.done) != (born, born) else ""
 
+    def same(self, state: State) -> State:
+        """All jobs are equal: number them in the order of what there is of each."""
+        statuses = state.rows.jobs
+        at_work = {each.job: by_text(each._replace(job=0)) for each in state.sessions}
+        keys = [
+            (status, job in state.to_come, at_work.get(job, ""))
+            for job, status in enumerate(statuses)
+        ]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        if order == sorted(order):
+            return state
+        names = {job: name for name, job in enumerate(order)} | {NOBODY: NOBODY}
+        sessions = (each._replace(job=names[each.job]) for each in state.sessions)
+        return state._replace(
+            rows=state.rows._replace(jobs=tuple(statuses[job] for job in order)),
+            sessions=tuple(sorted(sessions, key=by_text)),
+            to_come=tuple(sorted(names[job] for job in state.to_come)),
+        )
+
     def is_drained(self, state: State) -> bool:
         rows, idle = state.rows, not state.sessions
         return idle and rows.has_ended and not {LIVE, AGAIN} & {*rows.jobs} and not rows.events
@@ -125,7 +145,7 @@ class Batch:
         if state.close_is_to_come:
             closes = Session("close", event="closed")
             if self._scope.breaks("the close ends the batch") and is_full(state.rows):
-                closes = closes._replace(counted=end(state.rows))
+                closes = closes._replace(counted=end(row_of(state.rows)))
             yield enter(state._replace(close_is_to_come=False), closes, "close")
         folds = [each for each in state.sessions if each.does == "claim"]
         due = state.rows.events or state.rows.look
@@ -192,7 +212,9 @@ class Batch:
     def _claims(self, state: State, session: Session) -> Session:
         rows = state.rows
         if session.next == "take":
-            counted = rows._replace(look=False, closed=rows.closed or "closed" in rows.events)
+            counted = row_of(rows)._replace(
+                look=False, closed=rows.closed or "closed" in rows.events
+            )
             for event in rows.events:
                 joined, ended = MEANING[event]
                 counted = counted._replace(total=counted.total + joined, done=counted.done + ended)
@@ -232,12 +254,17 @@ def is_full(rows: Rows) -> bool:
     return rows.total == rows.done and not rows.has_ended
 
 
+def row_of(rows: Rows) -> Rows:
+    """Return the row of the batch alone, so that states do not differ in what nobody reads."""
+    return rows._replace(jobs=(), events=())
+
+
 def end(rows: Rows) -> Rows:
     return rows._replace(callbacks=1, gate=False, closed=True)
 
 
 def enter(state: State, session: Session, name: str, *, helps: bool = True) -> Step:
-    sessions = tuple(sorted((*state.sessions, session), key=repr))
+    sessions = tuple(sorted((*state.sessions, session), key=by_text))
     return Step(name, state._replace(sessions=sessions), helps)
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tests.race.flow_model.state import NOBODY, job_name
 from tests.race.lane_model import put
 from tests.race.search import Step as AnyStep
+from tests.race.search import by_text
 
 UNBORN, DUE, PENDING, HELD, TODO, DOING = "unborn", "due", "pending", "held", "todo", "doing"
 GOOD, BAD = "succeeded", "failed"
@@ -127,7 +128,7 @@ class Turn(NamedTuple):
 
     def step(self, name: str, **changes: Any) -> Step:
         session = self.session._replace(**changes)
-        after = self.state._replace(sessions=tuple(sorted((*self.others, session), key=repr)))
+        after = self.state._replace(sessions=tuple(sorted((*self.others, session), key=by_text)))
         return Step(f"{session.does}: {name}", after)
 
     def written(self, name: str) -> Step:

@@ -15,6 +15,7 @@ from tests.race.flow_model.state import (
     State,
     Step,
     Turn,
+    number_claims,
 )
 
 STATEMENTS: dict[str, Callable[[Turn], Iterator[Step]]] = {
@@ -73,6 +74,10 @@ class Flow:
 
     def broken(self, state: State) -> str:
         return state.broken or sleeps(self.scope, state)
+
+    def same(self, state: State) -> State:
+        """The numbers of claims are random ids, so only which of them are equal counts."""
+        return number_claims(state)
 
     def is_drained(self, state: State) -> bool:
         return (

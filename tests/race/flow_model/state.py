@@ -300,6 +300,41 @@ def fresh_claim(state: State) -> int:
     return next(claim for claim in range(1, 20) if claim not in used)
 
 
+def number_claims(state: State) -> State:
+    """Number the claims in the order in which the state names them. Nobody orders by them."""
+    found = [job for job in state.jobs if job > 0]
+    found += [row.worker for row in state.lanes if row.worker]
+    found += [claim for _, claim in state.known]
+    for session in state.sessions:
+        if session.claim:
+            found.append(session.claim)
+        found += [row.worker for _, row in (*session.rows, *session.won) if row.worker]
+    names: dict[int, int] = {}
+    for claim in found:
+        names.setdefault(claim, len(names) + 1)
+    if all(claim == name for claim, name in names.items()):
+        return state
+    return state._replace(
+        jobs=tuple(names[job] if job > 0 else job for job in state.jobs),
+        lanes=tuple(rename(row, names) for row in state.lanes),
+        known=tuple(sorted((job, names[claim]) for job, claim in state.known)),
+        sessions=tuple(sorted(rename_session(session, names) for session in state.sessions)),
+    )
+
+
+def rename_session(session: Session, names: dict[int, int]) -> Session:
+    return session._replace(
+        claim=names.get(session.claim, 0),
+        jobs=tuple((job, names[to] if to > 0 else to) for job, to in session.jobs),
+        rows=tuple((lane, rename(row, names)) for lane, row in session.rows),
+        won=tuple((lane, rename(row, names)) for lane, row in session.won),
+    )
+
+
+def rename(row: Lane, names: dict[int, int]) -> Lane:
+    return row._replace(worker=names[row.worker]) if row.worker else row
+
+
 def lane_name(lane: int) -> str:
     return "ab"[lane] if lane != NOBODY else "none"
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tests.race.flow_model.state import NOBODY, job_name
 from tests.race.lane_model import put
 from tests.race.search import Step as AnyStep
+from tests.race.search import by_text
 
 UNBORN, TODO, BLOCKED, ASIDE = "unborn", "todo", "blocked", "aside"
 DOING, DONE = "doing", "done"
@@ -107,6 +108,9 @@ class TaskPause:
             return SLEEPS
         running = [job for job, status in enumerate(jobs) if status == DOING]
         return TWICE if sum(kinds[job].in_lane for job in running) > 1 else ""
+
+    def same(self, state: State) -> State:
+        return state
 
     def is_drained(self, state: State) -> bool:
         idle = not state.sessions and not state.rows.held
@@ -281,7 +285,7 @@ def apply(jobs: tuple[str, ...], written: tuple[tuple[int, str], ...]) -> tuple[
 
 
 def enter(state: State, session: Session, name: str) -> Step:
-    sessions = tuple(sorted((*state.sessions, session), key=repr))
+    sessions = tuple(sorted((*state.sessions, session), key=by_text))
     return Step(name, state._replace(sessions=sessions))
 
 

@@ -1,0 +1,230 @@
+"""Random walks: whatever workers, deaths and people do, everything that is promised holds.
+
+After each step the invariants of all features hold. At the end the reconciler must find nothing,
+and a new worker must get every job that is left.
+"""
+
+from collections.abc import Iterable
+from random import Random
+
+import psycopg
+import pytest
+
+from tests.race.harness import Mutation, PromiseBroken, Stage
+from tests.race.walk import FEATURES, Walk
+
+STEPS = 120
+
+
+def features(seed: int, focus: Iterable[str] = ()) -> set[str]:
+    """Return some features, as the seed says. With all of them, each would be rare."""
+    random = Random(f"features {seed}")
+    share = random.choice([0.1, 0.3, 0.6])
+    return {*focus, *(name for name in FEATURES if random.random() < share)}
+
+
+SEEDS = 50  # as many walks as a mutant may need
+
+LANES, LIMITS, GROUPS = ("lanes",), ("lanes", "limits"), ("groups",)
+TASKS, PAUSES = ("lanes", "limits", "task pauses"), ("lanes", "task pauses")
+# The features that it takes, then the file, and what is taken out of it.
+MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
+    # limits
+    "an end by archive asks for no look": (
+        LIMITS,
+        "archive_jobs.sql",
+        "THEN leave_looks(ARRAY[gone.limit_key::text])",
+        "THEN true",
+    ),
+    "lanes of jobs without a slot are kept": (
+        LIMITS,
+        "claim.sql",
+        "array_agg(lock) FILTER (WHERE fits)",
+        "array_agg(lock)",
+    ),
+    "a job with a limit is handed over": (
+        LIMITS,
+        "handover_candidates.sql",
+        "AND NOT head.limited",
+        "",
+    ),
+    "one queue is woken": (
+        LIMITS,
+        "limited_queues.sql",
+        "AND jobs.queue > found.queue",
+        "AND false",
+    ),
+    "a job that is put back wakes nobody of its key": (
+        LIMITS,
+        "put_back.sql",
+        "PERFORM notify_workers(wake_limited(v_back.keys, true));",
+        "NULL;",
+    ),
+    # task pauses
+    "lanes of jobs that are set aside are kept": (
+        TASKS,
+        "claim.sql",
+        "IF v_limited OR v_aside <> '{}' THEN",
+        "IF v_limited THEN",
+    ),
+    "claims do not look at the pauses": (
+        TASKS,
+        "claim.sql",
+        "v_paused := paused_task_names();",
+        "NULL;",
+    ),
+    "a job of a paused task is handed over": (
+        PAUSES,
+        "handover_candidates.sql",
+        "AND head.task NOT IN (SELECT unnest(p_paused))",
+        "",
+    ),
+    "a job that is set aside passes no slot on": (
+        TASKS,
+        "set_aside.sql",
+        "PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;",
+        "",
+    ),
+    "a lane whose head is aside counts as stranded": (
+        TASKS,
+        "lane_is_stranded.sql",
+        "status IN ('limited', 'paused')",
+        "status = 'limited'",
+    ),
+    # lanes
+    "head of one lane is enough": (
+        LANES,
+        "start_in_lanes.sql",
+        "WHERE head.id <> p_id",
+        "WHERE head.id <> p_id AND head.lock = v_seen.lock",
+    ),
+    "one lane forgotten at finish": (
+        LANES,
+        "leave_lanes.sql",
+        "unnest(job.locks) AS lane WHERE",
+        "unnest(job.locks[:1]) AS lane WHERE",
+    ),
+    "retry keeps only one of two lanes": (
+        LANES,
+        "keep_or_leave.sql",
+        "CROSS JOIN LATERAL unnest(job.locks) AS lane",
+        "CROSS JOIN LATERAL unnest(job.locks[:1]) AS lane",
+    ),
+    "finish does not look at several-lane heads": (
+        LANES,
+        "release_lanes.sql",
+        "FROM lane_heads(p_locks) WHERE",
+        "FROM lane_heads(p_locks) WHERE NOT several AND",
+    ),
+    "a job stays in line": (
+        LANES,
+        "take_lanes.sql",
+        "PERFORM leave_line(p_job.id, jobs.priority, p_job.locks)",
+        "PERFORM 1",
+    ),
+    "a due job joins one lane": (
+        LANES,
+        "promote.sql",
+        "PERFORM join_lanes(v_joining);",
+        "NULL;",
+    ),
+    "the first reader to end frees the lane": (
+        LANES,
+        "leave_lanes.sql",
+        "nullif(greatest(readers - given.count, 0), 0)",
+        "NULL",
+    ),
+    "a failed reader gives its share up": (
+        LANES,
+        "keep_or_leave.sql",
+        "IF p_leaving IS NULL THEN",
+        "PERFORM leave_lanes(p_keeping); IF p_leaving IS NULL THEN",
+    ),
+    # groups
+    "each claim begins with the first group": (
+        GROUPS,
+        "claim.sql",
+        "p_turns := coalesce(p_turns, '{}');",
+        "p_turns := '{}';",
+    ),
+    "the turns do not go on": (
+        GROUPS,
+        "fair_candidates.sql",
+        "|| coalesce((SELECT jsonb_object_agg(",
+        "|| coalesce((SELECT jsonb_object_agg('x' ||",
+    ),
+    "a turn never ends": (
+        GROUPS,
+        "fair_candidates.sql",
+        "ELSE weight - 1 - (place - first - 1) % weight END AS rest",
+        "ELSE weight END AS rest",
+    ),
+    "a group is read by age": (
+        GROUPS,
+        "fair_candidates.sql",
+        "CASE WHEN place <= first THEN -1 ELSE (place - first - 1) / weight END,",
+        "",
+    ),
+    # the others
+    "claims serve paused queues": (
+        ("queue pauses",),
+        "claim.sql",
+        "v_queues := leave_out_paused(v_queues);",
+        "NULL;",
+    ),
+    "jobs that have expired stay": (
+        ("expiry",),
+        "claim.sql",
+        "PERFORM expire_jobs(10000, 500);",
+        "NULL;",
+    ),
+    "a job starts in spite of its parent": (
+        ("parents",),
+        "cut_edges.sql",
+        "AND (e.outcome = 'succeeded' OR edges.on_parent = 'go');",
+        ";",
+    ),
+    "nobody settles the ends of parents": (
+        ("parents",),
+        "claim.sql",
+        "PERFORM settle_ends(100, 1000);",
+        "NULL;",
+    ),
+    "a retry does not rejoin its batch": (
+        ("batches",),
+        "rejoin_batch.sql",
+        "PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1, p_id);",
+        "NULL;",
+    ),
+    "nobody settles the batches": (
+        ("batches",),
+        "claim.sql",
+        "PERFORM settle_batches(2000);",
+        "NULL;",
+    ),
+}
+
+
+def test_everything_that_is_promised_holds_whatever_happens(stage: Stage) -> None:
+    Walk(stage, 0, FEATURES).run(60)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("seed", range(40))
+def test_each_promise_holds_whatever_happens(stage: Stage, seed: int) -> None:
+    Walk(stage, seed, features(seed) if seed % 4 else FEATURES).run(STEPS)
+
+
+@pytest.mark.mutant
+@pytest.mark.proof
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_walk_finds_a_protection_that_is_missing(stage: Stage, mutant: str) -> None:
+    focus, file, old, new = MUTANTS[mutant]
+    stage.mutate(Mutation(mutant, file, old, new))
+    with pytest.raises((PromiseBroken, psycopg.IntegrityError)):
+        walk_on(stage, focus)
+
+
+def walk_on(stage: Stage, focus: Iterable[str]) -> None:
+    for seed in range(SEEDS):
+        Walk(stage, seed, focus if seed % 2 else features(seed, focus)).run(STEPS)
