@@ -31,7 +31,7 @@ from tests.proxy import Faulty
 from tests.roles import APP, as_login, grant_roles
 from tests.weight import weigh_server
 
-pytest_plugins = ["pytester", "tests.tiers"]
+pytest_plugins = ["pytester", "tests.tiers", "tests.django.project"]
 Query = Callable[..., list[tuple[Any, ...]]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 NO_POLL = 600.0  # seconds; so nothing that happens in a test was found by polling

@@ -158,17 +158,18 @@ class _Lent:
         return self._removed
 
     def _changed(self) -> set[str]:
-        filled = {
+        """Return the names of what is not as it was."""
+        versions = self._read_versions()
+        if versions != self._versions:
+            now = self._read_definitions()
+            if changed := {name for name, _ in self._definitions.items() ^ now.items()}:
+                return changed
+            self._versions = versions
+        return {
             f"rows of {'.'.join(table)}"
             for table, rows in self._filled.items()
             if self._read_rows(table) != rows
         }
-        versions = self._read_versions()
-        if versions == self._versions:
-            return filled
-        now = self._read_definitions()
-        self._versions = versions
-        return filled | {name for name, _ in self._definitions.items() ^ now.items()}
 
     def _read_versions(self) -> Any:
         return self.control.execute(VERSIONS).fetchone()

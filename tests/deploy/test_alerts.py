@@ -161,6 +161,7 @@ def test_a_database_that_is_away_is_named_and_nothing_else(dsn: str, tmp_path: P
     assert_firing(tmp_path, {"InturnDatabaseAway"}, away)
 
 
+@pytest.mark.fresh_database
 def test_a_schema_that_does_not_fit_is_named(engine: Engine, dsn: str, tmp_path: Path) -> None:
     engine.query("UPDATE applied_code SET checksum = 'another'")
     assert_firing(tmp_path, {"InturnSchemaMismatch"}, look(dsn))

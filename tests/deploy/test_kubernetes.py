@@ -253,10 +253,12 @@ def ask_as_keda(dsn: str) -> float:
     return float(number)
 
 
+@pytest.mark.fresh_database
 def test_the_query_is_zero_if_there_is_nothing_to_do(dsn: str) -> None:
     assert ask_as_keda(dsn) == 0
 
 
+@pytest.mark.fresh_database
 def test_the_query_counts_what_more_workers_would_start(engine: Engine, dsn: str) -> None:
     engine.sign_on()
     for _ in range(3):
@@ -269,6 +271,7 @@ def test_the_query_counts_what_more_workers_would_start(engine: Engine, dsn: str
     assert ask_as_keda(dsn) == 3 + 2
 
 
+@pytest.mark.fresh_database
 def test_the_query_does_not_count_what_more_workers_could_not_start(
     engine: Engine, dsn: str
 ) -> None:

@@ -84,6 +84,8 @@ def test_the_later_version_is_one(this: Version, later: Version) -> None:
     assert this.run("schema", "status").returncode == 0
 
 
+@pytest.mark.proof
+@pytest.mark.fresh_database
 def test_workers_of_both_versions_run_beside_each_other_after_an_upgrade_under_load(
     this: Version, later: Version, record: Record, dsn: str, until: Until
 ) -> None:
@@ -112,6 +114,7 @@ def test_workers_of_both_versions_run_beside_each_other_after_an_upgrade_under_l
         assert changed.fetchone() == (3,)
 
 
+@pytest.mark.fresh_database
 def test_the_version_before_may_start_and_migrate_after_the_upgrade(
     this: Version, later: Version, record: Record, dsn: str, until: Until
 ) -> None:
@@ -128,6 +131,7 @@ def test_the_version_before_may_start_and_migrate_after_the_upgrade(
     assert later.run("migrate", "--plan").stdout.endswith("nothing to do\n")
 
 
+@pytest.mark.fresh_database
 def test_a_version_that_the_later_one_does_not_serve_says_why_it_ends(
     this: Version, tmp_path: Path
 ) -> None:
@@ -139,6 +143,8 @@ def test_a_version_that_the_later_one_does_not_serve_says_why_it_ends(
         assert "is at revision 0002, newer than this version knows (0001)" in refused.stderr
 
 
+@pytest.mark.proof
+@pytest.mark.fresh_database
 def test_a_downgrade_under_load_loses_no_job_and_runs_none_twice(
     this: Version, later: Version, record: Record, dsn: str, until: Until
 ) -> None:

@@ -129,6 +129,7 @@ def follow(scene: Scene, command: str, answer: Answer) -> None:
         scene.type(command)
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 def test_each_face_names_a_lane_that_stands_still_and_the_command_ends_it(
     make: Make, scene: Scene, tmp_path: Path, answer: Answer

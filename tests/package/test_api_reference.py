@@ -188,6 +188,8 @@ def scope(
             "Callable": Callable, "Unpack": Unpack, "Status": Status, "JobAborted": JobAborted,
             "lifespan": lifespan.lifespan, "ignoring": ignoring,
         }  # fmt: skip
+    with psycopg.connect(dsn) as connection:
+        connection.execute("DROP TABLE orders, accounts")
 
 
 @pytest.mark.parametrize("code", CODE)

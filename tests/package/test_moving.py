@@ -365,6 +365,7 @@ def test_every_row_has_a_check_and_every_check_a_row() -> None:
     assert CHECKS.keys() - {start for starts in matched.values() for start in starts} == set()
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("start", sorted(CHECKS))
 def test_a_row_is_true(start: str, request: pytest.FixtureRequest) -> None:
     check = CHECKS[start]

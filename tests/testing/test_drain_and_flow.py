@@ -67,6 +67,7 @@ def test_a_drain_does_not_wait_for_tokens(app: App, queue: Queue, note: Any) -> 
     assert "job 4 note(name=3), limited\n      limited: limit api lets 1 start" in str(caught.value)
 
 
+@pytest.mark.fresh_database
 def test_with_advance_the_clock_moves_from_one_token_to_the_next(
     app: App, queue: Queue, note: Any
 ) -> None:
@@ -81,6 +82,7 @@ def test_with_advance_the_clock_moves_from_one_token_to_the_next(
     assert queue.now() == NEW_YEAR + timedelta(days=2, hours=1)
 
 
+@pytest.mark.fresh_database
 @pytest.mark.anyio
 async def test_a_worker_does_not_spin_when_a_frozen_clock_stands_at_its_next_look_at_a_limit(
     app: App, queue: Queue, note: Any

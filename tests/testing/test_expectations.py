@@ -232,6 +232,7 @@ def test_an_overlap_in_the_history_is_found(app: App, queue: Queue, dsn: str) ->
     """)
 
 
+@pytest.mark.fresh_database
 def test_an_overlap_in_this_process_is_found_also_when_the_clock_stands_still(
     app: App, queue: Queue
 ) -> None:

@@ -176,6 +176,7 @@ def test_a_task_finds_the_app_and_itself_in_its_context(app: App, queue: Queue) 
     assert found == [app, look]
 
 
+@pytest.mark.fresh_database
 def test_a_task_ends_its_job_in_a_transaction_of_its_own(app: App, queue: Queue, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE effects (name text)")
@@ -201,6 +202,7 @@ def test_a_task_ends_its_job_in_a_transaction_of_its_own(app: App, queue: Queue,
     assert statuses(queue) == [Status.SUCCEEDED] * 2
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("run", ["drain", "perform"])
 def test_the_progress_of_a_job_is_seen_in_a_test(app: App, queue: Queue, run: str) -> None:
     @app.task(pass_context=True)
@@ -285,6 +287,7 @@ def test_a_condition_that_raises_is_the_tests_error_and_not_the_jobs(
     assert statuses(queue) == [Status.SUCCEEDED]
 
 
+@pytest.mark.fresh_database
 def test_with_advance_retries_and_scheduled_jobs_run_in_no_time(app: App, queue: Queue) -> None:
     times: list[tuple[str, timedelta]] = []
     queue.freeze(NEW_YEAR)
@@ -413,6 +416,7 @@ def test_advance_alone_freezes(queue: Queue) -> None:
     assert timedelta(hours=24) < then - datetime.now(UTC) < timedelta(hours=26)
 
 
+@pytest.mark.fresh_database
 def test_times_of_jobs_are_those_of_the_clock(app: App, queue: Queue) -> None:
     queue.freeze(NEW_YEAR)
     app.task(name="note")(lambda: None).configure(schedule_in={"minutes": 5}).defer()

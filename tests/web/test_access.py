@@ -71,6 +71,7 @@ def test_read_only_takes_away_what_authorize_gives(app: App) -> None:
     assert app.lanes.show("a") is None
 
 
+@pytest.mark.fresh_database
 def test_pages_read_in_read_only_transactions(client: TestClient, dsn: str) -> None:
     with psycopg.connect(dsn, options="-c search_path=inturn") as connection:
         connection.execute(

@@ -69,6 +69,7 @@ def reader(dsn: str) -> Iterator[App]:
         yield app
 
 
+@pytest.mark.fresh_database
 def test_a_login_that_may_only_read_shows_pages_and_changes_nothing(
     app: App, reader: App, dsn: str
 ) -> None:

@@ -29,6 +29,7 @@ def run_one(must: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("must", "status", "word"), [("", 0, "SKIPPED"), ("1", 1, "ERROR")])
 def test_without_chromium_the_summary_says_so(must: str, status: int, word: str) -> None:
     done = run_one(must)
@@ -39,9 +40,10 @@ def test_without_chromium_the_summary_says_so(must: str, status: int, word: str)
 
 
 def test_ci_leaves_nothing_out() -> None:
-    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert f"export {MUST}=1" in text
-    assert "prometheus systemd chromium" in text
+    ci = {name: (ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("run", "programs")}
+    assert f"export {MUST}=1" in ci["run"]
+    assert ".ci/programs\n" in ci["run"]
+    assert "prometheus systemd chromium" in ci["programs"]
 
 
 def test_what_is_vendored_is_what_was_published() -> None:

@@ -105,6 +105,7 @@ def read_all(app: App, meter: Meter) -> dict[str, int]:
     return found
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_page_touches_more_beside_five_times_as_many_rows(
     app: App, bench: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -123,6 +124,8 @@ def test_no_page_touches_more_beside_five_times_as_many_rows(
     assert grown == {}, f"from {SMALL:,} to {LARGE:,}"
 
 
+@pytest.mark.proof
+@pytest.mark.fresh_database
 def test_a_page_that_reads_everything_is_noticed(
     app: App, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ ADDRESSES = {
 RUNS = {"/bulk/run", "/bulk/lanes/run"}  # of this process
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("path", sorted({page.path for page in PAGES} - RUNS))
 def test_a_page_says_that_nothing_can_be_read(browse: Browse, dsn: str, path: str) -> None:
     with psycopg.connect(dsn) as connection:

@@ -116,6 +116,7 @@ def test_a_lane_that_is_held_for_long_is_among_those_that_do_not_move(
     assert '<tr id="stalled-1">' in page
 
 
+@pytest.mark.fresh_database
 def test_what_cannot_be_read_is_no_good_news(client: TestClient, dsn: str, query: Query) -> None:
     query(REGISTER, "web-1", "host", 1, None, 4, [], [])
     with psycopg.connect(dsn) as connection:
@@ -133,6 +134,7 @@ def test_a_database_that_was_never_migrated_is_named(empty_dsn: str) -> None:
     assert "queue migrate" in answer.text
 
 
+@pytest.mark.fresh_database
 def test_functions_of_another_version_are_named(client: TestClient, query: Query) -> None:
     query("UPDATE applied_code SET checksum = 'x' RETURNING 1")
     assert "are not those of this version" in client.get("/").text

@@ -76,6 +76,7 @@ def test_the_first_load_is_small(client: TestClient, busy: dict[str, str]) -> No
     assert len(page.content) + sum(len(each.content) for each in answers) <= MOST_BYTES
 
 
+@pytest.mark.fresh_database
 def test_a_panel_that_takes_too_long_says_so_and_the_page_is_shown(
     client: TestClient, busy: dict[str, str], dsn: str
 ) -> None:

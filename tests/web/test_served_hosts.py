@@ -31,13 +31,8 @@ def in_starlette(site: Any) -> Any:
 
 def beside_django(site: Any) -> Any:
     """As the asgi.py of docs/dashboard.md."""
-    import django
-    from django.conf import settings
     from django.core.asgi import get_asgi_application
 
-    if not settings.configured:
-        settings.configure(ROOT_URLCONF=__name__, SECRET_KEY="k", ALLOWED_HOSTS=["*"])
-        django.setup()
     return Starlette(routes=[Mount(PREFIX, site), Mount("", get_asgi_application())])
 
 
@@ -56,12 +51,11 @@ def in_wsgi(site: Any) -> Any:
     return WSGIMiddleware(app)  # type: ignore[arg-type]  # plain types of an environ
 
 
-urlpatterns: list[Any] = []  # of Django: it has no pages of its own here
 HOSTS = [in_fastapi, in_starlette, beside_django, in_wsgi]
 
 
 @pytest.fixture(params=HOSTS, ids=lambda host: host.__name__)
-def host(request: pytest.FixtureRequest, app: App) -> Iterator[httpx2.Client]:
+def host(request: pytest.FixtureRequest, app: App, django: object) -> Iterator[httpx2.Client]:
     site = create_app(app, authorize=lambda _: Access.FULL.named("ana"))
     with (
         serve(request.param(site)) as address,

@@ -15,6 +15,7 @@ LACKING = {"/", "/lanes", "/lane", "/jobs", JOB}  # panels that the monitor's ri
 WITHOUT_ADDRESS = {"/bulk", "/bulk/lanes", "/bulk/run", "/bulk/lanes/run"}  # they show a choice
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize(("role", "lacking"), [("monitor", LACKING), ("operator", set())])
 def test_a_role_sees_the_pages_that_the_guide_names(
     app: App, dsn: str, role: str, lacking: set[str]
