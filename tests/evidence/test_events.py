@@ -57,17 +57,6 @@ def test_a_lost_file_makes_the_verdict_unknown(tmp_path: Path) -> None:
     assert check(tmp_path).word == "unknown"
 
 
-def test_one_percent_of_lost_lines_makes_the_verdict_unknown(tmp_path: Path) -> None:
-    history = History(tmp_path, "r", "w")
-    for number in range(1000):
-        history.write("seen", what=f"event {number}")
-    history.close()
-    path = tmp_path / "w.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for number, line in enumerate(lines) if number % 100 != 50))
-    assert check(tmp_path).gaps
-
-
 def test_a_line_that_death_cut_short_is_no_gap(tmp_path: Path) -> None:
     history = History(tmp_path, "r", "w")
     history.write("begin", job=["one", 0], lane="L", attempt=1, fence=11)

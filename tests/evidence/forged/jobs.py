@@ -97,6 +97,12 @@ LIES: Lies = {
     "half a call": (
         sound().defer(7, "x", "unknown", ids=(3, 4)).run(8, 9, "x", 13).final("x", 13),
         "half a call"),
+    "half a call, and the other half was cancelled": (
+        sound().defer(7, "x", "unknown", ids=(3, 4)).tell(8, "p", "cancel", job=["x", 0])
+        .final("x", None, "cancelled"), "half a call"),
+    "half a call, and the other half is left": (
+        sound().defer(7, "x", "unknown", ids=(3, 4))
+        .tell(99, "conductor", "left", job=["x", 0], state="todo"), "half a call, stuck"),
     "two jobs with one id": (named("x"), "one id"),
     "two jobs with one id, and a server took over later": (named("x").forget(8, 9), "one id"),
     "attempts that do not rise": (

@@ -109,6 +109,9 @@ HONEST: Honest = {
     "a scheduled job has no place": ended(
         two().defer(2.5, "x", later=True, ids=(3,)).defer(2.8, "y", ids=(4,)).run(3, 4, "one", 11)
         .run(5, 6, "two", 12).run(7, 8, "y", 13).run(9, 10, "x", 14).final("x", 14).final("y", 13)),
+    "the callback of a batch has no place": ended(
+        two(callback_of="b").tell(2.5, "p", "closed", batch="b").run(3, 4, "two", 11)
+        .run(5, 6, "one", 12), 12, 11),
     "a higher priority first": ended(prior().run(5, 6, "one", 11).run(7, 8, "two", 12)),
     "a higher priority of the same call first": in_a_call(0, 1),
     "others between the attempts of a job that releases its lane": ended(

@@ -30,6 +30,11 @@ LIES: Lies = {
         idle(bound=17).exit(9, 1, asked=False, who="c"), "a process ended"),
     "a worker that had run jobs ended in an outage": (
         idle(bound=17).exit(7, 1, asked=False), "a process ended"),
+    "a worker that had logged something ended in an outage": (
+        idle(bound=17).tell(6, "c", "log", what="database.lost", text="it is away")
+        .exit(7, 1, asked=False, who="c"), "a process ended"),
+    "a worker ended badly when asked in an outage": (
+        idle(bound=17).exit(7, 1, asked=True, who="c"), "a process ended"),
     "a worker ended badly when asked": (sound().exit(50, 1, asked=True), "a process ended"),
     "a run without an end": (unended(), "never ended, wrong end"),
     "a run without an end in a worker that ended when asked": (
