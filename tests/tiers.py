@@ -97,7 +97,7 @@ def _keep(
     config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]
 ) -> None:
     others = [item for item in items if not wanted(item)]
-    config.stash[LEFT_OUT] = Counter(NAMES[_mark(item)] for item in others)
+    config.stash[LEFT_OUT] = dict(Counter(NAMES[_mark(item)] for item in others))
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if wanted(item)]
 

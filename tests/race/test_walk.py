@@ -79,12 +79,6 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
         "AND head.task NOT IN (SELECT unnest(p_paused))",
         "",
     ),
-    "a job that is set aside passes no slot on": (
-        TASKS,
-        "set_aside.sql",
-        "PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;",
-        "",
-    ),
     "a lane whose head is aside counts as stranded": (
         TASKS,
         "lane_is_stranded.sql",
@@ -92,12 +86,6 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
         "status = 'limited'",
     ),
     # lanes
-    "head of one lane is enough": (
-        LANES,
-        "start_in_lanes.sql",
-        "WHERE head.id <> p_id",
-        "WHERE head.id <> p_id AND head.lock = v_seen.lock",
-    ),
     "one lane forgotten at finish": (
         LANES,
         "leave_lanes.sql",
@@ -215,7 +203,6 @@ def test_each_promise_holds_whatever_happens(stage: Stage, seed: int) -> None:
     Walk(stage, seed, features(seed) if seed % 4 else FEATURES).run(STEPS)
 
 
-@pytest.mark.mutant
 @pytest.mark.proof
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_walk_finds_a_protection_that_is_missing(stage: Stage, mutant: str) -> None:
