@@ -69,11 +69,13 @@ def measured() -> list[Any]:
     return found
 
 
+@pytest.mark.proof
 def test_inturn_runs_every_row_and_keeps_all_promises(measured: list[Any]) -> None:
     assert {one.row for one in measured} == set(rows.FLOW_ROWS)
     assert [one for one in measured if one.reading is None or one.reading.note] == []
 
 
+@pytest.mark.proof
 def test_each_tool_is_compared_with_free_jobs(measured: list[Any]) -> None:
     table = overhead.table(summary.cells(measured), [registry.OURS], SMALL)
     lines = [line for line in table.splitlines() if "| inturn |" in line]

@@ -46,6 +46,7 @@ def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
     assert queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn fits this version"
 
 
+@pytest.mark.fresh_database
 def test_the_doctor_finds_a_schema_that_does_not_fit(
     engine: Engine, queue: Run, folder: Path
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_worker_that_stops_is_live_and_not_ready(
     assert get(port, LIVE).status == 0
 
 
+@pytest.mark.fresh_database
 def test_a_schema_that_does_not_fit_makes_a_worker_unready(
     start_worker: Start, port: int, until: Until, dsn: str, queue: Run
 ) -> None:
@@ -213,6 +214,7 @@ def test_each_worker_process_has_ports_of_its_own_and_a_command_asks_all_of_them
     assert run("health", "live", "--port", str(first), "--processes", "4").returncode == 10
 
 
+@pytest.mark.fresh_database
 def test_ports_that_would_be_given_twice_are_refused(run: Run, dsn: str) -> None:
     ended = run("-a", "tasks:app", "worker", "--processes", "4", "--health-port", "9103",
                 "--metrics-port", "9100", INTURN_DSN=dsn)  # fmt: skip

@@ -1,6 +1,7 @@
 """`queue migrate --plan` and `queue schema downgrade`."""
 
 import psycopg
+import pytest
 
 from inturn import App, sql
 from tests.cli.conftest import Answer, Run, defer, statuses
@@ -36,6 +37,7 @@ def test_a_plan_names_every_step_and_takes_none(run: Run, empty_dsn: str) -> Non
     assert again.stdout == f"schema inturn: revision {sql.revision()}, nothing to do\n"
 
 
+@pytest.mark.fresh_database
 def test_a_plan_says_that_only_functions_are_replaced(run: Run, dsn: str, query: Query) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'other'")
@@ -45,6 +47,7 @@ def test_a_plan_says_that_only_functions_are_replaced(run: Run, dsn: str, query:
     assert query("SELECT checksum FROM applied_code") == [("other",)]
 
 
+@pytest.mark.fresh_database
 def test_a_plan_waits_for_no_migration_and_needs_no_more_than_to_look(run: Run, dsn: str) -> None:
     grant_roles(dsn)
     with psycopg.connect(dsn) as busy:
@@ -55,6 +58,7 @@ def test_a_plan_waits_for_no_migration_and_needs_no_more_than_to_look(run: Run, 
         busy.rollback()
 
 
+@pytest.mark.fresh_database
 def test_a_plan_of_an_older_version_is_refused_as_its_migration_is(run: Run, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE inturn.schema_version SET version_num = '9999'")
@@ -80,6 +84,7 @@ def test_a_downgrade_is_asked_for_and_says_what_it_does(
     assert snapshot(dsn) == before
 
 
+@pytest.mark.fresh_database
 def test_a_downgrade_at_the_first_revision_keeps_every_job(
     run: Run, dsn: str, query: Query
 ) -> None:
@@ -109,6 +114,7 @@ def test_a_revision_that_is_not_there_is_named(run: Run, dsn: str) -> None:
         assert "There are: 0001" in refused.stderr
 
 
+@pytest.mark.fresh_database
 def test_a_downgrade_names_your_views_that_go_with_ours(run: Run, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE VIEW public.waiting AS SELECT * FROM inturn.queue_status")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.cli.calling import SCRIPT, clean
 from tests.cli.conftest import Run, Until
@@ -24,6 +25,7 @@ def test_migrating_creates_and_a_second_time_changes_nothing(run: Run, empty_dsn
     assert first.stderr == second.stderr == ""
 
 
+@pytest.mark.fresh_database
 def test_the_queue_can_be_removed_and_made_again(run: Run, dsn: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     (statement,) = re.findall("`(DROP SCHEMA .*?)`", page)
@@ -33,6 +35,7 @@ def test_the_queue_can_be_removed_and_made_again(run: Run, dsn: str) -> None:
     assert run("migrate", "--dsn", dsn).stdout.startswith("schema inturn: revision none -> ")
 
 
+@pytest.mark.fresh_database
 def test_another_schema_can_be_named(run: Run, dsn: str) -> None:
     assert run("schema", "upgrade", "--schema", "Mine!", "--dsn", dsn).stdout.startswith(
         "schema Mine!: revision none -> "
@@ -66,6 +69,7 @@ def test_the_status_is_0_where_the_schema_fits(run: Run, dsn: str) -> None:
     assert "fits inturn" in ended.stdout
 
 
+@pytest.mark.fresh_database
 def test_the_status_is_11_where_it_does_not(run: Run, dsn: str, empty_dsn: str) -> None:
     ended = run("schema", "status", INTURN_DSN=empty_dsn)
     assert ended.returncode == 11
@@ -80,6 +84,7 @@ def test_the_status_is_11_where_it_does_not(run: Run, dsn: str, empty_dsn: str) 
     assert run("schema", "status", "--dsn", dsn).returncode == 0
 
 
+@pytest.mark.fresh_database
 def test_an_old_version_does_not_migrate_a_newer_schema(run: Run, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute(UPDATE)

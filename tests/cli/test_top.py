@@ -359,6 +359,7 @@ def test_a_look_that_takes_too_long_is_given_up(engine: Engine, top: OpenTop) ->
     assert "statement timeout" not in page
 
 
+@pytest.mark.fresh_database
 def test_an_operator_may_watch(engine: Engine, queue: Run, dsn: str) -> None:
     engine.sign_on()
     halt(engine, "order:4711")

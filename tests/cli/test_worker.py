@@ -41,6 +41,7 @@ def test_the_app_is_found_in_pyproject(run: Run, dsn: str, folder: Path) -> None
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.fresh_database
 def test_the_dsn_given_beats_that_of_the_app_and_leaves_its_schema(
     run: Run, dsn: str, folder: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_sigterm_lets_the_running_job_finish_and_is_exit_0(
         assert line[:20].endswith("Z"), line
 
 
+@pytest.mark.fresh_database
 def test_sigterm_while_it_registers_is_obeyed_in_order(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:

@@ -133,6 +133,7 @@ def test_in_an_outage_nobody_knocks_while_nobody_waits(faulty_server: tuple[Faul
         assert proxy.accepted == knocks
 
 
+@pytest.mark.fresh_database
 def test_one_silent_connection_is_enough_to_replace_the_others(
     faulty_server: tuple[Faulty, str], query: Query
 ) -> None:

@@ -121,6 +121,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.proof
 def test_the_environment_has_the_extras_and_not_what_only_builds(image: Path) -> None:
     python = image / "opt/inturn/bin/python"
     parts = "alembic, click, inturn.metrics.database, inturn.web, prometheus_client, redis, uvicorn"
@@ -132,6 +133,7 @@ def test_the_environment_has_the_extras_and_not_what_only_builds(image: Path) ->
     assert list(image.glob("opt/inturn/lib/python*/site-packages/inturn/__pycache__/*.pyc"))
 
 
+@pytest.mark.proof
 def test_a_worker_of_the_image_is_healthy_and_drains_at_the_signal_to_stop(
     image: Path, folder: Path, dsn: str, until: Until
 ) -> None:

@@ -53,6 +53,7 @@ async def worker(app: App) -> Any:
         group.cancel_scope.cancel()
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize("action", [RAISES, SWALLOWS_SLOWLY])
 async def test_a_rescue_that_fails_or_takes_long_each_time_keeps_nobody_from_being_declared_dead(
     app: App, dsn: str, until: Until, action: str
@@ -79,6 +80,7 @@ async def test_a_rescue_that_fails_or_takes_long_each_time_keeps_nobody_from_bei
     assert sorted(runs) == ["note", "unwilling"]
 
 
+@pytest.mark.fresh_database
 async def test_a_history_that_cannot_be_prepared_keeps_nobody_from_being_declared_dead(
     app: App, dsn: str, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:

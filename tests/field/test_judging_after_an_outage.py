@@ -59,6 +59,7 @@ def declare_a_task_that_stays(app: App) -> tuple[Task[[], None], list[int], thre
     return stay, starts, release
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize(("outages", "seconds"), [(1, 2.0), (6, 0.9)])
 async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
     app: App, dsn: str, until: Until, caplog: pytest.LogCaptureFixture, outages: int, seconds: float

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.anyio
 END_YOURSELF = "SELECT pg_terminate_backend(pg_backend_pid())"
 
 
+@pytest.mark.fresh_database
 async def test_an_outage_inside_its_transaction_is_no_failure_of_a_task(
     app: App, dsn: str, query: Query
 ) -> None:

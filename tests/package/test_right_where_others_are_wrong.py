@@ -57,8 +57,8 @@ ROWS = {
     "a wrong call passes the type checker and stores nothing; options after configure are unchecked": [
         f"{HERE}::test_a_wrong_call_raises_where_it_is_made_also_after_configure",
         "tasks/test_bad_input.py::test_a_call_that_does_not_fit_the_function_is_refused",
-        "typing/test_typing.py::test_mypy_finds_the_mistakes_and_nothing_else",
-        "typing/test_typing.py::test_basedpyright_finds_the_mistakes_and_nothing_else",
+        "typing/test_typing.py::test_mypy_finds_the_mistakes_and_nothing_else_and_knows_the_types",
+        "typing/test_typing.py::test_basedpyright_finds_the_mistakes_and_nothing_else_and_knows_the_types",
     ],
     "a conflict of queueing locks aborts the caller's transaction and gives no id": [
         "tasks/test_queueing_lock.py::test_a_second_job_is_refused_and_the_first_is_named",

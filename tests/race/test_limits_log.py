@@ -109,6 +109,7 @@ def test_no_log_of_dying_workers_shows_more_starts_than_the_limit_allows(stage: 
     run_and_look(stage)
 
 
+@pytest.mark.fresh_database
 @pytest.mark.parametrize(
     ("old", "new"),
     [

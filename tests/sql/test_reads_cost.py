@@ -94,6 +94,7 @@ def test_everything_that_reads_is_measured(bench: Bench) -> None:
     assert len(find_lists()) >= 6
 
 
+@pytest.mark.proof
 def test_a_view_that_reads_everything_is_seen(bench: Bench) -> None:
     bench.connection.execute(
         "CREATE OR REPLACE VIEW forgotten_batches AS SELECT id, 'x'::text AS name, "

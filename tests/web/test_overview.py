@@ -65,6 +65,7 @@ def test_one_error_of_many_lanes_has_one_command_and_the_page_that_does_it(
     assert BULK not in browse(Access.READ_ONLY).get("/").text
 
 
+@pytest.mark.fresh_database
 def test_only_an_empty_database_is_told_to_defer_a_job(client: TestClient, app: App) -> None:
     for path in ("/", "/tasks"):
         assert "queue defer …" in client.get(path).text
