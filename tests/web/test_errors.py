@@ -22,7 +22,7 @@ def fail_some(app: App) -> list[int]:
         pay.configure(lock=lock).defer(order=order)
         for order, lock in enumerate(("order:1", "order:2", "order:1", "order:2", "order:1"), 5)
     ]
-    app.run_worker()
+    app.run_worker(concurrency=1)  # so that the last one is known
     return ids
 
 
