@@ -88,3 +88,10 @@ def test_a_test_that_changes_objects_fails_and_hears_which(
 def test_what_is_put_back_is_not_left_behind(own_pool: Pool) -> None:
     run(own_pool.lend(), "CREATE TABLE public.things (); DROP TABLE public.things")
     own_pool.take_back()
+
+
+def test_a_database_to_which_others_connect_again_is_lent_to_nobody(own_pool: Pool) -> None:
+    dsn = own_pool.lend()
+    own_pool.take_back()
+    with psycopg.connect(dsn):
+        assert own_pool.lend() != dsn
