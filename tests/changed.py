@@ -2,7 +2,7 @@
 
 A changed module can break the tests of its room and those that import it, however indirectly.
 A changed SQL file can break `tests/sql`, `tests/privileges` and the stories that mutate it.
-Fixtures are no imports, or every test would depend on everything.
+Fixtures do not count as imports, or every test would depend on everything.
 """
 
 import ast
