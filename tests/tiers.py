@@ -24,6 +24,7 @@ NAMES = {
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many processes run the tests, most of which wait for servers."""
     return 2 * (os.cpu_count() or 1)

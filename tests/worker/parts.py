@@ -19,12 +19,18 @@ NOBODY: Any = None  # the worker that middleware would see
 
 
 class Parts:
-    """A worker's parts without its threads. Claims may come over a connection of your own."""
+    """A worker's parts without its threads, over connections of your own if you like."""
 
-    def __init__(self, app: App, claims: WorkerConnection | None = None, **given: Any) -> None:
+    def __init__(
+        self,
+        app: App,
+        claims: WorkerConnection | None = None,
+        link: WorkerConnection | None = None,
+        **given: Any,
+    ) -> None:
         o = options(given)
         wakeups = Wakeups(o.fetch_job_polling_interval)
-        self.link = link = WorkerConnection(app.connector)
+        self.link = link = link or WorkerConnection(app.connector)
         self.claims = claims or WorkerConnection(app.connector)
         self.registration = mine = Registration(link, o, app)
         chain = MiddlewareChain(NOBODY, None, None)

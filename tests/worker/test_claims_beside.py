@@ -23,9 +23,11 @@ class LateReplies(WorkerConnection):
     def __init__(self, app: App) -> None:
         super().__init__(app.connector)
         self.arrive = anyio.Event()
+        self.replies = 0
 
     async def run(self, operation: Any) -> Any:
         result = await super().run(operation)
+        self.replies += 1
         await self.arrive.wait()
         return result
 
@@ -126,3 +128,39 @@ async def test_an_aborted_worker_does_not_wait_for_its_claim_and_gives_the_jobs_
         await parts.running.serve(abort_during_the_claim)
         await parts.close()
     assert query("SELECT id, status::text FROM jobs") == [(job_id, "todo")]
+
+
+async def test_a_job_that_is_given_up_during_a_look_is_not_put_back_as_if_it_had_not_begun(
+    app: App, query: Query, until: Until
+) -> None:
+    """The attempt would not count, and a newer job with a higher priority would overtake it."""
+    link = LateReplies(app)
+    link.arrive.set()
+    parts = Parts(app, link=link)
+
+    @app.task(lock="lane")
+    async def stay() -> None:
+        await anyio.sleep_forever()
+
+    async def abort_between_the_replies() -> None:
+        await parts.registration.register()
+        async with anyio.create_task_group() as group:
+            group.start_soon(parts.loop.work)
+            await until(lambda: parts.running.attempts)
+            link.arrive, link.replies = anyio.Event(), 0
+            parts.recovery.note_look()
+            await until(lambda: link.replies == 1)  # what somebody wants to be aborted
+            requests, link.arrive = link.arrive, anyio.Event()
+            requests.set()
+            await until(lambda: link.replies == 2)  # which jobs are ours
+            parts.loop.abort("test", time.monotonic(), may_abandon=True)
+            await parts.running.wait_until_empty()
+            link.arrive.set()
+        assert await parts.registration.unregister(None) == 1
+
+    stay.defer()
+    with anyio.fail_after(LIMIT):
+        await parts.running.serve(abort_between_the_replies)
+        await parts.close()
+    assert query("SELECT attempts, was_attempted FROM jobs") == [(1, True)]
+    assert query("SELECT job_id IS NOT NULL FROM lanes") == [(True,)]

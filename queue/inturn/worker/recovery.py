@@ -139,8 +139,6 @@ class Recovery:
         They are not started under that claim. After a failover one of them may be a job that we
         have run already, and whose end the server has lost. Then two runs would have one fence.
         """
-        if self._running.is_closed:
-            return  # jobs that we gave up are still ours until the worker unregisters
         worker_id = self._registration.worker_id
         claims = await self._connection.run(claim.list_claims_of_worker(worker_id))
         if not self._running.find_unknown(claims):

@@ -225,7 +225,12 @@ class RunningJobs:
             await self._resource_locks.close()
 
     def find_unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-        """Return the claims that neither run, nor wait for a slot, nor wait to be reported."""
+        """Return the claims that neither run, nor wait for a slot, nor wait to be reported.
+
+        None after the close: jobs that were given up are still ours until the worker unregisters.
+        """
+        if self._is_closed:
+            return set()
         others = set(claims) - self.attempts.keys()
         others -= {(job.id, job.claim_id) for job, _ in self._slots.waiting}
         return others - self.unreported.claims() if others else others
@@ -269,11 +274,6 @@ class RunningJobs:
         self._is_closed = True
         self.take_waiting()
         self.give_back(reason)
-
-    @property
-    def is_closed(self) -> bool:
-        """Return True if no more jobs are started."""
-        return self._is_closed
 
     async def wait_until_empty(self) -> None:
         """Wait until no attempt runs or waits for a slot."""
