@@ -38,7 +38,7 @@ async def test_attempts_are_counted_by_how_they_ended(app: App, serve: Serve) ->
     for how in ("succeeds", "succeeds", "fails once", "fails", "snoozes", "aborts"):
         work.defer(how)
     expected = {"succeeded": 4, "failed": 1, "retried": 2, "snoozed": 1, "aborted": 1}
-    async with serve(app) as worker:
+    async with serve(app, fetch_job_polling_interval=0.05) as worker:  # so that one finds nothing
         found = await worker.until(
             lambda samples: (
                 samples.by(FINISHED, "outcome") == expected
