@@ -29,6 +29,7 @@ from tests.lossy import faulty
 from tests.pool import Pool
 from tests.proxy import Faulty
 from tests.roles import APP, as_login, grant_roles
+from tests.waiting import pauses
 from tests.weight import weigh_server
 
 pytest_plugins = ["pytester", "tests.tiers", "tests.django.project"]
@@ -127,8 +128,9 @@ def until() -> Until:
     """Wait for a condition. The limit only keeps a failing test from hanging."""
 
     async def wait(condition: Callable[[], object]) -> None:
+        further = pauses()
         with anyio.fail_after(120):
             while not condition():  # noqa: ASYNC110 (it is in another process or the database)
-                await anyio.sleep(0.005)
+                await anyio.sleep(next(further))
 
     return wait

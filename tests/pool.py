@@ -21,9 +21,10 @@ SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
 CONNECTED = """
-SELECT pid FROM pg_stat_activity
+SELECT application_name FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
+WORKERS = {"inturn worker", "inturn listener"}  # they connect again when a session is ended
 # A new version of a row in a catalogue says that an object may have changed, and this is cheap.
 VERSIONS = """
 SELECT sum(hashtextextended(seen, 0)) FROM (
@@ -93,8 +94,8 @@ class Pool:
 
     def lend(self) -> str:
         """Return the DSN of a database that is as good as new."""
-        if self._lent is not None and self._lent.has_sessions():
-            self.close()  # a worker of an earlier test connects again and again
+        if self._lent is not None and self._lent.connected():
+            self.close()  # something of an earlier test connects again and again
         if self._lent is None:
             dsn = self._end.enter_context(self._make())
             control = psycopg.connect(dsn, autocommit=True, application_name="the pool of tests")
@@ -105,11 +106,12 @@ class Pool:
         """Empty the database for the next test. Raise LeftBehind if objects have changed."""
         assert self._lent is not None
         try:
+            has_workers = not WORKERS.isdisjoint(self._lent.connected())
             removed = self._lent.reset()
         except BaseException:
             self.close()
             raise
-        if removed > ROWS_BEFORE_A_NEW_CLONE:
+        if has_workers or removed > ROWS_BEFORE_A_NEW_CLONE:
             self.close()
 
     def close(self) -> None:
@@ -134,9 +136,9 @@ class _Lent:
         self._definitions = self._read_definitions()
         self._removed = 0
 
-    def has_sessions(self) -> bool:
-        """Return True if somebody else is connected."""
-        return bool(self.control.execute(CONNECTED).fetchall())
+    def connected(self) -> set[str]:
+        """Return the names of the applications that are connected."""
+        return {name for (name,) in self.control.execute(CONNECTED).fetchall()}
 
     def reset(self) -> int:
         """Return how many rows have been removed since the database was new."""

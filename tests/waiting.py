@@ -5,14 +5,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LIMIT = 60.0  # seconds
+SHORTEST, LONGEST = 0.002, 0.1
 
 
-def wait_until(condition: Callable[[], object], limit: float = LIMIT) -> None:
+def pauses() -> Iterator[float]:
+    """Yield the seconds until each further look: a tenth of the wait so far.
+
+    So what comes soon is seen at once, and a long wait costs the others little of the machine.
+    """
+    began = time.monotonic()
+    while True:
+        yield min(LONGEST, max(SHORTEST, (time.monotonic() - began) / 10))
+
+
+def wait_until(
+    condition: Callable[[], object],
+    limit: float = LIMIT,
+    explain: Callable[[], object] = lambda: "it takes too long",
+) -> None:
     """Wait for a condition. The limit only keeps a failing test from hanging."""
     deadline = time.monotonic() + limit
+    further = pauses()
     while not condition():
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.02)
+        assert time.monotonic() < deadline, explain()
+        time.sleep(next(further))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from inturn import App
 from inturn.worker.signals import INSTANT
 from tests.cli.calling import PATIENCE, SCRIPT, Ended, clean, invoke, run_process
 from tests.cli.engine import Engine
+from tests.waiting import wait_until
 
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     # Under nohup, the programs that we start would ignore SIGHUP too.
@@ -162,12 +163,8 @@ def start_script(folder: Path) -> Iterator[StartScript]:
 @pytest.fixture
 def until(folder: Path) -> Until:
     def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, {
-                file.name: file.read_text() for file in folder.glob("log")
-            }
-            time.sleep(0.01)
+        logs = folder.glob("log")
+        wait_until(condition, PATIENCE, lambda: {log.name: log.read_text() for log in logs})
 
     return wait
 

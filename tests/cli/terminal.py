@@ -10,11 +10,11 @@ import struct
 import subprocess
 import termios
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.cli.calling import PATIENCE
+from tests.waiting import wait_until
 
 FRAME = "\x1b[H"
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
@@ -68,12 +68,15 @@ class Terminal:
 
     def until(self, condition: Callable[[str], object]) -> str:
         """Return the first page of which this is true."""
-        deadline = time.monotonic() + PATIENCE
-        while not condition(page := self.page):
+        pages: list[str] = []
+
+        def has_come() -> object:
+            pages[:] = [self.page]
             assert self.process.poll() is None or condition(self.page), self.drawn
-            assert time.monotonic() < deadline, self.drawn
-            time.sleep(0.01)
-        return page
+            return condition(pages[0])
+
+        wait_until(has_come, PATIENCE, lambda: self.drawn)
+        return pages[0]
 
     def until_page(self, number: int) -> None:
         """Wait until so many pages were drawn."""
@@ -85,13 +88,10 @@ class Terminal:
 
     def assert_is_as_before(self) -> None:
         """Keys are echoed again, and the first screen and the cursor are back."""
-        deadline = time.monotonic() + PATIENCE
-        while self.drawn.rfind(LEAVE) < self.drawn.rfind(ENTER):
-            assert time.monotonic() < deadline, self.drawn
-            time.sleep(0.01)
-        while termios.tcgetattr(self._theirs) != self.modes:
-            assert time.monotonic() < deadline, "the keys are still read one by one"
-            time.sleep(0.01)
+        wait_until(
+            lambda: self.drawn.rfind(LEAVE) > self.drawn.rfind(ENTER), PATIENCE, lambda: self.drawn
+        )
+        wait_until(lambda: termios.tcgetattr(self._theirs) == self.modes, PATIENCE)
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -8,7 +8,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +19,7 @@ import redis.asyncio
 from inturn.locks import install
 from tests.locks import redis_server
 from tests.locks.lossy import Lossy
+from tests.waiting import wait_until
 
 LIMIT = 30.0  # seconds after which a failing test stops waiting
 
@@ -156,10 +156,7 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
 
 def until(condition: Callable[[], object]) -> None:
     """Wait until the condition is true. The limit only keeps a failing test from hanging."""
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.002)
+    wait_until(condition, LIMIT)
 
 
 def in_threads(*functions: Callable[[], object]) -> list[Any]:

@@ -11,6 +11,7 @@ import pytest
 from inturn import App
 from tests.conftest import Until
 from tests.metrics.scrape import Samples, free_ports, get, scrape
+from tests.waiting import pauses
 
 Serve = Callable[..., AbstractAsyncContextManager["Scraper"]]
 
@@ -26,9 +27,10 @@ class Scraper:
 
     async def until(self, condition: Callable[[Samples], object]) -> Samples:
         """Return the first samples for which the condition is true."""
+        further = pauses()
         with anyio.fail_after(120):
             while not condition(samples := await self.look()):  # noqa: ASYNC110 (it is over HTTP)
-                await anyio.sleep(0.02)
+                await anyio.sleep(next(further))
         return samples
 
 
@@ -50,9 +52,10 @@ def serve(until: Until) -> Serve:
 
         async with anyio.create_task_group() as group:
             group.start_soon(work)
+            further = pauses()
             with anyio.fail_after(120):
                 while not await anyio.to_thread.run_sync(_is_attached, port):  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
+                    await anyio.sleep(next(further))
             try:
                 yield Scraper(port)
             finally:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import psycopg
 from inturn.cli.exit_status import SCHEMA, UNHEALTHY
 from tests.cli.calling import SCRIPT, clean, type_in
 from tests.cli.engine import Engine
+from tests.waiting import wait_until
 
 PATIENCE = 120.0  # seconds: only keeps a failing test from hanging
 LANE, OTHER = "order:4711", "stock:12"
@@ -179,10 +179,7 @@ class Scene:
         return str(self.engine.query("SELECT status::text FROM all_jobs WHERE id = %s", job)[0][0])
 
     def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, (self.folder / "log").read_text()
-            time.sleep(0.02)
+        wait_until(condition, PATIENCE, (self.folder / "log").read_text)
 
     def until_status(self, job: int, status: str) -> None:
         self.until(lambda: self.status(job) == status)
