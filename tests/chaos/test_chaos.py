@@ -25,7 +25,7 @@ def test_nothing_is_lost_repeated_or_out_of_order_whatever_fails(
     for number in range(RUNS):
         folder = tmp_path / f"{number}"
         folder.mkdir()
-        perform(folder, f"{SEED} {number}", chosen(SHORT), None, setup)
+        perform(folder, f"{SEED} {number + 1}", chosen(SHORT), None, setup)
         verdict = check(folder)
         with capsys.disabled():
             print("\n" + report(verdict))
