@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
 
 from inturn import App
 from inturn.schema.migrate import prepare_history
 from inturn.testing import Databases
+from tests import kept
 from tests.lossy import faulty
 from tests.pool import Pool
 from tests.proxy import Faulty
@@ -55,6 +55,7 @@ def bin_dir() -> Path | None:
 def databases(bin_dir: Path | None) -> Iterator[Databases]:
     with Databases(bin_dir=bin_dir, prepare=grant_roles if WITH_ROLES else None) as databases:
         yield databases
+        kept.close()
         weigh_server(databases.server_dsn)
 
 
@@ -110,7 +111,7 @@ def app(app_dsn: str) -> Iterator[App]:
 @pytest.fixture
 def query(dsn: str) -> Iterator[Query]:
     """Run SQL in the schema and commit each statement."""
-    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+    with kept.session(dsn) as connection:
         yield lambda statement, *parameters: connection.execute(
             statement, parameters or None
         ).fetchall()

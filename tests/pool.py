@@ -1,7 +1,7 @@
 """One database for all the tests of a process: what a test leaves in it is removed for the next one.
 
 To clone and drop a database takes far longer than to empty one.
-Rows, sequences, settings and sessions are reset without a word.
+Rows, sequences and settings are reset and sessions ended, without a word.
 Objects are not: a test that creates or changes them asks for a database of its own
 (`@pytest.mark.fresh_database`) or puts them back, and fails if it forgets.
 """
@@ -16,13 +16,14 @@ from psycopg.sql import SQL, Composed, Identifier, Literal
 # Deleted rows stay in the files until a vacuum, and every look passes over them.
 ROWS_BEFORE_A_NEW_CLONE = 2_000
 
+KEPT = "a session that tests keep"
 SESSIONS = """
 SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> %s
 """
 CONNECTED = """
 SELECT application_name FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> %s
 """
 WORKERS = {"inturn worker", "inturn listener"}  # they connect again when a session is ended
 # A new version of a row in a catalogue says that an object may have changed, and this is cheap.
@@ -98,7 +99,7 @@ class Pool:
             self.close()  # something of an earlier test connects again and again
         if self._lent is None:
             dsn = self._end.enter_context(self._make())
-            control = psycopg.connect(dsn, autocommit=True, application_name="the pool of tests")
+            control = psycopg.connect(dsn, autocommit=True, application_name=KEPT)
             self._lent = _Lent(dsn, self._end.enter_context(control))
         return self._lent.dsn
 
@@ -138,11 +139,11 @@ class _Lent:
 
     def connected(self) -> set[str]:
         """Return the names of the applications that are connected."""
-        return {name for (name,) in self.control.execute(CONNECTED).fetchall()}
+        return {name for (name,) in self.control.execute(CONNECTED, [KEPT]).fetchall()}
 
     def reset(self) -> int:
         """Return how many rows have been removed since the database was new."""
-        self.control.execute(SESSIONS)
+        self.control.execute(SESSIONS, [KEPT])
         self.control.execute(
             SQL("ALTER DATABASE {} RESET ALL").format(Identifier(self.control.info.dbname))
         )

@@ -23,6 +23,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.sql import SQL, Composed, Identifier
 
 from inturn.sql import SCHEMA, function_file
+from tests import kept
 
 PATIENCE = 20.0  # seconds after which a step that should go on is considered stuck
 DECLARE_AND_RESCUE = """
@@ -128,9 +129,7 @@ class Session:
 
     def __init__(self, stage: "Stage") -> None:
         self._stage = stage
-        self._connection = psycopg.connect(
-            stage.dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp"
-        )
+        self._connection = kept.take(stage.dsn)
         self._thread = ThreadPoolExecutor(1)
         self._step: Future[Any] | None = None
         self._allow_waiting(False)
@@ -214,7 +213,7 @@ class Session:
             self._stage.control.execute("SELECT pg_terminate_backend(%s)", [self.pid])
             self._step.exception(PATIENCE)
         self._thread.shutdown()
-        self._connection.close()
+        kept.give_back(self._stage.dsn, self._connection)
 
     # -- what producers and rescuers say
 
@@ -455,9 +454,7 @@ class Stage:
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self.mutated = False
-        self.control = psycopg.connect(
-            dsn, autocommit=True, options=f"-c search_path={SCHEMA},pg_temp"
-        )
+        self.control = kept.take(dsn)
         self.control.execute("SET check_function_bodies = off")
         self._cast: list[Session] = []
         self._pausable: set[str] = set()
@@ -477,7 +474,7 @@ class Stage:
         self.dismiss()
         for statement in reversed(self._undo):
             self.control.execute(statement)
-        self.control.close()
+        kept.give_back(self.dsn, self.control)
 
     def dismiss(self) -> None:
         """Close all sessions, before another story on the same stage."""
