@@ -3,6 +3,8 @@ PYTHON ?= python3
 python := .venv/bin/python
 PARALLEL := -n logical --dist worksteal --durations 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Some images set it. Then each process compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test proof stress fair-shares graph chaos witness check bench bench-surface

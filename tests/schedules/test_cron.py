@@ -3,6 +3,7 @@
 import doctest
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
@@ -206,20 +207,22 @@ ZONES = [
 ]
 
 
-def jumps(zone: ZoneInfo) -> list[datetime]:
+@cache
+def jumps(name: str) -> list[datetime]:
     """Return when the clocks of a zone were changed since 2010, to the hour."""
+    zone = ZoneInfo(name)
     hours = [datetime(2010, 1, 1, tzinfo=UTC) + n * HOUR for n in range(17 * 8766)]
     offsets = [at.astimezone(zone).utcoffset() for at in hours]
-    return [
+    found = [
         at
         for at, before, after in zip(hours[1:], offsets, offsets[1:], strict=False)
         if before != after
     ]
+    return found or [GAP]
 
 
-JUMPS = {name: jumps(ZoneInfo(name)) or [GAP] for name in ZONES}
 moments = st.sampled_from(ZONES).flatmap(
-    lambda name: st.tuples(st.just(name), st.sampled_from(JUMPS[name]), st.integers(0, 40 * 60))
+    lambda name: st.tuples(st.just(name), st.sampled_from(jumps(name)), st.integers(0, 40 * 60))
 )
 minutes = st.sampled_from([5, 15, 30])
 hours = st.integers(0, 4)
