@@ -3,7 +3,6 @@
 import doctest
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
@@ -207,22 +206,25 @@ ZONES = [
 ]
 
 
-@cache
-def jumps(name: str) -> list[datetime]:
+def jumps(zone: ZoneInfo) -> list[datetime]:
     """Return when the clocks of a zone were changed since 2010, to the hour."""
-    zone = ZoneInfo(name)
-    hours = [datetime(2010, 1, 1, tzinfo=UTC) + n * HOUR for n in range(17 * 8766)]
-    offsets = [at.astimezone(zone).utcoffset() for at in hours]
-    found = [
-        at
-        for at, before, after in zip(hours[1:], offsets, offsets[1:], strict=False)
-        if before != after
-    ]
-    return found or [GAP]
+    days = [datetime(2010, 1, 1, tzinfo=UTC) + n * DAY for n in range(17 * 365)]
+    return [hour for day in _changed(days, zone) for hour in _changed(_hours_to(day), zone)]
 
 
+def _changed(times: list[datetime], zone: ZoneInfo) -> list[datetime]:
+    offsets = [at.astimezone(zone).utcoffset() for at in times]
+    pairs = zip(times[1:], pairwise(offsets), strict=True)
+    return [at for at, (before, after) in pairs if before != after]
+
+
+def _hours_to(day: datetime) -> list[datetime]:
+    return [day - n * HOUR for n in range(24, -1, -1)]
+
+
+JUMPS = {name: jumps(ZoneInfo(name)) or [GAP] for name in ZONES}
 moments = st.sampled_from(ZONES).flatmap(
-    lambda name: st.tuples(st.just(name), st.sampled_from(jumps(name)), st.integers(0, 40 * 60))
+    lambda name: st.tuples(st.just(name), st.sampled_from(JUMPS[name]), st.integers(0, 40 * 60))
 )
 minutes = st.sampled_from([5, 15, 30])
 hours = st.integers(0, 4)
