@@ -270,6 +270,9 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         )
         monkeypatch.setattr(checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"
+        other.execute("SET application_name = 'inturn task'")
+        assert state_of("transactions")[1] == "queue jobs list --status doing"
+        other.execute("RESET application_name")
         monkeypatch.setattr(checks, "SKEW", timedelta(hours=-1))
         assert state_of("clock")[0] == "warn"
         own.execute(state_of("transactions")[1].partition(": ")[2].encode())

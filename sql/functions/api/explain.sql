@@ -41,7 +41,8 @@ BEGIN
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
-        RETURN QUERY SELECT * FROM explain_busy(p_id);
+        -- A running job is locked for a moment whenever its worker reports about it.
+        RETURN QUERY SELECT * FROM explain_busy(p_id) AS busy WHERE busy.unblock IS NOT NULL;
         RETURN;
     END IF;
 
