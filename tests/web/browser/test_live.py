@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 from playwright.sync_api import Page, expect
 
-from inturn.web import create_app
+from inturn.web import Access, create_app
 from tests.field.outage import outage
 from tests.web.browser.conftest import Offer, Visit, wait_in
 from tests.web.seed import LIMIT, Shop
@@ -225,7 +225,7 @@ def test_two_people_see_what_one_of_them_changes(shop: Shop, offer: Offer, visit
 
 
 def test_without_a_stream_the_page_asks_now_and_then(shop: Shop, visit: Visit) -> None:
-    site = create_app(shop.app)
+    site = create_app(shop.app, authorize=lambda _: Access.FULL)
 
     async def without_stream(scope: object, receive: object, send: object) -> None:
         if isinstance(scope, dict) and scope.get("path") == "/live":
