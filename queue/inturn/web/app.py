@@ -28,10 +28,10 @@ from inturn.web.bulk_actions import BULK_ACTIONS
 from inturn.web.bulk_runs import Runs
 from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
-from inturn.web.page import SECTIONS, Links, NotThere, Page, View
+from inturn.web.page import SECTIONS, Links, NotThere, Page, Section, View
 from inturn.web.pages import PAGES
 from inturn.web.queue_actions import QUEUE_ACTIONS
-from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Reading
+from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Panel, Reading
 from inturn.web.redaction import Redact
 from inturn.web.rendering import make_environment
 from inturn.web.results import describe_result
@@ -176,13 +176,24 @@ async def take_action(site: Site, action: Action, request: Request, access: Acce
     """Change something, and lead back to the page that shows it."""
     if not access.may(action.permission):
         return render_message(
-            request, 403, "You may not do this", f"It needs the right to {action.permission}."
+            request,
+            403,
+            "You may not do this",
+            f"It needs the right to {action.permission}.",
+            schema=site.reading.schema,
         )
     form = await read_form(request)
     try:
         return await anyio.to_thread.run_sync(run_action, action, site.app, request, access, form)
     except Refused as refused:
-        return render_message(request, 409, "Nothing was changed", str(refused), back=refused.back)
+        return render_message(
+            request,
+            409,
+            "Nothing was changed",
+            str(refused),
+            back=refused.back,
+            schema=site.reading.schema,
+        )
 
 
 def show_error(site: Site, request: Request, error: Exception) -> Response:
@@ -191,7 +202,8 @@ def show_error(site: Site, request: Request, error: Exception) -> Response:
     text = "Look for it in the navigation." if status == 404 else str(error)
     title = TITLES.get(status, "This does not work")
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
-    return render_message(request, status, title, text, headers)
+    schema = site.reading.schema if status == 404 else None
+    return render_message(request, status, title, text, headers, schema=schema)
 
 
 def render_message(
@@ -201,8 +213,9 @@ def render_message(
     detail: str,
     headers: dict[str, str] | None = None,
     back: str = "/",
+    schema: str | None = None,
 ) -> Response:
-    """Return a page that only says something."""
+    """Return a page that only says something. It has the bar if it is told the schema."""
     links = Links(request)
     html = (
         make_environment()
@@ -214,9 +227,17 @@ def render_message(
             title=title,
             detail=detail,
             back=back,
+            sections=[] if schema is None else _list_sections(),
+            schema=schema,
+            header=Panel(None),
+            here=None,
         )
     )
     return HTMLResponse(html, status, headers)
+
+
+def _list_sections() -> list[Section]:
+    return [each for each in SECTIONS if any(page.path == each.path for page in PAGES)]
 
 
 def _find_section(page: Page) -> str:
@@ -238,7 +259,9 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
             found = page.read(view)
         except NotThere as missing:
             back = missing.back or _find_section(page)
-            return render_message(request, 404, "Not found", str(missing), back=back)
+            return render_message(
+                request, 404, "Not found", str(missing), back=back, schema=reader.schema
+            )
         html = (
             make_environment()
             .get_template(page.template)
@@ -249,7 +272,7 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
                 now=view.now,
                 header=header,
                 page=page,
-                sections=[each for each in SECTIONS if any(p.path == each.path for p in PAGES)],
+                sections=_list_sections(),
                 assets=get_version(),
                 result=describe_result(request.query_params),
                 schema=reader.schema,
