@@ -2191,7 +2191,10 @@ DECLARE
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
+        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at || CASE
+                WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
+                THEN '; lane ' || f.lock || ' is halted until somebody decides about it'
+                ELSE '' END,
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
                  THEN once_known(f.queue, f.task,

@@ -362,6 +362,7 @@ def test_a_worker_that_lacks_a_task_is_named_if_a_job_of_it_is_next(
     status, found = findings(queue)
     assert (status, found["tasks"]["state"]) == (0, "warn")
     assert found["tasks"]["detail"] == "worker lost serves queue default and does not know t"
+    assert found["tasks"]["advice"].startswith("stop worker lost, which started first of these")
     engine.query("DELETE FROM workers WHERE name = 'lost'")
     assert findings(queue)[1]["tasks"]["state"] == "ok"
 
