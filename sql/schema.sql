@@ -2191,7 +2191,10 @@ DECLARE
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
+        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at || CASE
+                WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
+                THEN '; lane ' || f.lock || ' is halted until somebody decides about it'
+                ELSE '' END,
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
                  THEN once_known(f.queue, f.task,
@@ -2214,7 +2217,8 @@ BEGIN
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
-        RETURN QUERY SELECT * FROM explain_busy(p_id);
+        -- A running job is locked for a moment whenever its worker reports about it.
+        RETURN QUERY SELECT * FROM explain_busy(p_id) AS busy WHERE busy.unblock IS NOT NULL;
         RETURN;
     END IF;
     IF v_job.expires_at <= clock() AND NOT v_job.was_attempted THEN
@@ -2311,12 +2315,10 @@ $$;
 CREATE FUNCTION inturn.explain_busy(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
-    SELECT 'busy',
-        'an open transaction has job ' || p_id || ' locked, perhaps to replace it: process ' || pid
-            || ' of the server' || coalesce(', since ' || since, ''),
-        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    SELECT 'busy', locker.*
     FROM jobs
-    CROSS JOIN LATERAL locking_processes(jobs.xmin, jobs.xmax, jobs.tableoid) AS locker
+    CROSS JOIN LATERAL
+        locking_processes('job ' || p_id, jobs.xmin, jobs.xmax, jobs.tableoid) AS locker
     WHERE jobs.id = p_id
 $$;
 CREATE TABLE inturn.lanes (
@@ -2514,11 +2516,10 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
     ) AS holders ON true
     WHERE p_job.status = 'limited' OR room.free <= 0
     UNION ALL
-    SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid
-            || ' of the server' || coalesce(', since ' || since, ''),
-        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    SELECT 'limited', locker.*
     FROM limit_keys AS own
-    CROSS JOIN LATERAL locking_processes(own.xmin, own.xmax, own.tableoid) AS locker
+    CROSS JOIN LATERAL
+        locking_processes('limit ' || own.key, own.xmin, own.xmax, own.tableoid) AS locker
     WHERE own.key = p_job.limit_key
 $$;
 CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
@@ -4395,15 +4396,30 @@ BEGIN
     PERFORM FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED;
     RETURN FOUND OR await_worker(p_worker);
 END $$;
-CREATE FUNCTION inturn.locking_processes(p_xmin xid, p_xmax xid, p_table oid) RETURNS TABLE(pid integer, since timestamp with time zone)
+CREATE FUNCTION inturn.locking_processes(p_what text, p_xmin xid, p_xmax xid, p_table oid) RETURNS TABLE(detail text, unblock text)
     LANGUAGE sql STABLE
     AS $$
-    SELECT DISTINCT locks.pid, (
-        SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid)
-    FROM locking_transactions(p_xmax) AS locker(xid)
-    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
-    WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid()
-      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+    SELECT DISTINCT
+        'an open transaction has ' || p_what || ' locked: ' || CASE WHEN passes
+            THEN 'it should end within seconds'
+            ELSE 'process ' || pid || ' of the server' || coalesce(', since ' || since, '') END,
+        CASE WHEN NOT passes THEN
+            'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+        END
+    FROM (
+        SELECT locks.pid, activity.xact_start AS since,
+            coalesce(activity.application_name IN (
+                'inturn worker', 'inturn task', 'inturn maintenance', 'inturn heartbeat',
+                'inturn schedule'), false)
+            -- The server's own time: a test cannot set the one of pg_stat_activity either.
+            OR coalesce(activity.xact_start > clock_timestamp() - interval '2 s', false) AS passes
+        FROM locking_transactions(p_xmax) AS locker(xid)
+        JOIN pg_locks AS locks
+            ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
+        LEFT JOIN pg_stat_activity AS activity ON activity.pid = locks.pid
+        WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid() AND EXISTS (
+            SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+    ) AS locker
 $$;
 CREATE FUNCTION inturn.locking_transactions(p_xmax xid) RETURNS SETOF xid
     LANGUAGE plpgsql STABLE

@@ -13,6 +13,7 @@ MEANINGS = {
     "dashboard.bulk_broken": "A change of many jobs or lanes broke off with an unexpected error.",
     "dashboard.bulk_ended": "A change of many jobs or lanes has ended, or was stopped.",
     "dashboard.changed": "Somebody has changed a job or a lane with the dashboard.",
+    "dashboard.link": "The link to a dashboard that was given no `authorize`.",
     "dashboard.listen_lost": "The dashboard has lost its connection, and connects again.",
     "database.away": "The worker starts, and the database cannot be reached yet.",
     "database.back": "The database is back, and the worker goes on.",

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
@@ -38,6 +39,17 @@ class Ended(NamedTuple):
     @property
     def output(self) -> str:
         return self.stdout + self.stderr
+
+
+def open_page(link: str, path: str) -> str:
+    """Return a page of the dashboard, as a browser that has opened the link."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    address, _, secret = link.partition("?")
+    with opener.open(f"{address}?{secret}", timeout=PATIENCE):  # it gives a cookie
+        pass
+    with opener.open(address + path, timeout=PATIENCE) as page:
+        text: str = page.read().decode()
+        return text
 
 
 def invoke(

@@ -17,7 +17,7 @@ from rich.console import Console
 from inturn.cli import demo_picture
 from inturn.cli.commands import demo
 from inturn.cli.demo_page import Page
-from tests.cli.calling import SCRIPT, clean, invoke
+from tests.cli.calling import SCRIPT, clean, invoke, open_page
 from tests.cli.conftest import Run, Start, Until
 
 PLAIN = re.compile(
@@ -95,10 +95,9 @@ def test_the_dashboard_shows_the_lanes_until_ctrl_c(
     process = start("demo", "--web", TMPDIR=str(folder), PYTHONUNBUFFERED="1")
     until(lambda: "stays until Ctrl-C" in (folder / "out").read_text())
     said = (folder / "out").read_text()
-    (address,) = re.findall(r"^The dashboard: (http://127\.0\.0\.1:\d+/)$", said, re.M)
+    (address,) = re.findall(r"^The dashboard: (http://127\.0\.0\.1:\d+/\?key=\S+)$", said, re.M)
     assert PLAIN.search(said.replace(f"The dashboard: {address}\n", "")), said
-    with urllib.request.urlopen(f"{address}lane?lock=order:1", timeout=120) as page:  # noqa: S310 (our own)
-        assert "order:1" in page.read().decode()
+    assert "order:1" in open_page(address, "lane?lock=order:1")
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 0
     with pytest.raises(urllib.error.URLError):

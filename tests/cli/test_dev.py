@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from inturn.cli import web_server
 from inturn.cli.web_server import LOOPBACK, PORT, serve_beside
-from tests.cli.calling import clean
+from tests.cli.calling import clean, open_page
 from tests.cli.conftest import Run, Start, Until
 
 
@@ -100,11 +100,10 @@ def test_the_dashboard_shows_its_jobs_to_this_machine_and_ends_with_it(
 ) -> None:
     dev = start("dev", TMPDIR=str(folder))
     until(lambda: "dev.ready" in (folder / "log").read_text())
-    (address,) = re.findall(r"dev\.dashboard: (http://127\.0\.0\.1:\d+/) ", log_of(folder))
+    (address,) = re.findall(r"dev\.dashboard: (http://127\.0\.0\.1:\d+/\?key=\S+) ", log_of(folder))
     assert str(PORT) not in address
     assert run("defer", "anything", "--lock", "seen").returncode == 0
-    with urllib.request.urlopen(f"{address}lane?lock=seen", timeout=120) as page:  # noqa: S310 (our own)
-        assert "seen" in page.read().decode()
+    assert "seen" in open_page(address, "lane?lock=seen")
     dev.send_signal(signal.SIGINT)
     assert dev.wait(120) == 0
     with pytest.raises(urllib.error.URLError):
@@ -119,10 +118,10 @@ def test_the_dashboard_has_the_same_port_again_if_nobody_has_it(
         port = found.getsockname()[1]
     monkeypatch.setattr(web_server, "PORT", port)
     with serve_beside(app_dsn) as first, serve_beside(app_dsn) as second:
-        assert first == f"http://127.0.0.1:{port}/"
-        assert second != first
+        assert first.startswith(f"http://127.0.0.1:{port}/?key=")
+        assert not second.startswith(f"http://127.0.0.1:{port}/")
     with serve_beside(app_dsn) as again:
-        assert again == first
+        assert again.startswith(f"http://127.0.0.1:{port}/")
 
 
 def test_it_needs_no_dashboard(start: Start, folder: Path, until: Until) -> None:

@@ -270,6 +270,9 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
         )
         monkeypatch.setattr(checks, "LONGER", timedelta(0))
         assert state_of("transactions")[0] == "fail"
+        other.execute("SET application_name = 'inturn task'")
+        assert state_of("transactions")[1] == "queue jobs list --status doing"
+        other.execute("RESET application_name")
         monkeypatch.setattr(checks, "SKEW", timedelta(hours=-1))
         assert state_of("clock")[0] == "warn"
         own.execute(state_of("transactions")[1].partition(": ")[2].encode())
@@ -359,6 +362,7 @@ def test_a_worker_that_lacks_a_task_is_named_if_a_job_of_it_is_next(
     status, found = findings(queue)
     assert (status, found["tasks"]["state"]) == (0, "warn")
     assert found["tasks"]["detail"] == "worker lost serves queue default and does not know t"
+    assert found["tasks"]["advice"].startswith("stop worker lost, which started first of these")
     engine.query("DELETE FROM workers WHERE name = 'lost'")
     assert findings(queue)[1]["tasks"]["state"] == "ok"
 

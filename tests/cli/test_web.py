@@ -1,4 +1,4 @@
-"""`queue web`: it serves this machine, and refuses to serve others without a password."""
+"""`queue web`: it serves whoever has its link, and no other machine without a password."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from inturn.cli import web_server
 from inturn.tracing import Tracing
 from inturn.web.access import hash_password
-from tests.cli.calling import invoke
+from tests.cli.calling import invoke, open_page
 
 COMMAND = [sys.executable, "-m", "inturn", "web", "--port", "0"]
 
@@ -61,6 +61,27 @@ def test_it_serves_pages_to_a_user_with_a_password(app_dsn: str) -> None:
         opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(passwords))
         page = opener.open(found[0], timeout=120).read().decode()
         assert "No worker is running" in page
+    finally:
+        process.terminate()
+        process.wait(timeout=120)
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def test_without_a_password_it_prints_a_link(app_dsn: str) -> None:
+    process = subprocess.Popen(
+        COMMAND,
+        env={"PATH": "/usr/bin:/bin", "INTURN_DSN": app_dsn},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/\?key=\S+", process.stderr.readline())
+        assert found
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(found[0].partition("?")[0], timeout=120)  # noqa: S310 (our own)
+        assert "No worker is running" in open_page(found[0], "")
     finally:
         process.terminate()
         process.wait(timeout=120)

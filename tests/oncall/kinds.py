@@ -254,6 +254,8 @@ def lock(scene: Scene, job: int) -> None:
     session = psycopg.connect(scene.dsn, application_name="psql")
     scene.sessions.append(session)
     session.execute("SELECT FROM inturn.jobs WHERE id = %s FOR UPDATE", [job])
+    named = "SELECT 1 FROM explain(%s) WHERE unblock LIKE '%%pg_terminate_backend%%'"
+    scene.until(lambda: scene.engine.query(named, job))  # not before it is two seconds old
 
 
 def left_behind(scene: Scene) -> int:

@@ -5,12 +5,14 @@ Each story is told twice: the transaction commits in the end, or it is rolled ba
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 import pytest
 
 from tests.race.harness import Mutation, PromiseBroken, Session, Stage, Worker, ids, promise
 from tests.race.test_queueing_locks import enqueue
+from tests.waiting import wait_until
 
 End = Callable[[Session], None]
 WAITS_FOR_LANES = Mutation(
@@ -550,6 +552,81 @@ def test_the_reconciler_leaves_lanes_at_which_a_person_is_at_work_for_the_next_t
     )
 
 
+def names_of_lockers(session: Session, job: int | None) -> list[tuple[str, ...]]:
+    """Return what explain says about transactions that somebody may have to end."""
+    return session.run(
+        "SELECT detail FROM explain(%s) WHERE reason = 'busy' AND unblock IS NOT NULL "
+        "ORDER BY detail",
+        job,
+    )
+
+
+def await_blame(*users: Session) -> None:
+    """Wait until these transactions are so old that explain names them."""
+    for user in users:
+        wait_until(partial(user.run, "SELECT 1 WHERE clock_timestamp() - now() > '2 s'"))
+
+
+@story(
+    Mutation(
+        "a young transaction is blamed",
+        "locking_processes.sql",
+        "> clock_timestamp() - interval '2 s'",
+        "IS NULL",
+    ),
+)
+def test_explain_blames_no_transaction_that_has_just_begun(stage: Stage, end: End) -> None:
+    user, producer = stage.session(), stage.session()
+    [job], [running] = producer.defer(None), producer.defer(None, 1)
+    promise(ids(stage.worker().claim(1)) == [running], "one of them runs")
+    user.begin()
+    user.run("SELECT FROM jobs FOR UPDATE")
+    found = producer.run("SELECT reason, detail, unblock FROM explain(%s)", job)
+    young = user.run("SELECT clock_timestamp() - now() < '2 s'")[0][0]
+    promise(
+        not young
+        or found[0]
+        == (
+            "busy",
+            f"an open transaction has job {job} locked: it should end within seconds",
+            None,
+        ),
+        f"it has neither name nor remedy: {found}",
+    )
+    await_blame(user)
+    promise(f"process {user.pid} " in names_of_lockers(producer, job)[0][0], "later it has both")
+    promise(len(names_of_lockers(producer, running)) == 1, "and so beside a job that runs")
+    end(user)
+
+
+@story(
+    Mutation(
+        "a worker's session is blamed",
+        "locking_processes.sql",
+        "'inturn worker', 'inturn task'",
+        "'inturn task'",
+    ),
+    Mutation(
+        "a report about a running job is a reason",
+        "explain.sql",
+        "explain_busy(p_id) AS busy WHERE busy.unblock IS NOT NULL",
+        "explain_busy(p_id)",
+    ),
+)
+def test_explain_never_blames_the_session_of_a_worker(stage: Stage, end: End) -> None:
+    session, producer = stage.session(), stage.session()
+    [job], [running] = producer.defer(None), producer.defer(None, 1)
+    promise(ids(stage.worker().claim(1)) == [running], "one of them runs")
+    session.run("SET application_name = 'inturn worker'")
+    session.begin()
+    session.run("SELECT FROM jobs FOR UPDATE")
+    await_blame(session)
+    found = producer.run("SELECT detail, unblock FROM explain(%s) WHERE reason = 'busy'", job)
+    promise(len(found) == 1 and found[0][1] is None, f"it ends by itself: {found}")
+    promise(producer.reasons(running) == ["running"], "and is nothing beside a job that runs")
+    end(session)
+
+
 @story(
     Mutation(
         "explain names none of several transactions",
@@ -565,16 +642,15 @@ def test_explain_names_all_transactions_that_rely_on_a_job(stage: Stage, end: En
     for user in (one, other):
         user.begin()
         enqueue(user, "k", on_conflict="skip")
-    found = producer.run(
-        "SELECT detail FROM explain(%s) WHERE reason = 'busy' ORDER BY detail", job
-    )
+    await_blame(one, other)
+    found = names_of_lockers(producer, job)
     named = sorted(
         pid for pid in (one.pid, other.pid) for (detail,) in found if f"process {pid} of" in detail
     )
     promise(named == sorted([one.pid, other.pid]) and len(found) == 2, f"both are named: {found}")
     promise("busy" not in producer.reasons(unrelated), "they are not named for another job")
     end(one)
-    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", job)
+    found = names_of_lockers(producer, job)
     promise(
         len(found) == 1 and f"process {other.pid} of" in found[0][0],
         f"then the one that is left: {found}",
@@ -612,7 +688,8 @@ def test_explain_names_the_transaction_that_is_in_the_way(stage: Stage, end: End
     worker.claim_one()
     replace(user, "k")
     worker.finish(running)
-    found = producer.run("SELECT detail FROM explain(%s) WHERE reason = 'busy'", second)
+    await_blame(user)
+    found = names_of_lockers(producer, second)
     promise(len(found) == 1 and f"process {user.pid} " in found[0][0], f"because of whom: {found}")
     promise(
         "busy" in producer.reasons(third), f"nor can what is behind it: {producer.reasons(third)}"

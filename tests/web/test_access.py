@@ -2,18 +2,23 @@
 
 import base64
 import re
+from threading import Event, Lock
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import psycopg
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from inturn import App
 from inturn.errors import ConfigurationError
-from inturn.web import Access, BasicAuth, TrustedHeader, create_app
+from inturn.web import Access, BasicAuth, SecretLink, TrustedHeader, access, create_app
 from inturn.web.access import hash_password
 from inturn.web.app import EVERY_ACTION
+from tests.waiting import LIMIT, wait_until
 from tests.web.conftest import EMPTY, SAME_ORIGIN, Browse
 
 ACCESSES = {
@@ -95,24 +100,99 @@ def test_authorize_may_be_async_and_names_the_person_for_the_audit(app: App) -> 
     assert (lane.stopped_by, lane.stop_reason) == ("ana", "bank is down")
 
 
-@pytest.mark.parametrize(
-    ("host", "address", "more", "status"),
-    [
-        ("localhost:8780", "127.0.0.1", {}, 200),
-        ("127.0.0.1:8780", "127.0.0.1", {}, 200),
-        ("[::1]:8780", "::1", {}, 200),
-        ("localhost", "10.0.0.7", {}, 403),
-        ("evil.example", "127.0.0.1", {}, 403),  # a name that somebody gave our address
-        ("localhost.evil.example", "127.0.0.1", {}, 403),
-        ("localhost", "127.0.0.1", {"x-forwarded-for": "10.0.0.7"}, 403),
-        ("localhost", "127.0.0.1", {"forwarded": "for=10.0.0.7"}, 403),
-    ],
-)
-def test_without_authorize_only_this_machine_is_served(
-    app: App, host: str, address: str, more: dict[str, str], status: int
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.7"])
+@pytest.mark.parametrize("more", [{}, {"x-forwarded-for": "127.0.0.1"}])
+def test_nobody_is_believed_because_of_an_address(
+    app: App, address: str, more: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with TestClient(create_app(app), client=(address, 5)) as client:
-        assert client.get("/", headers={"host": host, **more}).status_code == status
+        for host in ("localhost:8780", "127.0.0.1:8780"):
+            assert client.get("/", headers={"host": host, **more}).status_code == 403
+            answer = client.post(
+                "/lane/pause?lock=a", data=EMPTY, headers={"host": host, **SAME_ORIGIN}
+            )
+            assert answer.status_code == 403
+        assert app.lanes.show("a") is None
+        (key,) = re.findall(r"open /(\?key=\S+) ", caplog.text)
+        assert client.get(f"/{key}").status_code == 200
+
+
+def test_a_link_with_a_secret_gives_a_strict_cookie(app: App) -> None:
+    link, other = SecretLink(), SecretLink()
+    site = create_app(app, authorize=link)
+    with TestClient(site, headers=SAME_ORIGIN, follow_redirects=False) as client:
+        assert client.get("/").status_code == 403
+        assert client.get(f"/lanes{other.query}").status_code == 403
+        assert client.post(f"/lane/pause{link.query}&lock=a", data=EMPTY).status_code == 403
+        opened = client.get(f"/lanes{link.query}&state=halted")
+        assert (opened.status_code, opened.headers["location"]) == (303, "/lanes?state=halted")
+        cookie = opened.headers["set-cookie"].lower()
+        assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/"))
+        assert client.get("/lanes").status_code == 200
+        assert client.post("/lane/pause?lock=a", data=EMPTY).status_code == 303
+
+
+def test_guessing_passwords_costs_the_guesser(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(access, "monotonic", lambda: now[0])
+    site = create_app(app, authorize=BasicAuth({"ana": hash_password("right")}))
+    with TestClient(site, client=("10.0.0.7", 5)) as guesser:
+        statuses = [
+            guesser.get("/lanes", headers=basic("ana", f"{n}")).status_code for n in range(8)
+        ]
+        assert statuses == [401] * 5 + [429] * 3
+        refused = guesser.get("/lanes", headers=basic("ana", "right"))
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) == 1
+        now[0] += 1
+        assert guesser.get("/lanes", headers=basic("ana", "8")).status_code == 401
+        now[0] += 1  # the next has to wait twice as long
+        assert guesser.get("/lanes", headers=basic("ana", "right")).status_code == 429
+        now[0] += 1
+        assert guesser.get("/lanes", headers=basic("ana", "right")).status_code == 200
+    with TestClient(site, client=("10.0.0.8", 5)) as ana:
+        assert ana.get("/lanes", headers=basic("ana", "right")).status_code == 200
+
+
+def test_two_passwords_are_checked_at_once_and_a_flood_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running, most, guard, go = [0], [0], Lock(), Event()
+
+    def check(password: str, salt: bytes) -> bytes:
+        with guard:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        go.wait(LIMIT)
+        with guard:
+            running[0] -= 1
+        return b"wrong"
+
+    authorize = BasicAuth({"ana": hash_password("right")})
+    monkeypatch.setattr(access, "_scrypt", check)
+    refused, all_refused = list[int](), anyio.Event()
+
+    async def guess(n: int) -> None:
+        headers = [(name.encode(), each.encode()) for name, each in basic("ana", "x").items()]
+        scope = {"type": "http", "client": (f"10.0.0.{n}", 5), "headers": headers}
+        try:
+            assert await authorize(Request(scope)) == Access.FORBIDDEN
+        except HTTPException as error:
+            refused.append(error.status_code)
+            if len(refused) == 82:
+                all_refused.set()
+
+    async def flood() -> None:
+        async with anyio.create_task_group() as tasks:
+            for n in range(100):
+                tasks.start_soon(guess, n)
+            await all_refused.wait()
+            await anyio.to_thread.run_sync(wait_until, lambda: most[0] >= 2)
+            go.set()
+
+    anyio.run(flood)
+    assert refused == [429] * 82
+    assert most[0] == 2
 
 
 def basic(name: str, password: str) -> dict[str, str]:

@@ -6,12 +6,17 @@ import shlex
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from inturn import App, shared
 from inturn.web import Access, create_app
+from inturn.web.page import Links
+from inturn.web.rendering import link_ids
 from tests.cli.calling import invoke
+from tests.conftest import Query
 from tests.web.conftest import SAME_ORIGIN, Browse
+from tests.web.operated import REGISTER
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e'\"&amp;"
 MOST_QUERIES = 6
@@ -219,3 +224,37 @@ def test_the_command_of_a_job_defers_the_same_job_again(
     for name in ("task_name", "task_kwargs", "queue", "priority", "limit", "group", "timeout"):
         assert getattr(one, name) == getattr(other, name), name
     assert (one.locks, one.shared) == (other.locks, other.shared)
+
+
+def test_a_pending_job_waits_for_its_parents_and_links_to_them(
+    client: TestClient, app: App, query: Query
+) -> None:
+    [(worker,)] = query(REGISTER, "web-1", "host", 1, None, 4, ["shop.pay"], [])
+    parent = app.configure_task("shop.pay").defer()
+    child = app.configure_task("shop.pay", after=[parent]).defer()
+    for _ in range(2):  # the second claim meets the child
+        query("SELECT id FROM claim(%s, NULL, 4)", worker)
+    page = client.get(f"/jobs/{child}").text
+    assert f'<a href="/jobs/{parent}">job {parent}</a>' in page
+    assert 'class="wait parents"' in page
+    assert 'class="wait slot"' not in page
+
+
+def test_a_failed_job_says_that_it_halts_its_lane(client: TestClient, app: App) -> None:
+    @app.task(name="shop.pay", on_failure="halt", lock="order:1")
+    def pay() -> None:
+        raise ValueError("no money")
+
+    job = pay.defer()
+    pay.defer()
+    app.run_worker(wait=False)
+    assert (
+        "lane order:1 is halted until somebody decides about it" in client.get(f"/jobs/{job}").text
+    )
+
+
+def test_text_beside_the_id_of_a_job_stays_text() -> None:
+    shown = link_ids("<b>job 7</b> & batch 8", Links(Request({"type": "http"})).url)
+    assert shown == (
+        '&lt;b&gt;<a href="/jobs/7">job 7</a>&lt;/b&gt; &amp; <a href="/batch?id=8">batch 8</a>'
+    )

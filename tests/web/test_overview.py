@@ -1,5 +1,7 @@
 """Overview: the verdict in words, and panels that say why they are empty."""
 
+import re
+
 import psycopg
 import pytest
 from starlette.testclient import TestClient
@@ -40,6 +42,31 @@ def test_the_verdict_names_halted_lanes(client: TestClient, app: App) -> None:
     assert "1 lane is halted by a failed job" in page
     assert "ValueError: no money" in page
     assert 'href="/lane?lock=order%3A1"' in page
+
+
+def find_headline(page: str) -> str:
+    found = re.search(r'class="headline"[^>]*>(.*?)</p>', page)
+    assert found is not None
+    return found[1]
+
+
+def test_the_first_line_is_what_stops_most(client: TestClient, app: App, query: Query) -> None:
+    @app.task(name="shop.pay", on_failure="halt", lock="order:1")
+    def pay() -> None:
+        raise ValueError("no money")
+
+    pay.defer()
+    pay.defer()
+    app.run_worker()
+    page = client.get("/").text
+    assert find_headline(page) == "No live worker, although jobs wait."
+    assert re.search(r'class="attention"><dt>Workers</dt><dd>0', page)
+    query(REGISTER, "web-1", "host", 1, None, 4, ["shop.pay"], [])
+    page = client.get("/").text
+    assert find_headline(page).startswith("1 lane is halted")
+    assert "attention" not in page
+    app.queues.pause(None, reason="bank is down", by="ann")
+    assert find_headline(client.get("/").text).startswith("Paused: all queues")
 
 
 def test_one_error_of_many_lanes_has_one_command_and_the_page_that_does_it(

@@ -39,19 +39,20 @@ def serve(site: Gate, listener: socket.socket) -> None:
 
 @contextmanager
 def serve_beside(dsn: str) -> Iterator[str]:
-    """Serve this machine from a thread, until the end of the block. Give the address.
+    """Serve the pages from a thread, until the end of the block. Give the link.
 
     Raise MissingExtra if the packages of the dashboard are not there.
     """
-    from inturn.web import create_app
+    from inturn.web import SecretLink, create_app
 
-    server = _make_server(create_app(make_app(dsn, None)))
+    link = SecretLink()
+    server = _make_server(create_app(make_app(dsn, None), authorize=link))
     with listen_nearly(LOOPBACK, PORT) as listener:
         # A daemon, so that a second Ctrl-C need not wait for browsers.
         thread = Thread(target=server.run, args=([listener],), name="inturn dashboard", daemon=True)
         thread.start()
         try:
-            yield describe_address(LOOPBACK, listener)
+            yield describe_address(LOOPBACK, listener) + link.query
         finally:
             server.should_exit = True
             thread.join()

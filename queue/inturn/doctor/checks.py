@@ -18,6 +18,9 @@ from inturn.operations.schedules import StoredSchedule, name_schedule
 SKEW = timedelta(seconds=2)
 LONGER = timedelta(hours=1)
 LARGE_HISTORY = 5 * 2**30  # bytes
+WORKER_SESSIONS = {
+    f"inturn {role}" for role in ("worker", "task", "maintenance", "heartbeat", "schedule")
+}
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
 
@@ -155,12 +158,14 @@ def _transactions(reader: Reader) -> Finding:
     who = f"server process {oldest.pid} ({application}, {oldest.state or 'state unknown'})"
     state = "fail" if oldest.age > LONGER else "warn"
     detail = f"{who} has had one open for {span(oldest.age)}, so dead rows pile up"
-    return Finding(
-        "transactions",
-        state,
-        detail,
-        f"if it is not needed: SELECT pg_terminate_backend({oldest.pid})",
-    )
+    return Finding("transactions", state, detail, _end_transaction(oldest))
+
+
+def _end_transaction(oldest: maintenance.OpenTransaction) -> str:
+    # To end a worker's session would interrupt its jobs.
+    if oldest.application in WORKER_SESSIONS:
+        return "queue jobs list --status doing"
+    return f"if it is not needed: SELECT pg_terminate_backend({oldest.pid})"
 
 
 def _clock(reader: Reader) -> Finding:

@@ -125,15 +125,24 @@ def judge_tasks(
         detail = f"no live worker of the queue knows the task: {names}"
         return Finding("tasks", "fail", detail, advise_deployment(unknown[0][1]))
     lacking = [
-        f"worker {visible(worker.name)} serves queue {visible(queue)} "
-        f"and does not know {visible(task)}"
+        (worker, queue, task)
         for queue, task in waiting
         for worker in scene.workers
         if worker.state != "late" and _lacks(worker, queue, task)
     ]
     if lacking:
-        advice = "stop it, or start it with the code of the others"
-        return Finding("tasks", "warn", name_some(lacking), advice)
+        described = [
+            f"worker {visible(worker.name)} serves queue {visible(queue)} "
+            f"and does not know {visible(task)}"
+            for worker, queue, task in lacking
+        ]
+        # Side by side, the one that started first has the older code.
+        oldest = min((worker for worker, _, _ in lacking), key=lambda worker: worker.started_at)
+        advice = (
+            f"stop worker {visible(oldest.name)}, which started first of these, "
+            "or start it with the code of the others"
+        )
+        return Finding("tasks", "warn", name_some(described), advice)
     return Finding("tasks", "ok", "live workers know the task of every job that is next")
 
 

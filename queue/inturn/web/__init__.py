@@ -11,7 +11,7 @@ except ImportError:
 
     raise MissingExtra("The dashboard", "web") from None
 
-from inturn.web.access import Access, BasicAuth, TrustedHeader
+from inturn.web.access import Access, BasicAuth, SecretLink, TrustedHeader
 from inturn.web.app import create_app
 
-__all__ = ["Access", "BasicAuth", "TrustedHeader", "create_app"]
+__all__ = ["Access", "BasicAuth", "SecretLink", "TrustedHeader", "create_app"]

@@ -6,15 +6,21 @@ import base64
 import binascii
 import hashlib
 import hmac
+import math
 import os
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from ipaddress import ip_address, ip_network
+from time import monotonic
 from typing import ClassVar
 
+import anyio
 import anyio.to_thread
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from inturn.errors import ConfigurationError
 
@@ -30,10 +36,13 @@ ACTIONS = (
     "view_args",  # sees arguments and results, and changes nothing
 )
 READS = frozenset({"view_args"})
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 SCRYPT = {"n": 2**14, "r": 8, "p": 1}
 REMEMBERED = 64  # right passwords, which are not checked again
+CHECKED_AT_ONCE = 2  # each needs 16 MiB and a thread
+WAITING = 16  # checks that may wait for those; the tabs of a few people
+FREE_FAILURES = 5  # of one address for one name, before it has to wait
+LONGEST_WAIT = 60.0  # seconds
+MOST_GUESSERS = 1000  # whom we remember
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +98,89 @@ async def decide(authorize: Authorize, request: Request, *, read_only: bool) -> 
     return access.without_changes() if read_only else access
 
 
-def allow_this_machine(request: Request) -> Access:
-    """Allow everything to browsers of this machine, and nothing to others.
-
-    A proxy on this machine speaks for others, so a request that it forwards is refused. Host is
-    looked at too: a page elsewhere can give its own name the address of this machine.
-    """
-    host = request.headers.get("host", "")
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    is_local = request.client is None or _is_loopback(request.client.host)
-    is_forwarded = any(header in request.headers for header in FORWARDED)
-    return (
-        Access.FULL if is_local and name in LOCAL_HOSTS and not is_forwarded else Access.FORBIDDEN
-    )
-
-
 def allow_everybody(request: Request) -> Access:
     """Allow everything to everybody who reaches the port."""
     return Access.FULL
+
+
+class SecretLink:
+    """Lets in whoever opens the link with the key, and remembers the browser in a cookie.
+
+    link = SecretLink()
+    create_app(app, authorize=link)
+    print(f"http://127.0.0.1:8000/{link.query}")
+
+    An address proves nothing: a proxy on this machine, or a tunnel, speaks for others.
+    """
+
+    hint = "Open the link with ?key= that was printed or logged when the dashboard started."
+
+    def __init__(self) -> None:
+        self._key = secrets.token_urlsafe(24)
+        # All ports of a host share their cookies.
+        self._cookie = f"inturn-{hashlib.sha256(self._key.encode()).hexdigest()[:8]}"
+
+    @property
+    def query(self) -> str:
+        """What comes after the address of the dashboard in the link."""
+        return f"?key={self._key}"
+
+    def __call__(self, request: Request) -> Access:
+        """Return full access for a browser that has opened the link."""
+        return Access.FULL if self._is_key(request.cookies.get(self._cookie)) else Access.FORBIDDEN
+
+    def admit(self, request: Request) -> Response | None:
+        """Return an answer that gives the cookie, if the address has the key."""
+        if request.method != "GET" or not self._is_key(request.query_params.get("key")):
+            return None
+        page = request.url.remove_query_params("key")
+        answer = RedirectResponse(page.path + (f"?{page.query}" if page.query else ""), 303)
+        answer.set_cookie(
+            self._cookie,
+            self._key,
+            path=request.scope.get("root_path") or "/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    def _is_key(self, given: str | None) -> bool:
+        return given is not None and hmac.compare_digest(given.encode(), self._key.encode())
+
+
+class Guesses:
+    """Wrong passwords: after some, each takes twice as long until the next may be tried."""
+
+    def __init__(self) -> None:
+        self._failed: dict[object, tuple[int, float]] = {}  # how often, and when the last time
+
+    def check(self, guesser: object) -> None:
+        """Raise HTTPException if the guesser has to wait."""
+        count, at = self._failed.get(guesser, (0, 0.0))
+        if count >= FREE_FAILURES:
+            wait = at + min(2.0 ** (count - FREE_FAILURES), LONGEST_WAIT) - monotonic()
+            if wait > 0:
+                raise _too_many(wait)
+
+    def add(self, guesser: object) -> None:
+        """Count a wrong password."""
+        count, _ = self._failed.pop(guesser, (0, 0.0))
+        if len(self._failed) >= MOST_GUESSERS:
+            del self._failed[next(iter(self._failed))]
+        self._failed[guesser] = min(count + 1, FREE_FAILURES + 10), monotonic()
+
+    def forget(self, guesser: object) -> None:
+        """Start anew after a right one."""
+        self._failed.pop(guesser, None)
 
 
 class BasicAuth:
     """Asks for a name and a password. `users` has the hash of each, see `hash_password`.
 
     create_app(app, authorize=BasicAuth({"ana": os.environ["ANA_HASH"]}))
+
+    Somebody who guesses is answered 429, and does not keep others out.
     """
 
     challenge = 'Basic realm="inturn", charset="UTF-8"'
@@ -122,6 +190,9 @@ class BasicAuth:
         self._access = access
         self._key = os.urandom(32)
         self._right: dict[bytes, None] = {}  # what was right already, so that pages stay fast
+        self._guesses = Guesses()
+        self._room = anyio.Semaphore(CHECKED_AT_ONCE)
+        self._asked = 0  # checks that run or wait
 
     async def __call__(self, request: Request) -> Access:
         """Return the access of a user whose password is right."""
@@ -130,13 +201,33 @@ class BasicAuth:
             return Access.FORBIDDEN
         name, password = found
         digest = hmac.digest(self._key, f"{len(name)}:{name}{password}".encode(), "sha256")
-        if digest not in self._right:
-            if not await anyio.to_thread.run_sync(self._is_right, name, password):
-                return Access.FORBIDDEN
-            if len(self._right) >= REMEMBERED:
-                del self._right[next(iter(self._right))]
-            self._right[digest] = None
+        if digest not in self._right and not await self._check(request, name, password, digest):
+            return Access.FORBIDDEN
         return self._access.named(name)
+
+    async def _check(self, request: Request, name: str, password: str, digest: bytes) -> bool:
+        # By name as well: people behind one proxy share an address.
+        guesser = (request.client and request.client.host, name if name in self._users else None)
+        self._guesses.check(guesser)
+        if self._asked >= CHECKED_AT_ONCE + WAITING:
+            raise _too_many(1.0)
+        self._asked += 1
+        try:
+            async with self._room:
+                self._guesses.check(guesser)
+                if digest in self._right:  # another tab was faster
+                    return True
+                right = await anyio.to_thread.run_sync(self._is_right, name, password)
+        finally:
+            self._asked -= 1
+        if not right:
+            self._guesses.add(guesser)
+            return False
+        self._guesses.forget(guesser)
+        if len(self._right) >= REMEMBERED:
+            del self._right[next(iter(self._right))]
+        self._right[digest] = None
+        return True
 
     def _is_right(self, name: str, password: str) -> bool:
         # An unknown name takes as long as a wrong password.
@@ -175,6 +266,11 @@ def hash_password(password: str) -> str:
     return f"scrypt:{salt.hex()}:{_scrypt(password, salt).hex()}"
 
 
+def _too_many(seconds: float) -> HTTPException:
+    headers = {"retry-after": str(math.ceil(seconds))}
+    return HTTPException(429, "Too many passwords were tried. Wait a moment.", headers)
+
+
 def _scrypt(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, dklen=32, **SCRYPT)
 
@@ -200,10 +296,3 @@ def _read_basic(header: str) -> tuple[str, str] | None:
     except (binascii.Error, UnicodeDecodeError):
         return None
     return (name, password) if colon else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

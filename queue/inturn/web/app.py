@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,23 +21,26 @@ from starlette.types import Scope
 
 from inturn.app import App
 from inturn.operations import dashboard
-from inturn.web.access import Access, Authorize, allow_this_machine, decide
+from inturn.web.access import Access, Authorize, SecretLink, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
 from inturn.web.asset_version import get_version
 from inturn.web.bulk_actions import BULK_ACTIONS
 from inturn.web.bulk_runs import Runs
 from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
-from inturn.web.page import SECTIONS, Links, NotThere, Page, View
+from inturn.web.page import SECTIONS, Links, NotThere, Page, Section, View
 from inturn.web.pages import PAGES
 from inturn.web.queue_actions import QUEUE_ACTIONS
-from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Reading
+from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Panel, Reading
 from inturn.web.redaction import Redact
 from inturn.web.rendering import make_environment
 from inturn.web.results import describe_result
 
+logger = logging.getLogger(__name__)
 ASSETS = Path(__file__).parent / "assets"
 EVERY_ACTION = (*ACTIONS, *BULK_ACTIONS, *QUEUE_ACTIONS)
+HINT = "The dashboard answers only those whom it is configured to know."
+TITLES = {404: "There is no such page", 429: "Not now"}
 Handler = Callable[[Request, Access], Awaitable[Response]]
 
 
@@ -50,6 +54,20 @@ class Site:
     authorize: Authorize
     read_only: bool
     redact: Redact | None
+
+
+class _LoggedLink(SecretLink):
+    """A link for an app that was given no `authorize`. Only its log can tell it."""
+
+    _is_logged = False
+
+    def __call__(self, request: Request) -> Access:
+        access = super().__call__(request)
+        if not access.sees and not self._is_logged:
+            self._is_logged = True
+            path = request.scope.get("root_path", "")
+            logger.warning("dashboard.link: open %s/%s to see the dashboard", path, self.query)
+        return access
 
 
 class Assets(StaticFiles):
@@ -70,7 +88,7 @@ class Assets(StaticFiles):
 def create_app(
     app: App,
     *,
-    authorize: Authorize = allow_this_machine,
+    authorize: Authorize | None = None,
     read_only: bool = False,
     redact: Redact | None = None,
 ) -> Gate:
@@ -78,15 +96,16 @@ def create_app(
 
         app.mount("/queue", create_app(queue, authorize=decide))
 
-    authorize: gets each request and returns an `Access`; it may be async. Without it, only browsers
-    on this machine may see the pages.
+    authorize: gets each request and returns an `Access`; it may be async. Without it, a link with a
+    secret lets people in, which is logged when the first one has none.
     read_only: offer no action, whatever `authorize` returns.
     redact: gets the name of a task and its arguments, and returns those to show. Values whose names
     look like secrets are hidden anyway.
 
     It connects when the first page is asked for, so it needs no lifespan.
     """
-    site = Site(app, Reading(app.connector), Live(app.connector), authorize, read_only, redact)
+    who = _LoggedLink() if authorize is None else authorize
+    site = Site(app, Reading(app.connector), Live(app.connector), who, read_only, redact)
     routes = [
         Mount("/assets", Assets(directory=ASSETS)),
         Route("/-/health", answer_health),
@@ -121,6 +140,8 @@ def guard(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Respons
     """Return an endpoint that asks `authorize` before anything else."""
 
     async def answer(request: Request) -> Response:
+        if isinstance(site.authorize, SecretLink) and (cookie := site.authorize.admit(request)):
+            return cookie
         access = await decide(site.authorize, request, read_only=site.read_only)
         if not access.sees:
             challenge = getattr(site.authorize, "challenge", None)
@@ -128,8 +149,7 @@ def guard(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Respons
                 request,
                 401 if challenge else 403,
                 "You may not see this page",
-                "The dashboard answers only browsers on its own machine, unless it is configured "
-                "with a password or with authorize=. See docs/dashboard.md.",
+                f"{getattr(site.authorize, 'hint', HINT)} See docs/dashboard.md.",
                 {"www-authenticate": challenge} if challenge else None,
             )
         return await handler(request, access)
@@ -156,21 +176,34 @@ async def take_action(site: Site, action: Action, request: Request, access: Acce
     """Change something, and lead back to the page that shows it."""
     if not access.may(action.permission):
         return render_message(
-            request, 403, "You may not do this", f"It needs the right to {action.permission}."
+            request,
+            403,
+            "You may not do this",
+            f"It needs the right to {action.permission}.",
+            schema=site.reading.schema,
         )
     form = await read_form(request)
     try:
         return await anyio.to_thread.run_sync(run_action, action, site.app, request, access, form)
     except Refused as refused:
-        return render_message(request, 409, "Nothing was changed", str(refused), back=refused.back)
+        return render_message(
+            request,
+            409,
+            "Nothing was changed",
+            str(refused),
+            back=refused.back,
+            schema=site.reading.schema,
+        )
 
 
 def show_error(site: Site, request: Request, error: Exception) -> Response:
     """Return a page for an address that does not exist."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     text = "Look for it in the navigation." if status == 404 else str(error)
-    title = "There is no such page" if status == 404 else "This does not work"
-    return render_message(request, status, title, text)
+    title = TITLES.get(status, "This does not work")
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
+    schema = site.reading.schema if status == 404 else None
+    return render_message(request, status, title, text, headers, schema=schema)
 
 
 def render_message(
@@ -180,8 +213,9 @@ def render_message(
     detail: str,
     headers: dict[str, str] | None = None,
     back: str = "/",
+    schema: str | None = None,
 ) -> Response:
-    """Return a page that only says something."""
+    """Return a page that only says something. It has the bar if it is told the schema."""
     links = Links(request)
     html = (
         make_environment()
@@ -193,9 +227,17 @@ def render_message(
             title=title,
             detail=detail,
             back=back,
+            sections=[] if schema is None else _list_sections(),
+            schema=schema,
+            header=Panel(None),
+            here=None,
         )
     )
     return HTMLResponse(html, status, headers)
+
+
+def _list_sections() -> list[Section]:
+    return [each for each in SECTIONS if any(page.path == each.path for page in PAGES)]
 
 
 def _find_section(page: Page) -> str:
@@ -217,7 +259,9 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
             found = page.read(view)
         except NotThere as missing:
             back = missing.back or _find_section(page)
-            return render_message(request, 404, "Not found", str(missing), back=back)
+            return render_message(
+                request, 404, "Not found", str(missing), back=back, schema=reader.schema
+            )
         html = (
             make_environment()
             .get_template(page.template)
@@ -228,7 +272,7 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
                 now=view.now,
                 header=header,
                 page=page,
-                sections=[each for each in SECTIONS if any(p.path == each.path for p in PAGES)],
+                sections=_list_sections(),
                 assets=get_version(),
                 result=describe_result(request.query_params),
                 schema=reader.schema,

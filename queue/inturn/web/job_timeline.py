@@ -101,6 +101,10 @@ def _is_the_end(job: StoredJob, at: datetime) -> bool:
 
 def _name_wait(job: StoredJob) -> str:
     """Return what a job that is due waits for."""
+    if job.status == "pending":
+        return "parents"
+    if job.status == "limited":
+        return "limit"
     return "lane or slot" if job.lock is not None else "slot"
 
 

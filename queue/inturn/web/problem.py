@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import psycopg
+
+from inturn.database.conditions import FORBIDDEN, first_line
 from inturn.errors import DatabaseBusy, DatabaseUnavailable, InturnError, SchemaMismatch
 
 
@@ -17,6 +20,13 @@ class Problem:
     @classmethod
     def of(cls, error: InturnError, seconds: float) -> Problem:
         """Return what to say about an error of the database."""
+        cause = error.__cause__
+        if isinstance(cause, psycopg.Error) and cause.sqlstate == FORBIDDEN:
+            return cls(
+                "The dashboard's login may not see this",
+                f"It lacks a right: {first_line(cause)}. Roles and what they may see: "
+                "docs/security.md, queue schema grants.",
+            )
         match error:
             case DatabaseBusy():
                 return cls(

@@ -7,6 +7,8 @@ becomes visible, and then Jinja escapes it.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -17,6 +19,7 @@ from markupsafe import Markup, escape
 
 from inturn.formatting import amount, brief, iso, last_line, relative, span, visible, with_times
 
+NAMED_ID = re.compile(r"\b(job|batch) ([0-9]{1,19})\b", re.IGNORECASE)
 LONGEST_TEXT = 20_000  # characters of a traceback or an argument
 
 
@@ -39,6 +42,7 @@ def make_environment() -> Environment:
         json=show_json,
         last_line=last_line,
         lines=show_lines,
+        linked=link_ids,
         span=span,
         times=with_times,
     )
@@ -60,6 +64,18 @@ def show_ago(at: datetime | None, now: datetime) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         exact, exact, relative(at, now)
     )
+
+
+def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
+    """Return a sentence in which `job 7` and `batch 7` are links."""
+
+    def link(found: re.Match[str]) -> str:
+        address = (
+            url(f"/jobs/{found[2]}") if found[1].lower() == "job" else url("/batch", id=found[2])
+        )
+        return f'<a href="{address}">{found[0]}</a>'
+
+    return Markup(NAMED_ID.sub(link, str(escape(visible(text)))))  # noqa: S704 (escaped before)
 
 
 def show_count(count: int, more: bool = False) -> str:

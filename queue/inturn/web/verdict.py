@@ -32,9 +32,9 @@ def examine(seen: Situation, still: Standstill | None = None) -> Iterator[Findin
     if seen.mismatch is not None:
         yield Finding("schema", "fail", *seen.mismatch)
     scene = Scene(seen.now, seen.workers, seen.queues)
-    yield judge_halted(scene, seen.halted, still.shared if still else ())
     yield from judge_scene(scene)
     yield judge_tasks(scene, seen.unknown_tasks)
+    yield judge_halted(scene, seen.halted, still.shared if still else ())
     yield judge_paused(scene, seen.paused, [*seen.paused_queues, *seen.paused_tasks])
     if still is not None:
         yield from _examine_standstill(scene, still)
@@ -49,12 +49,20 @@ def _examine_standstill(scene: Scene, still: Standstill) -> Iterator[Finding]:
 
 
 def find_troubles(seen: Situation, still: Panel[Standstill]) -> list[Finding]:
-    """Return what needs a person, the worst first. What could not be read is no good news."""
+    """Return what needs a person, first what stops most. What could not be read is no good news."""
     found = [each for each in examine(seen, still.value) if each.state in WORST]
     if still.problem is not None:
         unknown = f"{UNKNOWN}: {still.problem.title}"
         found.append(Finding("waiting", "warn", unknown, still.problem.detail))
-    return sorted(found, key=lambda each: WORST.index(each.state))
+    return sorted(
+        found, key=lambda each: (not _stops_everything(each, seen), WORST.index(each.state))
+    )
+
+
+def _stops_everything(finding: Finding, seen: Situation) -> bool:
+    if finding.check == "paused":
+        return any(each.queue is None for each in seen.paused_queues)
+    return finding.check in ("schema", "workers") and finding.state == "fail"
 
 
 def describe(seen: Situation, troubles: list[Finding]) -> Finding:

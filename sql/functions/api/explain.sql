@@ -18,7 +18,10 @@ DECLARE
 BEGIN
     SELECT * INTO v_job FROM jobs WHERE id = p_id;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at,
+        RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at || CASE
+                WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
+                THEN '; lane ' || f.lock || ' is halted until somebody decides about it'
+                ELSE '' END,
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
                  THEN once_known(f.queue, f.task,
@@ -41,7 +44,8 @@ BEGIN
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
         RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
-        RETURN QUERY SELECT * FROM explain_busy(p_id);
+        -- A running job is locked for a moment whenever its worker reports about it.
+        RETURN QUERY SELECT * FROM explain_busy(p_id) AS busy WHERE busy.unblock IS NOT NULL;
         RETURN;
     END IF;
 

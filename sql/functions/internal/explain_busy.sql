@@ -3,11 +3,9 @@
 CREATE OR REPLACE FUNCTION explain_busy(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
-    SELECT 'busy',
-        'an open transaction has job ' || p_id || ' locked, perhaps to replace it: process ' || pid
-            || ' of the server' || coalesce(', since ' || since, ''),
-        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    SELECT 'busy', locker.*
     FROM jobs
-    CROSS JOIN LATERAL locking_processes(jobs.xmin, jobs.xmax, jobs.tableoid) AS locker
+    CROSS JOIN LATERAL
+        locking_processes('job ' || p_id, jobs.xmin, jobs.xmax, jobs.tableoid) AS locker
     WHERE jobs.id = p_id
 $$;

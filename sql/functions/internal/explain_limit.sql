@@ -40,10 +40,9 @@ LANGUAGE sql STABLE AS $$
     ) AS holders ON true
     WHERE p_job.status = 'limited' OR room.free <= 0
     UNION ALL
-    SELECT 'limited', 'an open transaction has limit ' || own.key || ' locked: process ' || pid
-            || ' of the server' || coalesce(', since ' || since, ''),
-        'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+    SELECT 'limited', locker.*
     FROM limit_keys AS own
-    CROSS JOIN LATERAL locking_processes(own.xmin, own.xmax, own.tableoid) AS locker
+    CROSS JOIN LATERAL
+        locking_processes('limit ' || own.key, own.xmin, own.xmax, own.tableoid) AS locker
     WHERE own.key = p_job.limit_key
 $$;

@@ -1,13 +1,31 @@
--- Returns whose open transactions have a row of this table locked, or are changing it. A
+-- Returns, in words, whose open transactions have a row of this table locked, or are changing it. A
 -- transaction that has locked a row also has a lock on its table. That lock tells it from other
 -- transactions that the number in the row could mean.
-CREATE OR REPLACE FUNCTION locking_processes(p_xmin xid, p_xmax xid, p_table oid)
-    RETURNS TABLE (pid integer, since timestamptz)
+--
+-- A worker's own session, and a transaction that is younger than two seconds, have no name and no
+-- remedy. They end by themselves, so nobody is to blame, and to end a worker's session does harm.
+CREATE OR REPLACE FUNCTION locking_processes(p_what text, p_xmin xid, p_xmax xid, p_table oid)
+    RETURNS TABLE (detail text, unblock text)
 LANGUAGE sql STABLE AS $$
-    SELECT DISTINCT locks.pid, (
-        SELECT xact_start FROM pg_stat_activity AS activity WHERE activity.pid = locks.pid)
-    FROM locking_transactions(p_xmax) AS locker(xid)
-    JOIN pg_locks AS locks ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
-    WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid()
-      AND EXISTS (SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+    SELECT DISTINCT
+        'an open transaction has ' || p_what || ' locked: ' || CASE WHEN passes
+            THEN 'it should end within seconds'
+            ELSE 'process ' || pid || ' of the server' || coalesce(', since ' || since, '') END,
+        CASE WHEN NOT passes THEN
+            'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+        END
+    FROM (
+        SELECT locks.pid, activity.xact_start AS since,
+            coalesce(activity.application_name IN (
+                'inturn worker', 'inturn task', 'inturn maintenance', 'inturn heartbeat',
+                'inturn schedule'), false)
+            -- The server's own time: a test cannot set the one of pg_stat_activity either.
+            OR coalesce(activity.xact_start > clock_timestamp() - interval '2 s', false) AS passes
+        FROM locking_transactions(p_xmax) AS locker(xid)
+        JOIN pg_locks AS locks
+            ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
+        LEFT JOIN pg_stat_activity AS activity ON activity.pid = locks.pid
+        WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid() AND EXISTS (
+            SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+    ) AS locker
 $$;

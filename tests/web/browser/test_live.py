@@ -7,7 +7,8 @@ from threading import Event, Thread
 import pytest
 from playwright.sync_api import Page, expect
 
-from inturn.web import create_app
+from inturn.web import Access, create_app
+from tests.field.outage import outage
 from tests.web.browser.conftest import Offer, Visit, wait_in
 from tests.web.seed import LIMIT, Shop
 from tests.web.serving import serve
@@ -224,7 +225,7 @@ def test_two_people_see_what_one_of_them_changes(shop: Shop, offer: Offer, visit
 
 
 def test_without_a_stream_the_page_asks_now_and_then(shop: Shop, visit: Visit) -> None:
-    site = create_app(shop.app)
+    site = create_app(shop.app, authorize=lambda _: Access.FULL)
 
     async def without_stream(scope: object, receive: object, send: object) -> None:
         if isinstance(scope, dict) and scope.get("path") == "/live":
@@ -236,3 +237,20 @@ def test_without_a_stream_the_page_asks_now_and_then(shop: Shop, visit: Visit) -
         expect(page.locator("#status")).to_have_text("polling", timeout=MS)
         shop.app.lanes.pause("new", reason="found by asking")
         page.get_by_text("found by asking").wait_for()
+
+
+@pytest.mark.fresh_database
+def test_a_page_whose_database_is_away_says_so_and_greys(
+    shop: Shop, offer: Offer, visit: Visit, dsn: str
+) -> None:
+    address = offer()
+    with visit() as visitor:
+        page = visitor.open(address)
+        away, main = page.locator("#away"), page.locator("main")
+        expect(page.locator("#status")).to_have_text("live")
+        expect(away).to_be_hidden()
+        with outage(dsn):
+            expect(away).to_contain_text("The database has not answered since")
+            expect(main).to_have_css("opacity", "0.45")
+        expect(away).to_be_hidden()
+        expect(main).to_have_css("opacity", "1")

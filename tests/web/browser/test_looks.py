@@ -4,7 +4,8 @@ The pages are found by the links of a queue with every state in it, so pages tha
 tested as well.
 """
 
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page
@@ -12,13 +13,15 @@ from starlette.routing import compile_path
 
 from inturn.web.pages import PAGES
 from tests.web.browser.axe import find_violations
-from tests.web.browser.conftest import Visit, wait_in
+from tests.web.browser.conftest import Offer, Visit, wait_in
 from tests.web.crawl import crawl
-from tests.web.seed import Shop, hostile
+from tests.web.seed import Shop, hostile, query
 
 pytestmark = pytest.mark.proof
 
-DESK, PHONE = 1280, 360  # pixels
+DESK, LAPTOP, PHONE = 1280, 1024, 360  # pixels
+SCREEN = 900  # pixels; the height of a window
+LONG_LOCK = "😀 customer مرحبا بالعالم " + "9" * 400
 THEMES = ("light", "dark")
 BEHIND_FORMS = {"/bulk/run", "/bulk/lanes/run"}  # test_actions.py looks at them
 FILTERED = (
@@ -28,6 +31,99 @@ FILTERED = (
     "/lanes?state=soon&waiting=many&oldest=soon",
 )
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+# Values that have three lines or more with fewer than five letters each, and rows that are higher than
+# two windows: a page that scrolls in one direction only can still be unreadable.
+CRUSHED = """() => {
+  const bad = [];
+  for (const each of document.querySelectorAll("main dd, main tbody td, main tbody th, main code")) {
+    const tops = [], texts = document.createTreeWalker(each, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const range = document.createRange();
+      range.selectNodeContents(texts.currentNode);
+      tops.push(...[...range.getClientRects()].filter((box) => box.width > 1).map((box) => box.top));
+    }
+    tops.sort((one, other) => one - other);
+    const lines = tops.filter((top, n) => n === 0 || top - tops[n - 1] > 8).length;
+    const text = each.innerText.trim();
+    if (lines >= 3 && text.length / lines < 5) bad.push(`${lines} lines: ${text.slice(0, 60)}`);
+  }
+  for (const row of document.querySelectorAll("main tbody tr")) {
+    if (row.getBoundingClientRect().height > 2 * innerHeight) bad.push(`row: ${row.innerText.slice(0, 60)}`);
+  }
+  return bad;
+}"""
+HIDDEN_ENTRIES = """() => [...document.querySelectorAll(".top nav a")].filter((each) => {
+  const box = each.getBoundingClientRect(), bar = each.closest("nav").getBoundingClientRect();
+  return box.left < 0 || box.right > innerWidth || box.right > bar.right + 1 || box.left < bar.left - 1;
+}).map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize("width", [DESK, LAPTOP, PHONE])
+def test_every_value_of_every_page_can_be_read(
+    full_queue: tuple[Shop, str], visit: Visit, width: int
+) -> None:
+    _, address = full_queue
+    found: dict[str, object] = {}
+    with visit(width) as visitor:
+        page = visitor.open(address)
+        for path in [*crawl(address), *FILTERED]:
+            page.goto(address + path)
+            unfold(page)
+            if bad := [*page.evaluate(CRUSHED), *page.evaluate(HIDDEN_ENTRIES)]:
+                found[path] = bad
+    assert found == {}
+
+
+@pytest.mark.parametrize("width", [DESK, LAPTOP, PHONE])
+def test_long_names_and_counters_in_the_bar_leave_every_value_readable(
+    shop: Shop, offer: Offer, visit: Visit, width: int, dsn: str
+) -> None:
+    job = shop.send.configure(lock=LONG_LOCK, queue="mail").defer(number=1)
+    shop.fail.configure(lock="halted").defer()
+    shop.work()
+    shop.app.queues.pause("mail", reason="x")
+    query(dsn, "SELECT register_worker(%s, 'host', 1, '{lost}', 4)", str(uuid4()))
+    query(dsn, "UPDATE workers SET heartbeat_at = clock() - interval '1 min' RETURNING 1")
+    address = offer()
+    lane = urlencode({"lock": LONG_LOCK})
+    with visit(width) as visitor:
+        page = visitor.open(address)
+        assert page.locator(".badge").count() >= 2
+        for path in (
+            "/",
+            "/lanes",
+            f"/lane?{lane}",
+            "/jobs",
+            f"/jobs/{job}",
+            "/workers",
+            "/system",
+        ):
+            page.goto(address + path)
+            assert page.evaluate(CRUSHED) == [], path
+            assert page.evaluate(HIDDEN_ENTRIES) == [], path
+            assert page.evaluate(OVERFLOW) == 0, path
+
+
+def test_a_lane_with_31_waiting_jobs_fits_three_screens_of_a_phone(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    for number in range(31):
+        shop.send.configure(lock="order:1").defer(number=number)
+    with visit(PHONE) as visitor:
+        page = visitor.open(f"{offer()}/lane?lock=order:1")
+        assert page.locator("#line tbody tr").count() == 31
+        assert page.evaluate("document.documentElement.scrollHeight") <= 3 * SCREEN
+
+
+def test_refusals_have_the_bar_and_a_way_back(full_queue: tuple[Shop, str], visit: Visit) -> None:
+    with visit(PHONE) as visitor:
+        page = visitor.open(full_queue[1])
+        for path in ("/no/such/page", "/jobs/999999999"):
+            page.goto(full_queue[1] + path)
+            assert page.get_by_role("navigation", name="Pages").get_by_role("link").count() == 11
+            assert page.get_by_role("link", name="Back").count() == 1
+            assert page.evaluate(HIDDEN_ENTRIES) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)

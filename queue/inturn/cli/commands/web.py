@@ -38,7 +38,7 @@ Examples:
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="The address to serve them at. Any but a local one needs a way to know people.",
+    help="The address to serve them at. A non-local address requires authentication.",
 )
 @click.option("--read-only", is_flag=True, help="Offer no action that changes something.")
 @click.option(
@@ -68,11 +68,12 @@ def command(
 ) -> None:
     """Serve the dashboard: pages about lanes and jobs for a browser.
 
-    Without a password, it serves only browsers on this machine. To ask for a name and a password,
-    set INTURN_WEB_USERS to `name=hash`, or several of them with spaces between. --hash-password
-    makes a hash.
+    Without a password, it prints a link with a secret, and serves only browsers that have opened
+    it. Whoever has the link may do everything. To ask for a name and a password, set
+    INTURN_WEB_USERS to `name=hash`, or several of them with spaces between. --hash-password makes a
+    hash.
     """
-    from inturn.web import access, create_app
+    from inturn.web import SecretLink, access, create_app
 
     if hash_password:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
@@ -84,11 +85,12 @@ def command(
             f"The dashboard can change jobs, so it does not serve {bind} without a password. "
             f"Set {USERS}, use --auth-header, or, if you must, --insecure-no-auth."
         )
-    given = {} if authorize is None else {"authorize": authorize}
+    link = SecretLink()
     app = make_app(dsn, schema) if settings.app is None else load_app(settings.app, dsn, schema)
-    site = create_app(app, read_only=read_only, **given)
+    site = create_app(app, read_only=read_only, authorize=authorize or link)
     with listen(bind, port) as listener:
-        click.echo(f"serving {describe_address(bind, listener)}", err=True)
+        query = "" if authorize else link.query
+        click.echo(f"serving {describe_address(bind, listener)}{query}", err=True)
         serve(site, listener)
 
 

@@ -7,6 +7,8 @@
     set(name, value) { try { localStorage.setItem(name, value); } catch { /* storage may be off */ } },
   };
 
+  const skew = Date.now() - Date.parse($("#live").dataset.now); // of this machine's clock
+
   // ---- theme
   const THEMES = ["auto", "light", "dark"];
   const theme = () => storage.get("inturn-theme") || "auto";
@@ -28,6 +30,18 @@
     const shown = paused() ? "paused" : state;
     if (status) { status.dataset.state = shown; status.textContent = shown; }
     $("#apply").hidden = !pending;
+    showAway();
+  }
+  // What the page shows is from before the outage, so it must not look alive.
+  let awaySince = null;
+  function showAway() {
+    const banner = $("#away"), isAway = state === "delayed";
+    if (isAway) awaySince ??= new Date(Date.now() - skew).toISOString().slice(11, 19);
+    else awaySince = null;
+    banner.hidden = !isAway;
+    document.body.classList.toggle("from-before", isAway);
+    const text = isAway ? `The database has not answered since ${awaySince}Z. What you see is from then.` : "";
+    if (banner.textContent !== text) banner.textContent = text;
   }
   let pressed = false; // between the two halves of a click nothing may move
   addEventListener("pointerdown", () => { pressed = true; }, true);
@@ -94,7 +108,7 @@
   }
   function heard(name) {
     if (name === "hello" || name === "changed") setState("live");
-    if (name === "delayed" || name === "polling") setState(name);
+    if (name === "delayed" || name === "polling" || (name === "waiting" && state !== "delayed")) setState(name);
     if (name === "changed") changed();
   }
   function tell(name) { heard(name); channel?.postMessage(name); }
@@ -102,7 +116,7 @@
     source = new EventSource($("#live").dataset.stream);
     for (const name of ["hello", "changed", "delayed"]) source.addEventListener(name, () => tell(name));
     source.onerror = () => {
-      tell(source && source.readyState === EventSource.CLOSED ? "polling" : "delayed");
+      tell(source && source.readyState === EventSource.CLOSED ? "polling" : "waiting");
       if (source && source.readyState === EventSource.CLOSED) setTimeout(reopen, 30000);
     };
   }
@@ -128,7 +142,6 @@
   addEventListener("pagehide", unwatch);
 
   // ---- relative times tick
-  const skew = Date.now() - Date.parse($("#live").dataset.now);
   const two = (number) => String(number).padStart(2, "0");
   function span(seconds) {
     const s = Math.max(0, Math.floor(seconds));

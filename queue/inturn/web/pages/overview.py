@@ -34,6 +34,13 @@ class Numbers:
     oldest: timedelta | None
     workers: dict[str, int]
 
+    @property
+    def lacks_worker(self) -> bool:
+        """True if work waits and nobody does it."""
+        return not self.workers["live"] and bool(
+            self.runnable or self.running or self.blocked or self.limited
+        )
+
 
 def read(view: View) -> dict[str, Any]:
     """Return the verdict, the numbers, the charts and what to look at."""
@@ -50,7 +57,7 @@ def read(view: View) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "is_new": bool(seen and seen.is_new),
-        "retries_all": RETRY_ALL in (verdict.advice or ""),
+        "retry_all": RETRY_ALL,
         "troubles": troubles[1:],
         "numbers": _sum_up(seen) if seen else None,
         "ranges": ORDER,
