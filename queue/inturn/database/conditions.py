@@ -104,7 +104,7 @@ def _answer(error: psycopg.Error) -> InturnError:
     match error:
         case pg.ObjectInUse():
             return LaneBusy(f"{reason}. Abort the job, or wait until it ends")
-        case pg.ObjectNotInPrerequisiteState():
+        case pg.ObjectNotInPrerequisiteState() if _is_ours(error):
             return StaleFence(reason)
         case pg.NoDataFound():
             return WorkerLost(reason)
@@ -113,6 +113,11 @@ def _answer(error: psycopg.Error) -> InturnError:
             if argument in CHECKED_BY_SERVER:
                 return BadArgument(argument, problem)
     return ConnectorException(f"The database refused: {reason}")
+
+
+def _is_ours(error: psycopg.Error) -> bool:
+    """Return True if a function of ours has raised it, and not the server itself."""
+    return error.diag.source_function == "exec_stmt_raise"
 
 
 def _plan_has_changed(error: psycopg.Error) -> bool:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from inturn.errors import DatabaseUnavailable
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations import claim, finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
@@ -40,6 +40,7 @@ class Recovery:
         self._claiming = claiming
         self._is_lost = False  # others took us for dead
         self._away_since: float | None = None  # when the database went away
+        self.is_refused = False  # the last call that failed was refused, and will be tried again
         self._beat_due = False
         self._look_due = False
 
@@ -70,17 +71,24 @@ class Recovery:
         self._running.take_waiting()  # others run them
         self._claiming.interrupt_wait()
 
-    def note_outage(self, error: DatabaseUnavailable) -> None:
+    def note_outage(self, error: InturnError) -> None:
         """Note that the database is away, so that the outcome of the last call may be unknown.
+
+        It may also be there and have refused the call, with an error that nobody has listed.
 
         Raise DatabaseUnavailable if it has been away for longer than `db_grace`.
         """
+        self.is_refused = not isinstance(error, DatabaseUnavailable)
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
         grace = self._options.db_grace
         if grace is not None and now - self._away_since >= grace:
             raise grace_is_over(grace, error) from error
+
+    def note_answer(self) -> None:
+        """Note that a claim or a report has succeeded again."""
+        self.is_refused = False
 
     def note_unheard(self) -> None:
         """Note that the heartbeat has no connection, so the loop stores it over its own."""

@@ -123,7 +123,7 @@ class Worker:
         self._heartbeat = heartbeat = self._make_heartbeat()
         self._probes = probes
         if probes is not None:
-            parts = running, recovery, loop, wakeups, heartbeat, self._listener
+            parts = running, recovery, loop, wakeups, heartbeat, self._maintenance, self._listener
             probes.attach(Vitals(options, mine, *parts))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the common limiter, and keep them.
