@@ -101,7 +101,10 @@ class Heartbeat:
         """Store one heartbeat, and call `lost` if others took the worker for dead."""
         worker_id = self._registration.worker_id
         beat = workers.record_heartbeat(worker_id, timedelta(seconds=self._blocked))
-        if not drive.run(beat, connection, self._connector.schema):
+        asked_at = self._registration.tenure.ask()
+        if drive.run(beat, connection, self._connector.schema):
+            self._registration.tenure.confirm(asked_at)
+        else:
             self._reactions.lost(worker_id)
 
     def _wait(self, seconds: float) -> None:

@@ -43,6 +43,7 @@ class Recovery:
         self.is_refused = False  # the last call that failed was refused, and will be tried again
         self._beat_due = False
         self._look_due = False
+        running.ask_before_start(self.may_start)
 
     def next_action(self) -> Action | None:
         """Return what to do first, or None if nothing is wrong."""
@@ -95,6 +96,14 @@ class Recovery:
         self._beat_due = True
         self._claiming.interrupt_wait()
 
+    def may_start(self) -> bool:
+        """Return True if the jobs in hand are certainly ours. If not, ask the server."""
+        if self._registration.tenure.lasts:
+            return True
+        if not self._beat_due:
+            self.note_unheard()
+        return False
+
     def note_look(self) -> None:
         """Look soon at what the server says about our jobs.
 
@@ -128,6 +137,7 @@ class Recovery:
         self._beat_due = False
         if not await self._registration.beat():
             self.note_lost(self._registration.worker_id)
+        self._running.resume()
 
     async def _look_over_jobs(self) -> None:
         self._look_due = False  # now, so that a request that comes meanwhile has us look again
