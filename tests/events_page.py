@@ -48,7 +48,7 @@ MEANINGS = {
     "job.snoozed": "The job waits, as its task has asked. The attempt does not count.",
     "job.started": "An attempt has started.",
     "job.succeeded": "The job has succeeded.",
-    "listen.lost": "Notifications are lost, and the worker polls until they are back.",
+    "listen.lost": "The worker gets no notifications, and polls until it can listen again.",
     "lock.lost": "A lock outside of the queue was lost, or a callback that hears of it has failed.",
     "lock.renewal_failed": "A lock outside of the queue could not be renewed. It is tried again.",
     "lock.watchdog": "An action of the thread that renews locks has raised an error.",

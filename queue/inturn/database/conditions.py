@@ -51,6 +51,7 @@ PLAN_CHANGED = (
     "CheckVarSlotCompatibility",  # attribute … of type record has been dropped
 )
 
+AT_LIMIT = ("too many connections", "too many clients", "remaining connection slots")
 MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)
 
 
@@ -81,13 +82,25 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
             outcome_unknown=False,
         )
     if connecting:
-        return DatabaseUnavailable(
-            f"The database cannot be reached: {reason}", outcome_unknown=False
+        problem = (
+            "The server refuses more connections"
+            if refuses_more(error)
+            else "The database cannot be reached"
         )
+        return DatabaseUnavailable(f"{problem}: {reason}", outcome_unknown=False)
     silent = not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     if silent or state.startswith(LOST):
         return DatabaseUnavailable(f"The database cannot be reached or went away: {reason}")
     return None
+
+
+def refuses_more(error: BaseException | None) -> bool:
+    """Return True if the server, a database or a role has reached its limit of connections.
+
+    libpq passes on no SQLSTATE of a connection that was refused. A server that speaks another
+    language gets the general message.
+    """
+    return any(words in str(error) for words in AT_LIMIT)
 
 
 def _about_the_schema(error: psycopg.Error) -> SchemaMismatch | None:
