@@ -19,6 +19,7 @@ MEANINGS = {
     "database.back": "The database is back, and the worker goes on.",
     "database.busy": "A call has waited too long for a lock, and is tried again.",
     "database.lost": "The database cannot be reached any more. Jobs that run go on.",
+    "database.refused": "The database has refused a call with an unexpected error. It is tried again.",
     "dev.changed": "Files have changed, and `queue dev` restarts the worker.",
     "dev.dashboard": "The dashboard of `queue dev` can be opened. The message has its address.",
     "dev.no_dashboard": "`queue dev` runs without the dashboard, because its packages are missing.",
@@ -30,6 +31,7 @@ MEANINGS = {
     "endpoint.failed": "A request to the health or metrics port has raised an error.",
     "endpoint.serving": "The health or metrics port is open.",
     "health.failed": "The check of the database has raised an error.",
+    "heartbeat.failed": "The heartbeat could not be stored, and is tried again.",
     "history.pruned": "Old days of the history were dropped.",
     "job.aborted": "Somebody has asked the job to end, and it has ended, or its worker has died.",
     "job.end_held": "An open transaction keeps the end of a job from being stored.",
@@ -47,7 +49,7 @@ MEANINGS = {
     "job.snoozed": "The job waits, as its task has asked. The attempt does not count.",
     "job.started": "An attempt has started.",
     "job.succeeded": "The job has succeeded.",
-    "listen.lost": "Notifications are lost, and the worker polls until they are back.",
+    "listen.lost": "The worker gets no notifications, and polls until it can listen again.",
     "lock.lost": "A lock outside of the queue was lost, or a callback that hears of it has failed.",
     "lock.renewal_failed": "A lock outside of the queue could not be renewed. It is tried again.",
     "lock.watchdog": "An action of the thread that renews locks has raised an error.",
@@ -64,6 +66,7 @@ MEANINGS = {
     "schedule.busy": "A periodic job cannot be deferred yet, and is tried again.",
     "schedule.deferred": "A periodic job was deferred.",
     "schedule.failed": "A periodic job cannot be deferred.",
+    "schedule.lost": "The schedules could not be looked at. That is tried again.",
     "schedule.missed": "No worker was there in time for a periodic job.",
     "supervisor.gone": "The supervisor of `--processes` is gone, so this worker drains.",
     "supervisor.stopping": "The supervisor passes a signal on to its workers.",
@@ -156,18 +159,20 @@ def find_events() -> dict[str, set[str]]:
     for file in sorted(CODE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and (event := _read_call(node)):
-                found[event[0]].add(event[1])
+                found[event[0]].update(event[1:])
     return dict(sorted(found.items()))
 
 
-def _read_call(call: ast.Call) -> tuple[str, str] | None:
-    """Return the event that a call logs, and its level."""
+def _read_call(call: ast.Call) -> tuple[str, ...] | None:
+    """Return the event that a call logs, and its levels."""
     values = [each.value for each in call.args if isinstance(each, ast.Constant)]
     strings = [value for value in values if isinstance(value, str)]
     named = next((found for text in strings if (found := NAME.match(text))), None)
     match call.func:
         case ast.Name(id="_log" | "_log_error"):  # of joblog.py, whose events are of jobs
             return f"job.{strings[0]}", ast.unparse(call.args[0]).rpartition(".")[2].lower()
+        case ast.Name(id="FailureLog"):
+            return strings[0], "warning", "error"  # an error if nobody has listed it
         case ast.Name(id="_warn") if named:
             return named[1], "warning"
         case ast.Attribute(value=ast.Name(id="logger"), attr=level) if named:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, Unpack
-
-import anyio
 
 from inturn import arguments
 from inturn.control.batches import BatchBlock, Batches
@@ -275,7 +274,7 @@ class App(Blueprint):
         Return None if all of its jobs have ended. Otherwise return why it aborted the rest, such as
         the name of a signal.
         """
-        return anyio.run(lambda: self.run_worker_async(**options))
+        return asyncio.run(self.run_worker_async(**options))
 
     async def run_worker_async(self, **options: Any) -> str | None:
         """Like `run_worker`, in an event loop.

@@ -130,7 +130,8 @@ def test_a_probe_that_lost_its_own_connection_asks_over_another(
 
 def test_a_worker_whose_loop_waits_for_too_long_is_not_ready() -> None:
     class Stuck:
-        is_registered, is_stopping, is_database_away, longest_pause = True, False, False, 600.0
+        is_registered, is_stopping, is_database_away, is_refused = True, False, False, False
+        longest_pause = 600.0
         last_turn = time.monotonic() - 659.0
 
     health = Health(lambda: 0.0, lambda: None)

@@ -11,9 +11,11 @@ import pytest
 from inturn import App, PsycopgConnector
 from inturn.database import drive
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, SchemaMismatch
+from inturn.health.database_check import DatabaseCheck
 from inturn.operations import Operation, Statement, claim, workers
 from inturn.sql import SCHEMA
 from tests.conftest import Query
+from tests.roles import PREFIX, as_login, create_role
 
 Connection = psycopg.Connection[Any]
 
@@ -194,3 +196,13 @@ def test_a_missing_part_of_the_schema_is_reported_with_the_remedy(
 ) -> None:
     with pytest.raises(SchemaMismatch, match="queue migrate"):
         run(connection, missing)
+
+
+def test_a_limit_of_connections_is_no_database_that_cannot_be_reached(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        create_role(connection, f"{PREFIX}_crowded", "LOGIN CONNECTION LIMIT 0")
+    crowded = PsycopgConnector(as_login(dsn, f"{PREFIX}_crowded"))
+    with pytest.raises(DatabaseUnavailable, match="The server refuses more connections"):
+        crowded.connect("listener", to_listen=True)
+    with closing(DatabaseCheck(crowded)) as check:
+        assert check.find_problem() == "it refuses more connections"

@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
 END_SESSIONS = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s "
+    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s "
     "AND pid <> pg_backend_pid()"
 )
 

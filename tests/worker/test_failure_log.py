@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from inturn.errors import DatabaseUnavailable
 from inturn.worker.failure_log import REMINDER, FailureLog
 
 logger = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ class Outage:
     def fail(self, *reasons: str) -> Iterator[tuple[str, str]]:
         """Yield the level and the text of each line."""
         for reason in reasons:
-            self.log.note(ValueError(reason), 0.5)
+            self.log.note(DatabaseUnavailable(reason), 0.5)
             self._now += 1
             record = self._caplog.records[-1]
             yield record.levelname, record.getMessage()
@@ -69,3 +70,8 @@ def test_an_outage_is_reported_again_if_it_worked_in_between(outage: Outage) -> 
 def test_reasons_that_are_over_do_not_pile_up(outage: Outage) -> None:
     outage.warned(*(f"port {number} refused" for number in range(100)))
     assert len(outage.log._remind_at) <= REMINDER + 1
+
+
+def test_an_error_that_nobody_has_listed_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    FailureLog(logging.getLogger(__name__), "it.failed").note(ValueError("strange"), 0.5)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]

@@ -209,6 +209,11 @@ class Unprintable(Exception):
         raise RuntimeError("not even that")
 
 
+class Hasty(Exception):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
 class Broken(BaseRetryStrategy):
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         raise LookupError("the strategy is wrong")
@@ -220,6 +225,7 @@ POISON: dict[str, BaseException] = {
     "CancelledError": asyncio.CancelledError(),
     "StopIteration": StopIteration(),
     "Unprintable": Unprintable(),
+    "Hasty": Hasty(),
     "ValueError: NUL": ValueError("NUL \0 and half a pair \ud800 " + "x" * 50_000),
 }
 

@@ -51,6 +51,7 @@ PLAN_CHANGED = (
     "CheckVarSlotCompatibility",  # attribute … of type record has been dropped
 )
 
+AT_LIMIT = ("too many connections", "too many clients", "remaining connection slots")
 MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)
 
 
@@ -81,13 +82,25 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
             outcome_unknown=False,
         )
     if connecting:
-        return DatabaseUnavailable(
-            f"The database cannot be reached: {reason}", outcome_unknown=False
+        problem = (
+            "The server refuses more connections"
+            if refuses_more(error)
+            else "The database cannot be reached"
         )
+        return DatabaseUnavailable(f"{problem}: {reason}", outcome_unknown=False)
     silent = not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     if silent or state.startswith(LOST):
         return DatabaseUnavailable(f"The database cannot be reached or went away: {reason}")
     return None
+
+
+def refuses_more(error: BaseException | None) -> bool:
+    """Return True if the server, a database or a role has reached its limit of connections.
+
+    libpq passes on no SQLSTATE of a connection that was refused. A server that speaks another
+    language gets the general message.
+    """
+    return any(words in str(error) for words in AT_LIMIT)
 
 
 def _about_the_schema(error: psycopg.Error) -> SchemaMismatch | None:
@@ -104,7 +117,7 @@ def _answer(error: psycopg.Error) -> InturnError:
     match error:
         case pg.ObjectInUse():
             return LaneBusy(f"{reason}. Abort the job, or wait until it ends")
-        case pg.ObjectNotInPrerequisiteState():
+        case pg.ObjectNotInPrerequisiteState() if _is_ours(error):
             return StaleFence(reason)
         case pg.NoDataFound():
             return WorkerLost(reason)
@@ -113,6 +126,11 @@ def _answer(error: psycopg.Error) -> InturnError:
             if argument in CHECKED_BY_SERVER:
                 return BadArgument(argument, problem)
     return ConnectorException(f"The database refused: {reason}")
+
+
+def _is_ours(error: psycopg.Error) -> bool:
+    """Return True if a function of ours has raised it, and not the server itself."""
+    return error.diag.source_function == "exec_stmt_raise"
 
 
 def _plan_has_changed(error: psycopg.Error) -> bool:

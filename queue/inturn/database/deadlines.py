@@ -32,17 +32,14 @@ SECRET = ("disabled", None)  # track_activities is off, or the session belongs t
 # Each session begins with this, so it has nothing to join and no arrays to unpack. That would take
 # the server twice as long.
 SETTLE: LiteralString = "SELECT pg_backend_pid() = %s"
-SETTINGS: dict[str, LiteralString] = {
-    "default_transaction_isolation": """,
-        CASE WHEN pg_backend_pid() = %s
-             THEN set_config('default_transaction_isolation', %s, false) END""",
-    "lock_timeout": """,
-        CASE WHEN pg_backend_pid() = %s THEN set_config('lock_timeout', %s, false) END""",
-    "client_connection_check_interval": """,
-        CASE WHEN pg_backend_pid() = %s AND version() LIKE '%%linux%%'
-                  AND current_setting('client_connection_check_interval', true) IS NOT NULL
-             THEN set_config('client_connection_check_interval', %s, false) END""",
-}
+SETTLE_ALL: LiteralString = ", CASE WHEN pg_backend_pid() = %s THEN concat({}) END"
+# Servers do not have all settings.
+SET: LiteralString = """
+    CASE WHEN current_setting(%s, true) IS NOT NULL THEN set_config(%s, %s, false) END"""
+SET_ON_LINUX: LiteralString = """
+    CASE WHEN version() LIKE '%%linux%%' AND current_setting(%s, true) IS NOT NULL
+         THEN set_config(%s, %s, false) END"""
+ONLY_ON_LINUX = "client_connection_check_interval"
 
 # With these a vanished peer is noticed after about ten seconds, even on a connection that only
 # listens.
@@ -84,12 +81,11 @@ class Terms:
 
         Its first column is False if one did.
         """
-        text = SETTLE
-        parameters: list[Any] = [pid]
-        for name, value in self.settings.items():
-            text += SETTINGS[name]
-            parameters += [pid, value]
-        return text, parameters
+        if not self.settings:
+            return SETTLE, [pid]
+        calls = [SET_ON_LINUX if name == ONLY_ON_LINUX else SET for name in self.settings]
+        parameters = [each for name, value in self.settings.items() for each in (name, name, value)]
+        return SETTLE + SETTLE_ALL.format(",".join(calls)), [pid, pid, *parameters]
 
     def question(self, info: psycopg.ConnectionInfo) -> tuple[str, "Terms"]:
         """Return the address at which to ask about a session, and the terms for asking.

@@ -24,6 +24,17 @@ WORKING = (
     "metrics",
 )  # fmt: skip
 WORKING_SILENCE = 10.0  # seconds
+# What a database or a role sets otherwise by default, we could not work with.
+RELIED_ON = {
+    "default_transaction_isolation": "read committed",  # the SQL functions are written for it
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO",  # the driver reads no other
+    "IntervalStyle": "postgres",
+    "array_nulls": "on",
+    "restrict_nonsystem_relation_kind": "",  # or no view could be read
+}
+# A working session may idle, and waits for its calls as long as the server is at work on them.
+UNLIMITED = {"statement_timeout": "0", "idle_session_timeout": "0", "transaction_timeout": "0"}
 CAUTIOUS = ("worker", "maintenance")  # these roles must not wait for a lock that somebody holds
 LOCK_TIMEOUT = 0.1  # seconds
 
@@ -130,8 +141,7 @@ class DirectConnector:
         return with_deadlines(address, self._timeout)
 
     def _terms(self, role: str, address: str, lock_timeout: float | None = None) -> Terms:
-        # The SQL functions are written for this isolation level.
-        settings = {"default_transaction_isolation": "read committed"}
+        settings = RELIED_ON | (UNLIMITED if role in WORKING and role != "task" else {})
         if lock_timeout is None and role in CAUTIOUS:
             lock_timeout = LOCK_TIMEOUT
         if lock_timeout is not None:

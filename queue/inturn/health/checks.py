@@ -35,6 +35,10 @@ class Condition(Protocol):
         """Return True if the worker's last call did not reach the database."""
 
     @property
+    def is_refused(self) -> bool:
+        """Return True if the database refuses a call, with an error that nobody has listed."""
+
+    @property
     def last_turn(self) -> float:
         """Return when the worker's loop last did something, by the monotonic clock."""
 
@@ -85,6 +89,8 @@ class Health:
             return checks
         if worker.is_database_away and checks["database"] == OK:
             checks["database"] = "it is back, but the worker has not noticed yet"
+        if worker.is_refused:
+            checks["database"] = "it refuses a call, which is tried again: see the worker's log"
         checks["stopping"] = "takes on no more jobs" if worker.is_stopping else OK
         stuck = time.monotonic() - worker.last_turn
         is_stuck = stuck > MOST_STUCK + worker.longest_pause

@@ -8,6 +8,7 @@ from threading import Event, Lock, Thread
 import psycopg
 
 from inturn.database import drive
+from inturn.database.conditions import refuses_more
 from inturn.database.connector import Connector
 from inturn.database.session import Session
 from inturn.errors import InturnError, SchemaMismatch
@@ -63,8 +64,10 @@ class DatabaseCheck:
         kept = self._connection is not None
         try:
             return self._look_once()
-        except (InturnError, psycopg.Error):
+        except (InturnError, psycopg.Error) as error:
             self._drop()
+            if refuses_more(error):
+                return "it refuses more connections"
             if not kept:
                 return "it cannot be reached, or cannot do this now"
         return self._look()  # only the kept connection may have been lost

@@ -16,6 +16,8 @@ PRUNE_HISTORY = "SELECT {schema}.prune_history(%s, %s)"
 ROLL_UP = "SELECT {schema}.roll_up(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
+HAS_VERSION = "SELECT to_regclass(quote_ident(%s) || '.schema_version') IS NOT NULL"
+REVISION = "SELECT max(version_num) FROM {schema}.schema_version"
 # Tables and not a view: views are replaced with the functions, and this must also work before.
 APPLIED = """
 SELECT (SELECT version_num FROM {schema}.schema_version),
@@ -96,6 +98,18 @@ def check_schema(schema: str) -> Operation[None]:
         )
     ((revision, served),) = yield Statement(APPLIED)
     _check_version(schema, revision, served)
+
+
+def check_unless_absent(schema: str) -> Operation[None]:
+    """Check the schema as `check_schema` does, unless it is not there, or not yet.
+
+    A restore makes the tables first, and fills them one by one.
+    """
+    ((is_there,),) = yield Statement(HAS_VERSION, [schema])
+    if is_there:
+        ((revision,),) = yield Statement(REVISION)
+        if revision is not None:
+            yield from check_schema(schema)
 
 
 def judge_schema(

@@ -13,11 +13,12 @@ import psycopg
 
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.errors import DatabaseUnavailable, InturnError
+from inturn.errors import DatabaseUnavailable
 from inturn.formatting import span
 from inturn.model import Status
 from inturn.operations import Operation, batches, maintenance, progress, workers
 from inturn.worker.backoff import Backoff
+from inturn.worker.failure_log import is_unlisted
 from inturn.worker.options import Options
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ class Chore:
         self._work = work
         self._due_at = due_at
         self._has_failed = False
+        self.is_refused = False  # it has failed with an error that nobody has listed
         self._backoff = Backoff(FIRST_PAUSE, rest)
 
     def make_due(self) -> None:
@@ -72,16 +74,18 @@ class Chore:
         self._due_at, self._has_failed = time.monotonic() + pause, True
         try:
             self._due_at = time.monotonic() + self._work(connection)
-        except InturnError as error:
+        except Exception as error:  # whatever it is: the other chores are still done
             if connection.closed or (
                 isinstance(error, DatabaseUnavailable) and error.connection_lost
             ):
                 raise
-            logger.warning(
-                "maintenance.failed: %s: %s; next try in %.1f s", self._name, error, pause
+            self.is_refused = is_unlisted(error)
+            level = logging.ERROR if self.is_refused else logging.WARNING
+            logger.log(
+                level, "maintenance.failed: %s: %s; next try in %.1f s", self._name, error, pause
             )
         else:
-            self._has_failed = False
+            self._has_failed = self.is_refused = False
             self._backoff.reset()
 
 
@@ -119,6 +123,11 @@ class Chores:
         """Do the chores other than `rescue` that are due."""
         for chore in self._others:
             chore.do(connection)
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if a chore fails with an error that nobody has listed."""
+        return any(each.is_refused for each in (self.rescue, *self._others))
 
     def until_retry(self) -> float:
         """Return the seconds until a failed chore is tried again, or infinity."""

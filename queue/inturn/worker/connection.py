@@ -5,8 +5,9 @@ from typing import TypeVar
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import AsyncSession
-from inturn.errors import DatabaseUnavailable
+from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.operations import Operation
+from inturn.worker.error_text import name
 
 T = TypeVar("T")
 
@@ -17,6 +18,11 @@ class WorkerConnection:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._connection: AsyncSession | None = None
+
+    @property
+    def schema(self) -> str:
+        """Return the schema in which the queue is."""
+        return self._connector.schema
 
     async def run(self, operation: Operation[T]) -> T:
         """Run one operation and return its result.
@@ -34,6 +40,14 @@ class WorkerConnection:
             if error.connection_lost:
                 await self.close()
             raise
+        except Exception as error:  # nobody has listed it, so another session may do better
+            await self.close()
+            if isinstance(error, InturnError):
+                raise
+            # The server has done its part, and has sent something in a form that we cannot read.
+            raise ConnectorException(
+                f"The reply of the database cannot be read: {name(error)}"
+            ) from error
 
     async def run_beside(self, operation: Operation[T]) -> T | None:
         """Run one operation while somebody else may use the connection, after their call.

@@ -15,7 +15,7 @@ def describe(error: BaseException) -> str:
     """
     try:
         text = "".join(traceback.format_exception(type(error), error, task_frames(error)))
-    except Exception:
+    except BaseException:  # printing runs code of the user, which may raise KeyboardInterrupt
         text = f"{type(error).__name__} (which cannot be printed)"
     return storable(text)
 
@@ -32,7 +32,7 @@ def name(error: BaseException) -> str:
     """Return the class and the first line of the message."""
     try:
         text = str(error).partition("\n")[0]
-    except Exception:
+    except BaseException:  # printing runs code of the user, which may raise KeyboardInterrupt
         text = "(which cannot be printed)"
     return storable(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
@@ -41,7 +41,7 @@ def can_be_printed(error: BaseException) -> bool:
     """Return False for an error whose traceback no handler could write to a file."""
     try:
         "".join(traceback.format_exception(error)).encode()
-    except Exception:
+    except BaseException:  # printing runs code of the user, which may raise KeyboardInterrupt
         return False
     return True
 

@@ -4,7 +4,15 @@ import logging
 import time
 from collections.abc import Callable
 
+from inturn.errors import DatabaseUnavailable, WorkerLost
+
+CONDITIONS = (DatabaseUnavailable, WorkerLost)
 REMINDER = 30.0  # seconds between two lines about the same reason
+
+
+def is_unlisted(error: Exception) -> bool:
+    """Return True if nobody has listed it among the conditions that pass."""
+    return not isinstance(error, CONDITIONS)
 
 
 class FailureLog:
@@ -15,7 +23,10 @@ class FailureLog:
     """
 
     def __init__(
-        self, logger: logging.Logger, event: str, clock: Callable[[], float] = time.monotonic
+        self,
+        logger: logging.Logger,
+        event: str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._logger = logger
         self._template = f"{event}: %s; next try in %.1f s"
@@ -30,9 +41,8 @@ class FailureLog:
         is_news = reason not in self._remind_at
         if is_news:
             self._remind_at[reason] = now + REMINDER
-        self._logger.log(
-            logging.WARNING if is_news else logging.DEBUG, self._template, error, pause
-        )
+        level = logging.ERROR if is_unlisted(error) else logging.WARNING
+        self._logger.log(level if is_news else logging.DEBUG, self._template, error, pause)
 
     def forget(self) -> None:
         """Note that it works, so that the next failure is news."""

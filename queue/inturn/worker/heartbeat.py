@@ -18,10 +18,9 @@ import psycopg
 
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.errors import InturnError
 from inturn.operations import workers
 from inturn.worker.backoff import shorten
-from inturn.worker.failure_log import FailureLog
+from inturn.worker.failure_log import FailureLog, is_unlisted
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.registration import Registration
 
@@ -64,6 +63,7 @@ class Heartbeat:
         self._watch = watch
         self._reactions = reactions
         self.failures = 0  # heartbeats that could not be stored
+        self.is_refused = False  # the last one, with an error that nobody has listed
         self._blocked = 0.0
         self._is_logged = False  # that the loop is blocked
         self._end = Event()
@@ -87,9 +87,11 @@ class Heartbeat:
                     while not self._end.is_set():
                         self.run_once(connection)
                         failures.forget()
+                        self.is_refused = False
                         self._wait(self._interval)
-            except (InturnError, psycopg.Error) as error:
+            except Exception as error:  # whatever it is: without heartbeats the jobs are lost
                 self.failures += 1
+                self.is_refused = is_unlisted(error)
                 pause = shorten(min(TICK, self._interval))
                 failures.note(error, pause)
                 self._reactions.unheard()
@@ -99,7 +101,10 @@ class Heartbeat:
         """Store one heartbeat, and call `lost` if others took the worker for dead."""
         worker_id = self._registration.worker_id
         beat = workers.record_heartbeat(worker_id, timedelta(seconds=self._blocked))
-        if not drive.run(beat, connection, self._connector.schema):
+        asked_at = self._registration.tenure.ask()
+        if drive.run(beat, connection, self._connector.schema):
+            self._registration.tenure.confirm(asked_at)
+        else:
             self._reactions.lost(worker_id)
 
     def _wait(self, seconds: float) -> None:

@@ -13,7 +13,8 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from inturn.database.connector import Connector
-from inturn.errors import ConnectorException, DatabaseUnavailable
+from inturn.errors import DatabaseUnavailable
+from inturn.worker.failure_log import FailureLog
 
 logger = logging.getLogger(__name__)
 FIRST_PAUSE = 0.1  # seconds, more or less, before the next try to connect
@@ -40,7 +41,7 @@ class Listener:
         self._abort = abort
         self.is_connected = False
         self._pause = FIRST_PAUSE
-        self._was_lost = False
+        self._failures = FailureLog(logger, "listen.lost")
 
     async def run(self) -> None:
         """Listen for ever. Connect again when the connection is lost."""
@@ -52,10 +53,8 @@ class Listener:
                     await self._begin(connection)
                     while True:
                         await self.run_once(connection)
-            except (ConnectorException, psycopg.Error) as error:
-                level = logging.DEBUG if self._was_lost else logging.WARNING  # once per outage
-                logger.log(level, "listen.lost: %s; polling until it is back", error)
-                self._was_lost = True
+            except Exception as error:  # whatever it is: the worker polls meanwhile
+                self._failures.note(error, self._pause)
             finally:
                 self.is_connected = False
             # By chance a little different for each worker, so that not all come back at once.
@@ -66,7 +65,7 @@ class Listener:
         await connection.execute(SQL("LISTEN {}").format(Identifier(self._connector.schema)))
         self.is_connected = True
         self._pause = FIRST_PAUSE
-        self._was_lost = False
+        self._failures.forget()
         self._wake()  # for what was notified before we listened
         self._abort()
 

@@ -7,14 +7,23 @@ about the worker's jobs is not looked at before that claim has ended.
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 
-from inturn.errors import DatabaseBusy, DatabaseUnavailable, WorkerLost
-from inturn.operations import finish
+from inturn.errors import (
+    ConnectorException,
+    DatabaseBusy,
+    DatabaseUnavailable,
+    InturnError,
+    SchemaMismatch,
+    WorkerLost,
+)
+from inturn.operations import finish, maintenance
 from inturn.worker.backoff import Backoff
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection
+from inturn.worker.failure_log import FailureLog
 from inturn.worker.options import Options
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
@@ -57,6 +66,7 @@ class Loop:
         self._may_abandon = False  # ... and even if jobs still run
         self._outages = Backoff(*OUTAGE_PAUSES)
         self._locked_out = Backoff(*BUSY_PAUSES)
+        self._refusals = FailureLog(logger, "database.refused")
 
     # ------------------------------------------------------------------ from outside
 
@@ -115,6 +125,10 @@ class Loop:
         except DatabaseUnavailable as error:
             self._recovery.note_outage(error)
             await self._wait_for_database(error)
+        except SchemaMismatch as error:
+            await self._wait_for_schema(error)
+        except InturnError as error:
+            await self._wait_after_refusal(error)
         else:
             if self._locked_out.failures:
                 self._locked_out.reset()
@@ -133,7 +147,7 @@ class Loop:
         if self._running.progress.is_due:
             return self._running.progress.store_all()
         report_is_due = self._running.unreported.is_due
-        database_busy = self._locked_out.failures > 0
+        database_busy = self._locked_out.failures > 0 or self._outages.failures > 0
         if self._claiming.is_due(report_is_due=report_is_due, database_busy=database_busy):
             self._claiming.start()
         if report_is_due:
@@ -168,6 +182,8 @@ class Loop:
         if self._outages.failures:
             logger.info("database.back: the worker goes on")
             self._outages.reset()
+            self._refusals.forget()
+            self._recovery.note_answer()
 
     async def _put_back(self) -> None:
         """Let others run the jobs that were claimed ahead and find no slot."""
@@ -209,3 +225,23 @@ class Loop:
         pause = self._outages.next()
         logger.warning("database.lost: %s; next try in %.1f s", error, pause)
         await anyio.sleep(pause)
+
+    async def _wait_after_refusal(self, error: InturnError) -> None:
+        """Wait after an error that nobody has listed.
+
+        It would end every worker, and none would be there when its cause is gone. As after an
+        outage, it is open what has become of the call.
+        """
+        self._recovery.note_outage(error)
+        pause = self._outages.next()
+        self._refusals.note(error, pause)
+        await anyio.sleep(pause)
+
+    async def _wait_for_schema(self, error: SchemaMismatch) -> None:
+        """Wait if the schema is gone, such as while a backup is restored.
+
+        Raise SchemaMismatch if it is another version's, which no waiting changes.
+        """
+        with suppress(ConnectorException):  # it may be away by now
+            await self._connection.run(maintenance.check_unless_absent(self._connection.schema))
+        await self._wait_after_refusal(error)

@@ -9,11 +9,16 @@ from contextlib import suppress
 
 
 class LoopWatch:
-    """Watches the event loop in which it is made. Ask it from another thread."""
+    """Watches the event loop in which it is made. Ask it from another thread.
 
-    def __init__(self) -> None:
+    `may_pause`: the loop belongs to somebody who may stop it and run it again, as `asyncio.Runner`,
+    notebooks and test frameworks do.
+    """
+
+    def __init__(self, *, may_pause: bool) -> None:
+        self._may_pause = may_pause
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._thread = threading.current_thread()
         self._asked_at: float | None = None  # a call that the loop has not made yet
 
     def blocked(self) -> float:
@@ -32,11 +37,14 @@ class LoopWatch:
     @property
     def is_dead(self) -> bool:
         """Return True if the loop will never turn again."""
-        return self._loop.is_closed() or not self._loop.is_running()
+        if self._loop.is_running():
+            return False
+        pauses = self._may_pause and self._thread.is_alive()
+        return self._loop.is_closed() or not pauses
 
     def stack(self) -> str:
         """Return the stack of the loop's thread."""
-        frame = sys._current_frames().get(self._thread)
+        frame = sys._current_frames().get(self._thread.ident or 0)
         return (
             "".join(traceback.format_stack(frame)).rstrip()
             if frame is not None

@@ -23,7 +23,7 @@ from inturn.operations.workers import LastHeartbeat
 from inturn.worker.backoff import shorten
 from inturn.worker.chores import Chores
 from inturn.worker.connection import WorkerConnection
-from inturn.worker.failure_log import FailureLog
+from inturn.worker.failure_log import FailureLog, is_unlisted
 from inturn.worker.options import Options
 from inturn.worker.witness import Witness
 
@@ -55,6 +55,7 @@ class Maintenance:
         self._judging_until = 0.0  # the chores can wait until then
         self._settled = settled
         self._must_settle = False
+        self._is_refused = False
         self._pause = 0.0  # seconds before the first round
         self._end = Event()
         self._has_looked = Event()
@@ -64,6 +65,11 @@ class Maintenance:
     def suspects(self) -> bool:
         """Return True if a worker with jobs in hand is late, and not judged yet."""
         return self._suspects
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if something fails with an error that nobody has listed."""
+        return self._is_refused or self._chores.is_refused
 
     async def begin(self, connection: WorkerConnection) -> None:
         """Take a first look over a connection that is there already, and start the thread.
@@ -102,8 +108,10 @@ class Maintenance:
                     while not self._end.is_set():
                         pause = self.run_once(connection)
                         failures.forget()
+                        self._is_refused = False
                         self._end.wait(pause)
-            except (InturnError, psycopg.Error) as error:
+            except Exception as error:  # whatever it is: nobody else rescues and cleans up
+                self._is_refused = is_unlisted(error)
                 pause = shorten(min(LONGEST_PAUSE, self._interval))
                 failures.note(error, pause)
                 self._witness.forget()  # a worker that was away does not judge others

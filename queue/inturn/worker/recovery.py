@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from inturn.errors import DatabaseUnavailable
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations import claim, finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
@@ -40,8 +40,10 @@ class Recovery:
         self._claiming = claiming
         self._is_lost = False  # others took us for dead
         self._away_since: float | None = None  # when the database went away
+        self.is_refused = False  # the last call that failed was refused, and will be tried again
         self._beat_due = False
         self._look_due = False
+        running.ask_before_start(self.may_start)
 
     def next_action(self) -> Action | None:
         """Return what to do first, or None if nothing is wrong."""
@@ -70,11 +72,14 @@ class Recovery:
         self._running.take_waiting()  # others run them
         self._claiming.interrupt_wait()
 
-    def note_outage(self, error: DatabaseUnavailable) -> None:
+    def note_outage(self, error: InturnError) -> None:
         """Note that the database is away, so that the outcome of the last call may be unknown.
+
+        It may also be there and have refused the call, with an error that nobody has listed.
 
         Raise DatabaseUnavailable if it has been away for longer than `db_grace`.
         """
+        self.is_refused = not isinstance(error, DatabaseUnavailable)
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
@@ -82,10 +87,22 @@ class Recovery:
         if grace is not None and now - self._away_since >= grace:
             raise grace_is_over(grace, error) from error
 
+    def note_answer(self) -> None:
+        """Note that a claim or a report has succeeded again."""
+        self.is_refused = False
+
     def note_unheard(self) -> None:
         """Note that the heartbeat has no connection, so the loop stores it over its own."""
         self._beat_due = True
         self._claiming.interrupt_wait()
+
+    def may_start(self) -> bool:
+        """Return True if the jobs in hand are certainly ours. If not, ask the server."""
+        if self._registration.tenure.lasts:
+            return True
+        if not self._beat_due:
+            self.note_unheard()
+        return False
 
     def note_look(self) -> None:
         """Look soon at what the server says about our jobs.
@@ -120,6 +137,7 @@ class Recovery:
         self._beat_due = False
         if not await self._registration.beat():
             self.note_lost(self._registration.worker_id)
+        self._running.resume()
 
     async def _look_over_jobs(self) -> None:
         self._look_due = False  # now, so that a request that comes meanwhile has us look again

@@ -11,6 +11,7 @@ from inturn.operations.schedules import name_schedule
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options
+from inturn.worker.tenure import Tenure
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class Registration:
         options: Options,
         app: Blueprint,
     ) -> None:
+        self.tenure = Tenure(options.update_heartbeat_interval)
         self._connection = connection
         self._options = options
         self._tasks = app.tasks
@@ -40,6 +42,7 @@ class Registration:
     async def register(self) -> None:
         """Insert a new row and take its id."""
         o = self._options
+        asked_at = self.tenure.ask()
         self.worker_id = await self._connection.run(
             workers.register_worker(
                 o.name,
@@ -53,6 +56,7 @@ class Registration:
                 o.days_told,
             )
         )
+        self.tenure.confirm(asked_at)
         logger.info(
             "worker.started: %s %s, concurrency %d, queues: %s",
             o.name,
@@ -63,7 +67,11 @@ class Registration:
 
     async def beat(self) -> bool:
         """Store a heartbeat. Return False if the row is gone because others took us for dead."""
-        return await self._connection.run(workers.record_heartbeat(self.worker_id))
+        asked_at = self.tenure.ask()
+        is_known = await self._connection.run(workers.record_heartbeat(self.worker_id))
+        if is_known:
+            self.tenure.confirm(asked_at)
+        return is_known
 
     async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""

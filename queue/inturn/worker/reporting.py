@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from inturn.errors import ConnectorException, DatabaseUnavailable
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.model import Again, Committed, Ended, Outcome, Status
 from inturn.operations import finish
 from inturn.worker import joblog
@@ -12,6 +12,8 @@ from inturn.worker.error_text import storable
 from inturn.worker.options import Options
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
+
+ABOUT_VALUES = ("22", "23")  # the SQLSTATEs of wrong data and of broken constraints
 
 
 class Reporting:
@@ -39,10 +41,10 @@ class Reporting:
             await self._store_progress(outcomes)
         try:
             await self._report(outcomes)
-        except ConnectorException as error:
+        except InturnError as error:
             self._running.unreported.requeue(outcomes)
             self._unclear |= {outcome.job.id for outcome in outcomes}
-            if isinstance(error, DatabaseUnavailable):
+            if not _is_about_values(error):
                 raise
             await self._report_each()
 
@@ -118,17 +120,17 @@ class Reporting:
             outcome = outcomes.pop()
             try:
                 await self._report([outcome])
-            except DatabaseUnavailable:
-                self._running.unreported.requeue([*outcomes, outcome])
-                raise
-            except ConnectorException as error:
+            except InturnError as error:
+                if not _is_about_values(error):
+                    self._running.unreported.requeue([*outcomes, outcome])
+                    raise
                 joblog.note_refused(outcome.job, error)
                 reason = storable(
                     f"the database refused to store how it ended: {error}\n{outcome.error or ''}"
                 )
                 try:
                     await self._report([Ended(outcome.job, Status.FAILED, reason)])
-                except ConnectorException:
+                except InturnError:
                     self._running.unreported.requeue([*outcomes, outcome])
                     raise
 
@@ -149,6 +151,14 @@ class Reporting:
         if observer is not None:
             observer.note_ends(outcomes)
         joblog.note_outcomes(outcomes)
+
+
+def _is_about_values(error: InturnError) -> bool:
+    """Return True if the server refuses what was to be stored, whenever and wherever it is sent.
+
+    Any other error says nothing about the job, and must not turn a success into a failure.
+    """
+    return (getattr(error.__cause__, "sqlstate", None) or "").startswith(ABOUT_VALUES)
 
 
 def _end(again: Again) -> Ended:

@@ -104,6 +104,14 @@ class RunningJobs:
         now = time.monotonic()
         self._slots.add([Waiting(job, now) for job in jobs])
 
+    def ask_before_start(self, may_start: Callable[[], bool]) -> None:
+        """Ask this before each start of a job. If it says no, jobs wait for `resume`."""
+        self._slots.may_start = may_start
+
+    def resume(self) -> None:
+        """Start the jobs that wait, since the server has confirmed that they are still ours."""
+        self._slots.resume()
+
     def _prepare(self, job: Job) -> Attempt | None:
         """Return an attempt at the job, or None if it has failed because it cannot be started."""
         try:

@@ -18,7 +18,7 @@ from psycopg.errors import LockNotAvailable
 
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
+from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.operations import enqueue, schedules
 from inturn.operations.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics
@@ -76,7 +76,7 @@ class Scheduler:
                             self._has_looked.set()
                         pause = 0.1
                         self._end.wait(sleep.total_seconds())
-            except (InturnError, psycopg.Error) as error:
+            except Exception as error:  # whatever it is: schedules must go on
                 self._has_looked.set()
                 failures.note(error, pause)
                 self._end.wait(pause)

@@ -48,6 +48,11 @@ def dedicate(on_serving: Callable[[], object] | None = None) -> None:
     _dedicated, _on_serving = True, on_serving
 
 
+def is_dedicated() -> bool:
+    """Return True if the process is a worker and nothing else."""
+    return _dedicated
+
+
 def drain() -> None:
     """Do what the first signal does, unless there was one. May be called in any thread."""
     if not _listening:

@@ -40,6 +40,8 @@ class Slots:
         self.waiting: deque[Waiting] = deque()
         self._count = count
         self._perform = perform
+        # Asked before each start. If it says no, jobs wait for `resume`.
+        self.may_start: Callable[[], bool] = lambda: True
         self._started = 0
         self._parked: list[asyncio.Future[None]] = []  # each is a slot without a job
         self._group: TaskGroup
@@ -63,6 +65,15 @@ class Slots:
         for _ in range(len(self.waiting) - before):
             if not self._open_slot():
                 break
+
+    def resume(self) -> None:
+        """Start jobs again, since `may_start` says so by now."""
+        for _ in self.waiting:
+            if not self._open_slot():
+                break
+
+    def _has_job(self) -> bool:
+        return bool(self.waiting) and self.may_start()
 
     def _open_slot(self) -> bool:
         """Have one more slot take a job that waits. Return False if all of them are running."""
@@ -97,8 +108,8 @@ class Slots:
         me, scope = slot.task, slot.scope
         references = sys.getrefcount(me)
         in_a_row = 0
-        while self.waiting or await self._park():
-            if not self.waiting:  # another slot was faster
+        while self._has_job() or await self._park():
+            if not self._has_job():  # another slot was faster
                 continue
             await self._perform(self.waiting.popleft(), slot)
             # Code that still refers to this task may cancel it later, for example with a timer that

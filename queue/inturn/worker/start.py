@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import anyio
 
-from inturn.errors import DatabaseUnavailable
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.worker.backoff import Backoff
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most
 
 
-def grace_is_over(grace: float, error: DatabaseUnavailable) -> DatabaseUnavailable:
+def grace_is_over(grace: float, error: InturnError) -> DatabaseUnavailable:
     """Return the error that ends a worker whose database was away for too long."""
     return DatabaseUnavailable(
         f"The database was away for longer than db_grace ({grace:g} s): {error}"

@@ -8,6 +8,7 @@ from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.heartbeat import Heartbeat
 from inturn.worker.listener import Listener
 from inturn.worker.loop import Loop
+from inturn.worker.maintenance import Maintenance
 from inturn.worker.options import Options
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
@@ -25,6 +26,7 @@ class Vitals:
     loop: Loop
     wakeups: Wakeups
     heartbeat: Heartbeat
+    maintenance: Maintenance
     listener: Listener | None
 
     def __post_init__(self) -> None:
@@ -56,6 +58,11 @@ class Vitals:
     def is_database_away(self) -> bool:
         """Return True if the worker's last call did not reach the database."""
         return self.recovery.is_database_away
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if the database refuses a call, with an error that nobody has listed."""
+        return self.recovery.is_refused or self.heartbeat.is_refused or self.maintenance.is_refused
 
     @property
     def is_listening(self) -> bool:

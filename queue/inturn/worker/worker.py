@@ -123,7 +123,7 @@ class Worker:
         self._heartbeat = heartbeat = self._make_heartbeat()
         self._probes = probes
         if probes is not None:
-            parts = running, recovery, loop, wakeups, heartbeat, self._listener
+            parts = running, recovery, loop, wakeups, heartbeat, self._maintenance, self._listener
             probes.attach(Vitals(options, mine, *parts))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the common limiter, and keep them.
@@ -352,7 +352,8 @@ class Worker:
             dead=self._end_with_dead_loop,
         )
         interval = self._options.update_heartbeat_interval
-        return Heartbeat(self._connector, interval, self._registration, LoopWatch(), reactions)
+        watch = LoopWatch(may_pause=not signals.is_dedicated())
+        return Heartbeat(self._connector, interval, self._registration, watch, reactions)
 
     def _in_loop(self, function: Callable[..., object], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
@@ -362,10 +363,12 @@ class Worker:
         return not self._maintenance.suspects
 
     def _end_with_dead_loop(self) -> None:
-        """End the process if it belongs to the worker, even if every step here fails.
+        """Sign off, and end the process if it is nothing but a worker or about to end anyway.
 
-        The thread of the heartbeat calls this. It is all that is left of the worker.
+        It ends even if every step here fails. The thread of the heartbeat calls this. It is all
+        that is left of the worker.
         """
+        ends_process = signals.is_dedicated() or not threading.main_thread().is_alive()
         try:
             with suppress(Exception):  # the log may be what is broken
                 logger.critical(
@@ -375,10 +378,10 @@ class Worker:
                 )
             with suppress(Exception):
                 self._leave_charged()
-            if self._owns_process:
+            if ends_process:
                 logging.shutdown()
         finally:
-            if self._owns_process:
+            if ends_process:
                 os._exit(1)
 
     def _leave_charged(self) -> None:

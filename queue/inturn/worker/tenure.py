@@ -1,0 +1,45 @@
+"""Decides whether the worker may start a job without asking whether it is still its own.
+
+A worker that was stopped, or whose machine was suspended, wakes up with jobs in hand that others
+may have taken over meanwhile. Nothing can stop a run that has begun, but no other one needs to
+begin.
+"""
+
+import time
+from collections.abc import Callable
+
+from inturn.worker.witness import HEARTBEATS
+
+
+def _seconds() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+# Unlike the monotonic clock it goes on while the machine is suspended. Not every system has it.
+read_clock: Callable[[], float] = _seconds if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+
+
+class Tenure:
+    """Lasts for half of the time for which a worker with this `interval` may be silent.
+
+    It begins with each heartbeat that the server confirms. Others cannot have taken over our jobs
+    while it lasts.
+    """
+
+    def __init__(self, interval: float, clock: Callable[[], float] = read_clock) -> None:
+        self._seconds = interval * HEARTBEATS / 2
+        self._clock = clock
+        self._confirmed_at = clock()
+
+    def ask(self) -> float:
+        """Return what `confirm` takes. Call it before you ask the server."""
+        return self._clock()
+
+    def confirm(self, asked_at: float) -> None:
+        """Note that the server has confirmed that the worker has its jobs."""
+        self._confirmed_at = max(self._confirmed_at, asked_at)
+
+    @property
+    def lasts(self) -> bool:
+        """Return True if the worker may start jobs."""
+        return self._clock() - self._confirmed_at <= self._seconds

@@ -1,0 +1,175 @@
+"""Errors that nobody has listed. They once ended every worker, and none was there when they passed."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import LiteralString
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.sql import SQL, Identifier, Literal
+
+from inturn import App
+from inturn.health.checks import READY
+from inturn.health.probe import ask
+from tests.chaos.server import free_port
+from tests.conftest import Query, Until
+from tests.field.conftest import Start
+from tests.field.outage import END_SESSIONS
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
+OPTIONS = {
+    "wait": True,
+    "update_heartbeat_interval": 0.2,
+    "stalled_worker_timeout": 5.0,
+    "fetch_job_polling_interval": 0.5,
+}
+# What the server refuses, and at which call of the worker.
+CLAIM = "BEFORE UPDATE ON inturn.jobs FOR EACH ROW WHEN (NEW.status = 'doing')"
+FINISH = "BEFORE INSERT ON inturn.finished_jobs FOR EACH ROW"
+HEARTBEAT = "BEFORE UPDATE ON inturn.workers FOR EACH ROW"
+CALLS: dict[str, LiteralString] = {"claim": CLAIM, "finish": FINISH, "heartbeat": HEARTBEAT}
+
+
+@contextmanager
+def refused(dsn: str, call: LiteralString, code: str) -> Iterator[None]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            SQL(
+                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE EXCEPTION 'strange' USING ERRCODE = {}; END $$"
+            ).format(Literal(code))
+        )
+        connection.execute(
+            SQL("CREATE TRIGGER refuse {} EXECUTE FUNCTION refuse()").format(SQL(call))
+        )
+        yield
+        connection.execute("DROP FUNCTION refuse CASCADE")
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
+@pytest.mark.parametrize("code", ["55000", "54000", "0A000", "55006", "P0001", "ZZ999"])
+async def test_a_call_that_is_refused_is_tried_again_until_it_succeeds(
+    app: App,
+    dsn: str,
+    query: Query,
+    until: Until,
+    caplog: pytest.LogCaptureFixture,
+    call: LiteralString,
+    code: str,
+) -> None:
+    runs: list[int] = []
+
+    @app.task(lock="lane")
+    async def step(number: int) -> None:
+        runs.append(number)
+
+    def is_said() -> bool:
+        errors = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+        return any("strange" in text and "next try" in text for text in errors)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, **OPTIONS))
+        await until(lambda: query("SELECT FROM workers"))
+        with refused(dsn, call, code):
+            step.batch_defer({"number": 1}, {"number": 2})
+            await until(is_said)
+        await until(lambda: query("SELECT FROM finished_jobs HAVING count(*) = 2"))
+        group.cancel_scope.cancel()
+    assert runs == [1, 2]
+    assert query("SELECT DISTINCT status::text FROM finished_jobs") == [("succeeded",)]
+
+
+async def test_ready_says_that_a_call_is_refused(
+    app: App, dsn: str, query: Query, until: Until
+) -> None:
+    port = free_port()
+
+    @app.task
+    async def step() -> None: ...
+
+    def find_problem() -> str:
+        return ask("127.0.0.1", port, READY).text
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, health_port=port, **OPTIONS))
+        await until(lambda: query("SELECT FROM workers"))
+        with refused(dsn, FINISH, "0A000"):
+            step.defer()
+            while "refuses a call" not in await anyio.to_thread.run_sync(find_problem):
+                pass
+        while "refuses a call" in await anyio.to_thread.run_sync(find_problem):
+            pass
+        group.cancel_scope.cancel()
+
+
+async def test_a_publication_of_a_table_without_identity_is_survived(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    async def step() -> None: ...
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, **OPTIONS))
+        await until(lambda: query("SELECT FROM workers"))
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("ALTER TABLE inturn.jobs REPLICA IDENTITY NOTHING")
+            connection.execute("CREATE PUBLICATION everything FOR TABLE inturn.jobs")
+            step.defer()
+            await until(lambda: "database.refused" in caplog.text)
+            connection.execute("DROP PUBLICATION everything")
+        await until(lambda: query("SELECT FROM finished_jobs"))
+        group.cancel_scope.cancel()
+
+
+def rename(server: psycopg.Connection, name: str, new_name: str) -> None:
+    """Rename a database, to which nobody can connect meanwhile."""
+    old, new = Identifier(name), Identifier(new_name)
+    server.execute(SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(old))
+    server.execute(END_SESSIONS, [name])
+    server.execute(SQL("ALTER DATABASE {} RENAME TO {}").format(old, new))
+    server.execute(SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(new))
+
+
+async def test_a_database_that_is_made_again_has_its_workers(
+    app: App, dsn: str, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task
+    async def step() -> None: ...
+
+    name = str(conninfo_to_dict(dsn)["dbname"])
+    caplog.set_level(logging.INFO)
+
+    def ended() -> bool:
+        with psycopg.connect(dsn) as connection:
+            return bool(connection.execute("SELECT FROM inturn.finished_jobs").fetchall())
+
+    with psycopg.connect(make_conninfo(dsn, dbname="postgres"), autocommit=True) as server:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(app.run_worker_async, **OPTIONS))
+            await until(lambda: "worker.started" in caplog.text)
+            rename(server, name, f"{name}_kept")
+            server.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+            await until(lambda: "database.refused" in caplog.text)
+            server.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+            rename(server, f"{name}_kept", name)
+            await until(lambda: "database.back" in caplog.text)
+            step.defer()
+            await until(ended)
+            group.cancel_scope.cancel()
+
+
+def test_a_schema_of_another_version_ends_the_worker(worker: Start, dsn: str, query: Query) -> None:
+    process = worker()
+    wait_until(lambda: query("SELECT FROM workers"))
+    with psycopg.connect(dsn) as connection:
+        connection.execute("UPDATE inturn.schema_version SET version_num = '0000_old'")
+        connection.execute("ALTER FUNCTION inturn.next_wake RENAME TO next_wake_old")
+        connection.execute("SELECT pg_notify('inturn', '')")
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 11, stderr
+    assert "Bring it up to date" in stderr.splitlines()[-1]

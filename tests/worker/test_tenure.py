@@ -1,0 +1,68 @@
+"""A worker starts jobs only while it is certain that they are its own."""
+
+import pytest
+
+from inturn import App
+from inturn.worker.tenure import Tenure
+from tests.conftest import Query, Until
+from tests.worker.parts import Parts
+
+
+def test_it_lasts_for_half_of_three_heartbeats_from_the_question_on() -> None:
+    now = [100.0]
+    tenure = Tenure(2.0, lambda: now[0])
+    asked_at = tenure.ask()
+    now[0] += 2.5  # the reply took that long
+    tenure.confirm(asked_at)
+    now[0] += 0.5
+    assert tenure.lasts
+    now[0] += 0.1
+    assert not tenure.lasts
+
+
+def test_an_older_confirmation_takes_nothing_back() -> None:
+    now = [100.0]
+    tenure = Tenure(2.0, lambda: now[0])
+    first = tenure.ask()
+    now[0] += 3.0
+    tenure.confirm(tenure.ask())
+    tenure.confirm(first)
+    now[0] += 3.0
+    assert tenure.lasts
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_jobs_in_hand_start_after_the_server_has_confirmed_them(
+    app: App, query: Query, until: Until, is_known: bool
+) -> None:
+    runs: list[int] = []
+
+    @app.task(name="step")
+    async def step() -> None:
+        runs.append(1)
+
+    parts = Parts(app, concurrency=1)
+    await parts.registration.register()
+    now = [100.0]
+    parts.registration.tenure = Tenure(2.0, lambda: now[0])
+    step.defer()
+
+    async def work() -> None:
+        parts.claiming.start()
+        now[0] += 3.1  # before the reply is read
+        await until(lambda: parts.claiming.has_ended)
+        await until(parts.recovery.next_action)
+        assert runs == []
+        if not is_known:
+            query("DELETE FROM workers RETURNING id")
+        for _ in range(2):  # it takes the claim's result, and asks
+            await parts.run_once()
+        if is_known:
+            await until(lambda: runs)
+        else:
+            assert not parts.running.in_hand
+
+    await parts.running.serve(work)
+    await parts.close()
+    assert runs == ([1] if is_known else [])
