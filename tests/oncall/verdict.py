@@ -39,8 +39,11 @@ def read_verdict(dsn: str) -> Verdict:
     assert section is not None
     headline = HEADLINE.search(section[0])
     assert headline is not None
-    more = re.sub("<[^>]*>", "", section[0])
-    return Verdict(section[1], html.unescape(headline[1]), html.unescape(more))
+    return Verdict(section[1], _text_of(headline[1]), _text_of(section[0]))
+
+
+def _text_of(page: str) -> str:
+    return html.unescape(re.sub("<[^>]*>", "", page))
 
 
 def ask_doctor(dsn: str) -> dict[str, Finding]:
