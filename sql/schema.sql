@@ -3584,6 +3584,7 @@ CREATE TABLE inturn.finished_jobs (
     headers jsonb
 )
 PARTITION BY RANGE (finished_at);
+ALTER TABLE ONLY inturn.finished_jobs REPLICA IDENTITY FULL;
 COMMENT ON TABLE inturn.finished_jobs IS 'Append-only history, one partition a day, pruned by dropping partitions.';
 CREATE FUNCTION inturn.keep_uncounted(p_job inturn.finished_jobs, p_table oid, p_xact xid, p_place tid) RETURNS boolean
     LANGUAGE plpgsql
@@ -5106,6 +5107,8 @@ BEGIN
         LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody else was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
+        -- Without it, no row could leave the day while a publication has the table.
+        EXECUTE format('ALTER TABLE %I REPLICA IDENTITY FULL', v_name);
         EXECUTE format(
             'WITH moved AS (
                  DELETE FROM finished_jobs_default
@@ -7885,6 +7888,7 @@ CREATE TABLE inturn.finished_jobs_default (
     shared text[] COLLATE pg_catalog."C",
     headers jsonb
 );
+ALTER TABLE ONLY inturn.finished_jobs_default REPLICA IDENTITY FULL;
 COMMENT ON TABLE inturn.finished_jobs_default IS 'The safety net of the daily partitions: keeps a job that finishes on a day without one.';
 CREATE VIEW inturn.forgotten_batches AS
  SELECT batch.id,
@@ -9181,6 +9185,7 @@ CREATE TABLE inturn.uncounted_ends (
     started_at timestamp with time zone,
     finished_at timestamp with time zone NOT NULL
 );
+ALTER TABLE ONLY inturn.uncounted_ends REPLICA IDENTITY FULL;
 COMMENT ON TABLE inturn.uncounted_ends IS 'Ends that left the history before they were counted, because somebody retried or deleted the job.';
 CREATE VIEW inturn.unknown_tasks AS
  WITH live AS MATERIALIZED (
@@ -9315,6 +9320,7 @@ CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHE
 CREATE INDEX limit_keys_look ON inturn.limit_keys USING btree (look_at) WHERE (look_at IS NOT NULL);
 CREATE INDEX uncounted_ends_place ON inturn.uncounted_ends USING btree (day, page);
 CREATE UNIQUE INDEX waits_lane ON inturn.waits USING btree (lock, priority DESC, id);
+ALTER TABLE ONLY inturn.waits REPLICA IDENTITY USING INDEX waits_lane;
 ALTER INDEX inturn.finished_jobs_batch ATTACH PARTITION inturn.finished_jobs_default_batch_id_id_idx;
 ALTER INDEX inturn.finished_jobs_failed ATTACH PARTITION inturn.finished_jobs_default_finished_at_idx;
 ALTER INDEX inturn.finished_jobs_id ATTACH PARTITION inturn.finished_jobs_default_id_idx;
