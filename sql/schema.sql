@@ -285,8 +285,7 @@ BEGIN
                  ORDER BY f.finished_at DESC LIMIT 1),
                 (SELECT ends.status FROM ends WHERE ends.job_id = edges.parent
                  ORDER BY ends.seq DESC LIMIT 1),
-                CASE WHEN coalesce(edges.horizon, v_own)
-                        <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+                CASE WHEN is_past(coalesce(edges.horizon, v_own))
                      THEN 'succeeded'::job_status END) END AS outcome
         FROM edges LEFT JOIN LATERAL (
             SELECT coalesce(jobs.has_children, false) AS has_children
@@ -2530,8 +2529,8 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
             edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
                 AS failed,
             -- An open transaction may bring it, as in await_parents.
-            job.status IS NULL AND NOT edges.failed AND coalesce(edges.horizon
-                > pg_snapshot_xmin(pg_current_snapshot())::text::bigint, false) AS missed
+            job.status IS NULL AND NOT edges.failed AND coalesce(NOT is_past(edges.horizon), false)
+                AS missed
         FROM edges LEFT JOIN LATERAL (
             SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
             ORDER BY finished_at DESC NULLS FIRST LIMIT 1
@@ -3373,6 +3372,13 @@ BEGIN
     PERFORM FROM workers WHERE id = p_worker FOR NO KEY UPDATE SKIP LOCKED;
     RETURN NOT FOUND;
 END $$;
+CREATE FUNCTION inturn.is_past(p_xact bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p_xact <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+        OR p_xact > greatest(pg_snapshot_xmax(pg_current_snapshot()),
+            pg_current_xact_id_if_assigned())::text::bigint
+$$;
 CREATE FUNCTION inturn.is_startable(p_seen inturn.jobs, p_queues text[]) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -4830,9 +4836,9 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
     began.horizon
     -- A new transaction id: the snapshot ends at the last id that is over, and other transactions
-    -- may have begun since.
-    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id()
-        ELSE p_horizon END) AS began(horizon)
+    -- may have begun since. A horizon beyond the end was given by another server.
+    FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon
+        ELSE pg_current_xact_id() END) AS began(horizon)
 $$;
 COMMENT ON FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8, OUT delay interval, OUT notified boolean, OUT horizon xid8) IS 'Returns how long a worker that found nothing may sleep if nobody wakes it. delay     the time until the next scheduled job, the next job that expires, the end of a pause, or the next look at a lane, a limit, a batch, or at children whose rows were locked.';
 CREATE FUNCTION inturn.note_batch_event(p_batch bigint, p_event inturn.batch_event, p_jobs bigint, p_job bigint DEFAULT NULL::bigint) RETURNS boolean
@@ -6517,9 +6523,11 @@ BEGIN
         DELETE FROM uncounted_ends WHERE day = v_pass.day;
         DELETE FROM rollup_days WHERE day = v_pass.day;
         RETURN true;
-    ELSIF v_file <> v_pass.file OR v_open < v_pass.counted_below THEN
+    ELSIF v_file <> v_pass.file
+        OR v_open < greatest(v_pass.counted_below, v_pass.counting_below) THEN
         DELETE FROM uncounted_ends WHERE day = v_pass.day;
-        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL
+        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL,
+            closing_below = NULL
         WHERE day = v_pass.day;
         RETURN true;
     END IF;

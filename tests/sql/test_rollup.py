@@ -475,6 +475,29 @@ def test_rows_that_were_rewritten_are_not_counted_again(session: Session, rewrit
     assert session.count() == {"t": (2, 0, 0, 0)}
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        "counted_below = 1e12",
+        "counting_below = 1e12",
+        "(counted_below, closing_below) = (9e9, 1e12)",
+    ],
+)
+def test_ids_of_another_server_keep_no_day_from_being_counted_and_closed(
+    session: Session, ids: str
+) -> None:
+    """As after a dump, in a cluster that is younger than the one it came from."""
+    session.end("t")
+    session.count()
+    session.connection.execute(f"UPDATE rollup_days SET {ids}".encode())
+    session.count()
+    session.end("t")
+    assert session.count() == {"t": (2, 0, 0, 0)}
+    session.later(days=3).count()
+    session.count()
+    assert session.value("SELECT due_at FROM rollup_days WHERE day = '2030-01-01'") is None
+
+
 def test_without_a_history_there_is_nothing_to_count(session: Session) -> None:
     [(worker, id, claim)] = session.start("t")
     session.query(
