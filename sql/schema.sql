@@ -1287,6 +1287,9 @@ BEGIN
                 ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
+    IF v_wanted = p_limit THEN   -- nothing was found
+        PERFORM recall_looks();
+    END IF;
     IF v_fair THEN
         PERFORM set_config('inturn.turns', p_turns::text, true);
     END IF;
@@ -5530,6 +5533,54 @@ BEGIN
         )
         SELECT queue::text FROM turns WHERE queue IS NOT NULL UNION SELECT unnest(v_result));
 END $$;
+CREATE FUNCTION inturn.recall_looks() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_now timestamptz := clock();
+    v_key text;
+BEGIN
+    UPDATE lanes SET look_at = v_now WHERE lock = ANY (ARRAY(
+        SELECT lock FROM lanes WHERE lock = ANY (ARRAY(
+            SELECT far.lock FROM (
+                SELECT lock, look_at FROM lanes
+                WHERE coalesce(look_at, stopped_until) > v_now + interval '1 s'
+                ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
+            ) AS far WHERE far.look_at IS NOT NULL)) AND look_at IS NOT NULL
+        FOR UPDATE SKIP LOCKED));
+    -- A key of a slow rate may plan its look for the next token. It notes when it was counted.
+    FOR v_key IN
+        SELECT key FROM limit_keys WHERE key = ANY (ARRAY(
+            SELECT far.key FROM (
+                SELECT key, refilled_at FROM limit_keys
+                WHERE look_at > v_now + interval '5 s' ORDER BY look_at LIMIT 1000
+            ) AS far WHERE coalesce(far.refilled_at, 'infinity') > v_now LIMIT 10))
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM notify_workers(wake_limited(ARRAY[v_key]));   -- as in resume_keys
+    END LOOP;
+    UPDATE ends SET look_at = v_now WHERE seq = ANY (ARRAY(
+        SELECT seq FROM ends WHERE look_at > v_now + interval '2 s'
+        ORDER BY look_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    UPDATE task_pauses SET look_at = v_now WHERE task = ANY (ARRAY(
+        SELECT task FROM task_pauses WHERE look_at > v_now + interval '1 s'
+        FOR UPDATE SKIP LOCKED));
+    UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
+        SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
+        ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    -- Children that were due, whose parents an open transaction might have brought.
+    UPDATE jobs SET scheduled_at = v_now WHERE jobs.id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE id = ANY (ARRAY(
+            SELECT far.id FROM (
+                SELECT id, has_parents FROM jobs
+                WHERE status = 'scheduled' AND scheduled_at > v_now + interval '2 s'
+                ORDER BY scheduled_at LIMIT 100
+            ) AS far
+            WHERE far.has_parents AND (SELECT bool_or(first.horizon IS NOT NULL) FROM (
+                SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first)))
+            AND status::text = 'scheduled'   -- as text, or the planner would read all of them
+        FOR UPDATE SKIP LOCKED));
+END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -5541,6 +5592,7 @@ DECLARE
     v_locks text[];
     v_lock  text;
 BEGIN
+    PERFORM recall_looks();
     IF p_after = '' THEN
         PERFORM reconcile_keys(1000);
         PERFORM reconcile_pauses(1000);
@@ -5640,8 +5692,7 @@ BEGIN
         ) AS known ON true
         -- An end wakes the jobs if only an end helps them.
         WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
-            AND coalesce(known.look_at, 'infinity')
-                > coalesce((known.room).next_at, clock()) + interval '1 min'
+            AND known.look_at IS NULL
             AND (SELECT true FROM limit_looks AS asked WHERE asked.key = first.key LIMIT 1) IS NULL
         LIMIT p_limit
     LOOP
@@ -6555,7 +6606,9 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM begin_rollups();
-    SELECT * INTO v_pass FROM rollup_days WHERE due_at <= clock() ORDER BY due_at, day LIMIT 1;
+    SELECT * INTO v_pass FROM rollup_days
+    WHERE due_at <= clock() OR due_at IS NOT NULL AND begun_at > clock()   -- the clock was set back
+    ORDER BY due_at, day LIMIT 1;
     IF NOT FOUND THEN
         RETURN prune_rollups();
     END IF;

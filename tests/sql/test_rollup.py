@@ -154,6 +154,16 @@ def test_a_pass_begins_once_a_minute(session: Session) -> None:
     assert session.counted() == {"t": (2, 0, 0, 0)}
 
 
+def test_a_clock_that_is_set_back_holds_up_no_pass(session: Session) -> None:
+    session.later(hours=1).end("t")
+    while session.roll_up():
+        pass
+    session.at(NOON).end("t")
+    while session.roll_up():
+        pass
+    assert session.counted() == {"t": (2, 0, 0, 0)}
+
+
 def test_percentiles_differ_from_the_exact_ones_by_less_than_a_bin(session: Session) -> None:
     session.connection.execute(
         "INSERT INTO finished_jobs (id, created_at, started_at, finished_at, status, on_retry,"
@@ -292,7 +302,9 @@ TAKEN_OUT: dict[str, LiteralString] = {
     "retried": "SELECT retry_job(%s)",
     "retried in another lane": "SELECT retry_job_changed(%s, p_lock => 'other')",
     "deleted": "SELECT delete_job(%s)",
-    "deleted with all": "SELECT delete_old_jobs('-1 day', NULL, '{failed}') WHERE %s > 0",
+    "deleted with all": "SELECT delete_old_jobs(CASE WHEN set_config('inturn.clock', "
+    "(clock() + interval '1 s')::text, true) <> '' THEN interval '0' END, NULL, '{failed}') "
+    "WHERE %s > 0",
     "deleted in bulk": "SELECT change_jobs('delete', ARRAY[%s::bigint], "
     "ROW('{failed}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL))",
     "retried in bulk": "SELECT change_jobs('retry', ARRAY[%s::bigint], "

@@ -300,6 +300,9 @@ BEGIN
                 ELSE least(2000, 8 * v_window) END;
         END IF;
     END LOOP;
+    IF v_wanted = p_limit THEN   -- nothing was found
+        PERFORM recall_looks();
+    END IF;
     IF v_fair THEN
         PERFORM set_config('inturn.turns', p_turns::text, true);
     END IF;

@@ -13,6 +13,7 @@ DECLARE
     v_locks text[];
     v_lock  text;
 BEGIN
+    PERFORM recall_looks();
     IF p_after = '' THEN
         PERFORM reconcile_keys(1000);
         PERFORM reconcile_pauses(1000);

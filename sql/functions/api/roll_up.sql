@@ -31,7 +31,9 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM begin_rollups();
-    SELECT * INTO v_pass FROM rollup_days WHERE due_at <= clock() ORDER BY due_at, day LIMIT 1;
+    SELECT * INTO v_pass FROM rollup_days
+    WHERE due_at <= clock() OR due_at IS NOT NULL AND begun_at > clock()   -- the clock was set back
+    ORDER BY due_at, day LIMIT 1;
     IF NOT FOUND THEN
         RETURN prune_rollups();
     END IF;
