@@ -111,7 +111,13 @@ def test_whatever_ends_an_attempt_gives_no_token_back(stage: Stage) -> None:
             happening(stage, worker, running)
             promise(worker.claim() == [], f"{key}: its start counts")
             worker.hasten("61 seconds")
-            promise(len(worker.claim()) == 1, f"{key}: then one starts")
+            # The clock stood there before, so a job of an earlier key may start as well.
+            started = producer.run(
+                "SELECT id FROM jobs WHERE limit_key = %s AND id = ANY (%s)",
+                key,
+                ids(worker.claim()),
+            )
+            promise(len(started) == 1, f"{key}: then one starts")
 
 
 @story(
