@@ -213,12 +213,17 @@ BEGIN
                  THEN leave_line(gone.id, gone.priority, gone.locks) ELSE true END;
 END $$;
 CREATE FUNCTION inturn.audit(p_operation text, p_lock text, p_jobs bigint, p_by text, p_reason text, p_job bigint DEFAULT NULL::bigint, p_batch bigint DEFAULT NULL::bigint) RETURNS void
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $$
+BEGIN
+    IF length(p_by) > 200 OR p_by ~ '[\x01-\x1f\x7f]' THEN
+        RAISE EXCEPTION 'by: give a name of at most 200 characters, on one line'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     INSERT INTO lane_audit (at, who, operation, lock, jobs, reason, job_id, batch_id)
     VALUES (clock(), coalesce(p_by, session_user), p_operation, p_lock, p_jobs, p_reason, p_job,
-        p_batch)
-$$;
+        p_batch);
+END $$;
 CREATE FUNCTION inturn.await_end(p_id bigint) RETURNS TABLE(status inturn.job_status, result jsonb, error text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -285,8 +290,7 @@ BEGIN
                  ORDER BY f.finished_at DESC LIMIT 1),
                 (SELECT ends.status FROM ends WHERE ends.job_id = edges.parent
                  ORDER BY ends.seq DESC LIMIT 1),
-                CASE WHEN coalesce(edges.horizon, v_own)
-                        <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+                CASE WHEN is_past(coalesce(edges.horizon, v_own))
                      THEN 'succeeded'::job_status END) END AS outcome
         FROM edges LEFT JOIN LATERAL (
             SELECT coalesce(jobs.has_children, false) AS has_children
@@ -910,11 +914,38 @@ BEGIN
     RETURN QUERY SELECT * FROM limits WHERE pattern = p_pattern;
 END $$;
 COMMENT ON FUNCTION inturn.change_limit(p_pattern text, p_slots integer, p_rate integer, p_period interval, p_burst integer, p_without text[], p_by text) IS 'Sets the parts of a limit that you give, and keeps the others.';
+CREATE FUNCTION inturn.check_age(p_age interval) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF p_age < interval '0' THEN
+        RAISE EXCEPTION 'age: give 0 or more, and not %', p_age
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END $$;
+CREATE FUNCTION inturn.check_builtin(p_tasks text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_task text := (SELECT min(task) FROM unnest(p_tasks) AS task WHERE task ^@ 'builtin:');
+BEGIN
+    IF v_task IS NOT NULL AND NOT has_function_privilege(session_user,
+        'delete_old_jobs(interval, text, job_status[])', 'EXECUTE') THEN
+        RAISE EXCEPTION '% is built in. Only a role that may delete old jobs may defer it',
+            quote_literal(v_task) USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END $$;
 CREATE FUNCTION inturn.check_fence(p_resource text, p_token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
+    IF p_token > (SELECT last_value FROM fences WHERE is_called) THEN
+        RAISE EXCEPTION 'fence % was not given by this database', p_token
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Pass the fence of the running attempt. If this is it, its start was lost '
+                    'in a failover: write nothing.';
+    END IF;
     INSERT INTO fences_seen AS seen (resource, token) VALUES (p_resource, p_token)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token;
     IF NOT FOUND THEN
@@ -1060,7 +1091,7 @@ BEGIN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
     END IF;
     IF v_due.expiries THEN
-        PERFORM expire_jobs(10000, 500);   -- those that are left do not start, see start_jobs
+        PERFORM expire_jobs(500, 50);   -- those that are left do not start, see start_jobs
     END IF;
     IF coalesce(v_due.ends, v_due.jobs, v_due.expiries) THEN   -- the calls above may leave some
         PERFORM settle_ends(100, 1000);
@@ -1779,6 +1810,9 @@ BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
+    IF p_task ^@ 'builtin:' THEN
+        PERFORM check_builtin(ARRAY[p_task]);
+    END IF;
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN  -- see defer_jobs
         PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
@@ -1808,6 +1842,9 @@ DECLARE
 BEGIN
     IF has_invalid_queue(p_queues) THEN
         PERFORM raise_invalid_queue(p_queues);
+    END IF;
+    IF array_to_string(p_tasks, ',') LIKE '%builtin:%' THEN
+        PERFORM check_builtin(p_tasks);
     END IF;
     IF v_largest > v_most THEN
         PERFORM raise_args_too_large(v_largest, v_most);
@@ -2021,6 +2058,7 @@ CREATE FUNCTION inturn.delete_old_jobs(p_older interval, p_queue text, p_statuse
 DECLARE
     v_count bigint;
 BEGIN
+    PERFORM check_age(p_older);
     WITH gone AS (
         DELETE FROM finished_jobs AS old
         WHERE old.finished_at < clock() - p_older
@@ -2531,8 +2569,8 @@ CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, d
             edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
                 AS failed,
             -- An open transaction may bring it, as in await_parents.
-            job.status IS NULL AND NOT edges.failed AND coalesce(edges.horizon
-                > pg_snapshot_xmin(pg_current_snapshot())::text::bigint, false) AS missed
+            job.status IS NULL AND NOT edges.failed AND coalesce(NOT is_past(edges.horizon), false)
+                AS missed
         FROM edges LEFT JOIN LATERAL (
             SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
             ORDER BY finished_at DESC NULLS FIRST LIMIT 1
@@ -3374,6 +3412,13 @@ BEGIN
     PERFORM FROM workers WHERE id = p_worker FOR NO KEY UPDATE SKIP LOCKED;
     RETURN NOT FOUND;
 END $$;
+CREATE FUNCTION inturn.is_past(p_xact bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p_xact <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+        OR p_xact > greatest(pg_snapshot_xmax(pg_current_snapshot()),
+            pg_current_xact_id_if_assigned())::text::bigint
+$$;
 CREATE FUNCTION inturn.is_startable(p_seen inturn.jobs, p_queues text[]) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -3585,6 +3630,7 @@ CREATE TABLE inturn.finished_jobs (
     headers jsonb
 )
 PARTITION BY RANGE (finished_at);
+ALTER TABLE ONLY inturn.finished_jobs REPLICA IDENTITY FULL;
 COMMENT ON TABLE inturn.finished_jobs IS 'Append-only history, one partition a day, pruned by dropping partitions.';
 CREATE FUNCTION inturn.keep_uncounted(p_job inturn.finished_jobs, p_table oid, p_xact xid, p_place tid) RETURNS boolean
     LANGUAGE plpgsql
@@ -4845,9 +4891,9 @@ CREATE FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8 DEFAULT NULL::x
     pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
     began.horizon
     -- A new transaction id: the snapshot ends at the last id that is over, and other transactions
-    -- may have begun since.
-    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id()
-        ELSE p_horizon END) AS began(horizon)
+    -- may have begun since. A horizon beyond the end was given by another server.
+    FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon
+        ELSE pg_current_xact_id() END) AS began(horizon)
 $$;
 COMMENT ON FUNCTION inturn.next_wake(p_queues text[], p_horizon xid8, OUT delay interval, OUT notified boolean, OUT horizon xid8) IS 'Returns how long a worker that found nothing may sleep if nobody wakes it. delay     the time until the next scheduled job, the next job that expires, the end of a pause, or the next look at a lane, a limit, a batch, or at children whose rows were locked.';
 CREATE FUNCTION inturn.note_batch_event(p_batch bigint, p_event inturn.batch_event, p_jobs bigint, p_job bigint DEFAULT NULL::bigint) RETURNS boolean
@@ -5122,6 +5168,8 @@ BEGIN
         LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody else was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
+        -- Without it, no row could leave the day while a publication has the table.
+        EXECUTE format('ALTER TABLE %I REPLICA IDENTITY FULL', v_name);
         EXECUTE format(
             'WITH moved AS (
                  DELETE FROM finished_jobs_default
@@ -5260,6 +5308,7 @@ DECLARE
     v_count bigint;
     v_keep  interval := keep_for(p_keep, p_is_default);
 BEGIN
+    PERFORM check_age(p_keep);
     DELETE FROM batches WHERE id = ANY (ARRAY(
         SELECT id FROM batches
         WHERE ended_at < clock() - v_keep AND ended_at IS NOT NULL
@@ -5281,6 +5330,7 @@ DECLARE
     v_day    text;
     v_gone   integer := 0;
 BEGIN
+    PERFORM check_age(p_keep);
     IF v_before IS NULL THEN
         RETURN 0;
     END IF;
@@ -5496,6 +5546,54 @@ BEGIN
         )
         SELECT queue::text FROM turns WHERE queue IS NOT NULL UNION SELECT unnest(v_result));
 END $$;
+CREATE FUNCTION inturn.recall_looks() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_now timestamptz := clock();
+    v_key text;
+BEGIN
+    UPDATE lanes SET look_at = v_now WHERE lock = ANY (ARRAY(
+        SELECT lock FROM lanes WHERE lock = ANY (ARRAY(
+            SELECT far.lock FROM (
+                SELECT lock, look_at FROM lanes
+                WHERE coalesce(look_at, stopped_until) > v_now + interval '1 s'
+                ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
+            ) AS far WHERE far.look_at IS NOT NULL)) AND look_at IS NOT NULL
+        FOR UPDATE SKIP LOCKED));
+    -- A key of a slow rate may plan its look for the next token. It notes when it was counted.
+    FOR v_key IN
+        SELECT key FROM limit_keys WHERE key = ANY (ARRAY(
+            SELECT far.key FROM (
+                SELECT key, refilled_at FROM limit_keys
+                WHERE look_at > v_now + interval '5 s' ORDER BY look_at LIMIT 1000
+            ) AS far WHERE coalesce(far.refilled_at, 'infinity') > v_now LIMIT 10))
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM notify_workers(wake_limited(ARRAY[v_key]));   -- as in resume_keys
+    END LOOP;
+    UPDATE ends SET look_at = v_now WHERE seq = ANY (ARRAY(
+        SELECT seq FROM ends WHERE look_at > v_now + interval '2 s'
+        ORDER BY look_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    UPDATE task_pauses SET look_at = v_now WHERE task = ANY (ARRAY(
+        SELECT task FROM task_pauses WHERE look_at > v_now + interval '1 s'
+        FOR UPDATE SKIP LOCKED));
+    UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
+        SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
+        ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    -- Children that were due, whose parents an open transaction might have brought.
+    UPDATE jobs SET scheduled_at = v_now WHERE jobs.id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE id = ANY (ARRAY(
+            SELECT far.id FROM (
+                SELECT id, has_parents FROM jobs
+                WHERE status = 'scheduled' AND scheduled_at > v_now + interval '2 s'
+                ORDER BY scheduled_at LIMIT 100
+            ) AS far
+            WHERE far.has_parents AND (SELECT bool_or(first.horizon IS NOT NULL) FROM (
+                SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first)))
+            AND status::text = 'scheduled'   -- as text, or the planner would read all of them
+        FOR UPDATE SKIP LOCKED));
+END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -5507,6 +5605,8 @@ DECLARE
     v_locks text[];
     v_lock  text;
 BEGIN
+    PERFORM recall_looks();
+    PERFORM expire_jobs(2000, 200);   -- claims end only a few, since they have jobs to start
     IF p_after = '' THEN
         PERFORM reconcile_keys(1000);
         PERFORM reconcile_pauses(1000);
@@ -5606,8 +5706,7 @@ BEGIN
         ) AS known ON true
         -- An end wakes the jobs if only an end helps them.
         WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
-            AND coalesce(known.look_at, 'infinity')
-                > coalesce((known.room).next_at, clock()) + interval '1 min'
+            AND known.look_at IS NULL
             AND (SELECT true FROM limit_looks AS asked WHERE asked.key = first.key LIMIT 1) IS NULL
         LIMIT p_limit
     LOOP
@@ -6521,7 +6620,9 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM begin_rollups();
-    SELECT * INTO v_pass FROM rollup_days WHERE due_at <= clock() ORDER BY due_at, day LIMIT 1;
+    SELECT * INTO v_pass FROM rollup_days
+    WHERE due_at <= clock() OR due_at IS NOT NULL AND begun_at > clock()   -- the clock was set back
+    ORDER BY due_at, day LIMIT 1;
     IF NOT FOUND THEN
         RETURN prune_rollups();
     END IF;
@@ -6530,9 +6631,11 @@ BEGIN
         DELETE FROM uncounted_ends WHERE day = v_pass.day;
         DELETE FROM rollup_days WHERE day = v_pass.day;
         RETURN true;
-    ELSIF v_file <> v_pass.file OR v_open < v_pass.counted_below THEN
+    ELSIF v_file <> v_pass.file
+        OR v_open < greatest(v_pass.counted_below, v_pass.counting_below) THEN
         DELETE FROM uncounted_ends WHERE day = v_pass.day;
-        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL
+        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL,
+            closing_below = NULL
         WHERE day = v_pass.day;
         RETURN true;
     END IF;
@@ -7901,6 +8004,7 @@ CREATE TABLE inturn.finished_jobs_default (
     shared text[] COLLATE pg_catalog."C",
     headers jsonb
 );
+ALTER TABLE ONLY inturn.finished_jobs_default REPLICA IDENTITY FULL;
 COMMENT ON TABLE inturn.finished_jobs_default IS 'The safety net of the daily partitions: keeps a job that finishes on a day without one.';
 CREATE VIEW inturn.forgotten_batches AS
  SELECT batch.id,
@@ -9048,7 +9152,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'runnable_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'runnable_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -9197,6 +9301,7 @@ CREATE TABLE inturn.uncounted_ends (
     started_at timestamp with time zone,
     finished_at timestamp with time zone NOT NULL
 );
+ALTER TABLE ONLY inturn.uncounted_ends REPLICA IDENTITY FULL;
 COMMENT ON TABLE inturn.uncounted_ends IS 'Ends that left the history before they were counted, because somebody retried or deleted the job.';
 CREATE VIEW inturn.unknown_tasks AS
  WITH live AS MATERIALIZED (
@@ -9331,6 +9436,7 @@ CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHE
 CREATE INDEX limit_keys_look ON inturn.limit_keys USING btree (look_at) WHERE (look_at IS NOT NULL);
 CREATE INDEX uncounted_ends_place ON inturn.uncounted_ends USING btree (day, page);
 CREATE UNIQUE INDEX waits_lane ON inturn.waits USING btree (lock, priority DESC, id);
+ALTER TABLE ONLY inturn.waits REPLICA IDENTITY USING INDEX waits_lane;
 ALTER INDEX inturn.finished_jobs_batch ATTACH PARTITION inturn.finished_jobs_default_batch_id_id_idx;
 ALTER INDEX inturn.finished_jobs_failed ATTACH PARTITION inturn.finished_jobs_default_finished_at_idx;
 ALTER INDEX inturn.finished_jobs_id ATTACH PARTITION inturn.finished_jobs_default_id_idx;

@@ -233,6 +233,8 @@ CREATE TABLE waits (
 );
 
 CREATE UNIQUE INDEX waits_lane ON waits (lock, priority DESC, id);
+-- While a publication has a table without an identity, PostgreSQL refuses to change its rows.
+ALTER TABLE waits REPLICA IDENTITY USING INDEX waits_lane;
 
 -- A row exists only while something keeps others out of a lane: somebody holds it, a job goes
 -- before all others, or it is stopped. Its primary key is the one and only mutex.
@@ -540,6 +542,9 @@ CREATE INDEX finished_jobs_batch ON finished_jobs (batch_id, id) WHERE batch_id 
 
 -- The safety net of the daily partitions: keeps a job that finishes on a day without one.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
+-- Not inherited: prepare_history gives it to each day.
+ALTER TABLE finished_jobs REPLICA IDENTITY FULL;
+ALTER TABLE finished_jobs_default REPLICA IDENTITY FULL;
 
 -- How many jobs ended in each five minutes and in each hour, and how long they waited and ran, as
 -- histograms (see duration_bin). Only roll_up writes it, from the history.
@@ -587,6 +592,7 @@ CREATE TABLE uncounted_ends (
 );
 
 CREATE INDEX uncounted_ends_place ON uncounted_ends (day, page);
+ALTER TABLE uncounted_ends REPLICA IDENTITY FULL;
 
 -- How far jobs are, as their tasks have told. A job whose task tells nothing has no row. Nothing
 -- refers to the row, so it outlives the job for a while (see prune_progress). The fence names the

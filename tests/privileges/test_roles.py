@@ -235,6 +235,12 @@ DEFER = [
     "SELECT inturn.defer('t')",
     "SELECT inturn.defer_jobs('{t}', ARRAY['{}'::jsonb], '{default}', NULL, '{0}', NULL, NULL)",
 ]
+DEFER_ANY = [
+    "SELECT inturn.defer('%s')",
+    "SELECT inturn.defer_job('%s', '{}', 'q', NULL, 0, NULL, NULL, 'hold', 'continue', NULL)",
+    "SELECT inturn.defer_jobs('{t,%s}', ARRAY['{}'::jsonb, '{}'], NULL, NULL, NULL, NULL, NULL)",
+    "SELECT inturn.open_batch('b', '%s')",
+]
 WORK = [
     REGISTER,
     "SELECT inturn.claim(gen_random_uuid(), NULL, 1)",
@@ -260,6 +266,7 @@ NOT_BY = {
         *OPERATE,
         AUDIT,
         "SELECT inturn.delete_old_jobs('0 s', NULL, '{failed}')",
+        *(statement % "builtin:remove" for statement in DEFER_ANY),
     ],
     "worker": [
         *ARGUMENTS[:-1],
@@ -272,6 +279,7 @@ NOT_BY = {
     "operator": [ARGUMENTS[-1], *DEFER, *WORK],
     "monitor": [
         *ARGUMENTS,
+        "SELECT inturn.count_jobs(9, '{failed}', p_error => 'card 4')",
         *DEFER,
         *WORK,
         *OPERATE,
@@ -296,6 +304,25 @@ def test_a_role_is_refused_everything_that_it_was_not_granted(admin: Session, lo
             continue
         done.append((kind, statement))
     assert done == []
+
+
+@pytest.mark.parametrize("statement", DEFER_ANY)
+def test_a_producer_defers_whatever_is_not_built_in_and_who_may_delete_defers_that_too(
+    admin: Session, log_in: Log, statement: str
+) -> None:
+    """A built-in task deletes old jobs, with the rights of the worker that runs it."""
+    producer = log_in("producer")
+    for task in ("t", "built", "a.builtin:remove", "Builtin:remove"):
+        assert one(producer, statement % task)
+    refused = "'builtin:remove' is built in. Only a role that may delete old jobs may defer it"
+    with pytest.raises(InsufficientPrivilege, match=refused):
+        producer.execute((statement % "builtin:remove").encode())
+    assert one(admin, statement % "builtin:remove")
+    admin.execute(f"GRANT {LOGINS['worker']} TO {LOGINS['producer']}")
+    try:
+        assert one(producer, statement % "builtin:remove")
+    finally:
+        admin.execute(f"REVOKE {LOGINS['worker']} FROM {LOGINS['producer']}")
 
 
 def test_the_owner_could_do_all_of_it(log_in: Log) -> None:

@@ -177,3 +177,45 @@ def listed_functions(connection: Session, kind: str | None = None) -> set[str]:
         {"kind": kind},
     )
     return {name for (name,) in rows}
+
+
+# What each parameter of these functions is compared with. A parameter that is compared with text
+# which a monitor may not read would let it guess that text letter by letter.
+ASKED_OF_MONITORS = {
+    "count_jobs_by": {
+        "p_statuses": "jobs.status",
+        "p_queue": "jobs.queue",
+        "p_task": "jobs.task",
+        "p_lock": "jobs.lock",
+    },
+    "count_lanes": {"p_states": "lanes.state"},
+    "list_audit": {"p_lock": "lane_audit.lock"},
+    "list_job_audit": {"p_id": "lane_audit.job_id"},
+    "list_limit_keys": {"p_after": "limit_keys.key"},
+    "measure_history": {
+        "p_from": "rollups.at",
+        "p_until": "rollups.at",
+        "p_task": "rollups.task",
+        "p_queue": "rollups.queue",
+    },
+    "measure_lane": {"p_lock": "jobs.lock"},
+}
+OF_SHAPE = {"p_limit", "p_looked", "p_by", "p_minutes"}  # how much, and in which form
+
+
+def test_no_question_of_a_monitor_compares_with_what_it_may_not_read(admin: Session) -> None:
+    asked: dict[str, set[str]] = {}
+    for name, parameters in admin.execute(
+        "SELECT proname, proargnames[:pronargs] FROM pg_proc JOIN inturn.surface ON name = proname "
+        "WHERE pronamespace = 'inturn'::regnamespace AND kind = 'function' "
+        "AND 'monitor' = ANY (roles) AND pronargs > 0"
+    ):
+        if compared := set(parameters) - OF_SHAPE:
+            asked[name] = compared
+    assert asked == {name: set(columns) for name, columns in ASKED_OF_MONITORS.items()}
+    for columns in ASKED_OF_MONITORS.values():
+        for column in columns.values():
+            assert admin.execute(
+                "SELECT has_column_privilege(%s, 'inturn.' || %s, %s, 'SELECT')",
+                [LOGINS["monitor"], *column.split(".")],
+            ).fetchone() == (True,), column

@@ -84,6 +84,21 @@ def test_a_worker_looks_again_until_the_transactions_that_saw_it_awake_are_over(
 
 @story(
     Mutation(
+        "a horizon of the future is waited for",
+        "next_wake.sql",
+        "p_horizon < pg_snapshot_xmax(pg_current_snapshot())",
+        "p_horizon IS NOT NULL",
+    )
+)
+def test_a_worker_does_not_wait_for_transactions_of_another_server(stage: Stage) -> None:
+    """Behind its address there is a copy now, on a server that has used fewer ids."""
+    worker = stage.worker()
+    notified, horizon = worker.last_look("1000000000000")
+    promise(notified and int(horizon) < 1000000000000, f"it begins anew: {notified}, {horizon}")
+
+
+@story(
+    Mutation(
         "only what had begun before the last commit is waited for",
         "next_wake.sql",
         "pg_current_xact_id()",

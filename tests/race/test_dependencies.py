@@ -24,8 +24,8 @@ UNTOLD = Mutation(
 UNSEEN = Mutation(
     "explain knows no parent that is in no table",
     "explain_parents.sql",
-    "job.status IS NULL AND NOT edges.failed AND coalesce(",
-    "false AND coalesce(",
+    "job.status IS NULL AND NOT edges.failed AND coalesce(NOT",
+    "false AND coalesce(NOT",
 )
 UNSETTLED = Mutation(
     "no claim looks at the ends", "claim.sql", "PERFORM settle_ends(100, 1000);", "NULL;"
@@ -526,7 +526,7 @@ HORIZON = "coalesce(edges.horizon, v_own)"
     Mutation(
         "a parent that nobody sees has ended",
         "await_parents.sql",
-        f"{HORIZON} <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+        f"is_past({HORIZON})",
         "true",
     ),
     UNSEEN,
@@ -569,6 +569,51 @@ def test_a_child_of_a_forgotten_job_waits_only_for_older_transactions(stage: Sta
     old.commit()
     worker.hasten("3 seconds")
     promise(ids(worker.claim()) == [child], "the young one cannot")
+
+
+@story(
+    Mutation(
+        "a transaction of the future is waited for",
+        "is_past.sql",
+        "OR p_xact > greatest(",
+        "OR false AND p_xact > greatest(",
+    ),
+)
+def test_a_child_does_not_wait_for_a_transaction_of_another_server(stage: Stage) -> None:
+    """In a copy of the database, on a server that has used fewer ids."""
+    producer, old, worker = stage.session(), stage.session(), stage.worker()
+    old.begin()
+    [parent] = old.defer(None)
+    child = producer.defer_after(parent, on_parent="go")
+    promise(worker.claim() == [], "the old transaction may bring it")
+    old.rollback()
+    stage.control.execute("UPDATE edges SET horizon = horizon + 1000000000000")
+    promise("parent" not in worker.reasons(child), f"explain sees that: {worker.reasons(child)}")
+    worker.hasten("3 seconds")
+    promise(ids(worker.claim()) == [child], "nobody here can bring it")
+
+
+@story(
+    Mutation(
+        "our own id counts as one of the future",
+        "is_past.sql",
+        "greatest(pg_snapshot_xmax(pg_current_snapshot()), pg_current_xact_id_if_assigned())",
+        "pg_snapshot_xmax(pg_current_snapshot())",
+    ),
+)
+def test_a_claim_that_looks_twice_in_one_transaction_still_waits_for_the_parent(
+    stage: Stage,
+) -> None:
+    producer, other, young, worker = (*(stage.session() for _ in range(3)), stage.worker())
+    producer.begin()
+    [parent] = producer.defer(None)
+    other.defer_after(parent)
+    young.begin()
+    young.run("SELECT pg_current_xact_id()")  # so our id lies beyond the end of our snapshot
+    worker.begin()
+    promise(worker.claim() == [], "its parent is not there yet")
+    worker.hasten("3 seconds")
+    promise(worker.claim() == [], "and still is not")
 
 
 @story(

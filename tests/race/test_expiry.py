@@ -23,7 +23,7 @@ def start_late(session: Session) -> list[int]:
 
 
 @story(
-    Mutation("no claim looks for them", "claim.sql", "PERFORM expire_jobs(10000, 500);", "NULL;"),
+    Mutation("no claim looks for them", "claim.sql", "PERFORM expire_jobs(500, 50);", "NULL;"),
     Mutation(
         "the lane is left without a token",
         "expire_jobs.sql",
@@ -231,6 +231,29 @@ def test_an_idle_worker_wakes_up_to_end_a_job_that_expires(stage: Stage) -> None
     producer.defer(None, delay="3 hours", expires_in=HOUR)
     [(soon,)] = worker.run("SELECT delay <= interval '1 hour' FROM next_wake(NULL)")
     promise(bool(soon), "it does not sleep until the job is due")
+
+
+@story(
+    Mutation(
+        "a claim ends as many as there are",
+        "claim.sql",
+        "PERFORM expire_jobs(500, 50);",
+        "PERFORM expire_jobs(10000, 500);",
+    ),
+    Mutation(
+        "the rest is left to claims", "reconcile.sql", "PERFORM expire_jobs(2000, 200);", "NULL;"
+    ),
+)
+def test_a_claim_ends_a_few_of_many_jobs_that_expire_and_the_upkeep_the_rest(stage: Stage) -> None:
+    """Or each claim of any queue would stand still for them."""
+    producer, worker = stage.session(), stage.worker("default")
+    producer.run("SELECT defer('t', queue => 'other', expires_at => now() + interval '1 hour') "
+                 "FROM generate_series(1, 600)")  # fmt: skip
+    [job] = producer.defer(None)
+    promise(ids(later(worker).claim()) == [job], "another queue goes on")
+    promise(len(stage.statuses()) == 101, f"500 have ended: {len(stage.statuses())} are left")
+    worker.run("SELECT reconcile('', 10)")
+    promise(len(stage.statuses()) == 1, f"all have ended: {len(stage.statuses())} are left")
 
 
 @story(

@@ -111,7 +111,13 @@ def test_whatever_ends_an_attempt_gives_no_token_back(stage: Stage) -> None:
             happening(stage, worker, running)
             promise(worker.claim() == [], f"{key}: its start counts")
             worker.hasten("61 seconds")
-            promise(len(worker.claim()) == 1, f"{key}: then one starts")
+            # The clock stood there before, so a job of an earlier key may start as well.
+            started = producer.run(
+                "SELECT id FROM jobs WHERE limit_key = %s AND id = ANY (%s)",
+                key,
+                ids(worker.claim()),
+            )
+            promise(len(started) == 1, f"{key}: then one starts")
 
 
 @story(
@@ -423,7 +429,7 @@ def test_a_job_that_was_put_back_before_it_began_expires(stage: Stage) -> None:
 
 
 @story(
-    Mutation("no claim looks for them", "claim.sql", "PERFORM expire_jobs(10000, 500);", "NULL;"),
+    Mutation("no claim looks for them", "claim.sql", "PERFORM expire_jobs(500, 50);", "NULL;"),
 )
 def test_a_job_expires_whatever_it_waits_for(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

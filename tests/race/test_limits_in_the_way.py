@@ -274,31 +274,10 @@ def test_a_statement_that_has_waited_takes_no_token_twice(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "nobody notices that the clock was set back",
-        "reconcile_keys.sql",
-        "> coalesce((known.room).next_at, clock()) + interval '1 min'",
-        "> coalesce(known.look_at, clock() + interval '1 min')",
-    )
-)
-def test_jobs_do_not_sleep_for_long_if_the_clock_is_set_back(stage: Stage) -> None:
-    person, worker = stage.session(), stage.worker()
-    person.set_limit("stripe", None, rate=1)
-    worker.hasten("5 hours")
-    _, second = person.defer(None, 0, 0, limit="stripe")
-    worker.finish(*worker.claim())
-    worker.hasten("0")
-    promise(worker.claim() == [], "it waits for a token")
-    person.reconcile()
-    worker.hasten(f"{TOKEN} seconds")
-    promise(ids(worker.claim()) == [second], "which comes within a minute")
-
-
-@story(
-    Mutation(
         "a key without a row is forgotten",
         "reconcile_keys.sql",
-        "coalesce(known.look_at, 'infinity')",
-        "known.look_at",
+        "AND known.look_at IS NULL",
+        "AND (known.room).free IS NOT NULL AND known.look_at IS NULL",
     )
 )
 def test_reconcile_wakes_jobs_whose_key_has_lost_its_row(stage: Stage) -> None:

@@ -163,7 +163,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "jobs that have expired stay": (
         ("expiry",),
         "claim.sql",
-        "PERFORM expire_jobs(10000, 500);",
+        "PERFORM expire_jobs(500, 50);",
         "NULL;",
     ),
     "a job starts in spite of its parent": (

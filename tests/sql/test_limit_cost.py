@@ -195,7 +195,7 @@ def test_jobs_of_many_keys_expire_at_the_cost_of_those_of_one(desk: Desk) -> Non
     desk.connection.execute("SELECT set_limit('customer:*', 1)")
     costs = []
     for prefix in ("one", "customer:"):
-        desk.defer(1000, prefix, expires_at="2020-01-01")
+        desk.defer(500, prefix, expires_at="2020-01-01")  # what a claim ends at once
         if prefix == "one":
             desk.connection.execute("UPDATE jobs SET limit_key = 'one'")
         else:

@@ -154,6 +154,16 @@ def test_a_pass_begins_once_a_minute(session: Session) -> None:
     assert session.counted() == {"t": (2, 0, 0, 0)}
 
 
+def test_a_clock_that_is_set_back_holds_up_no_pass(session: Session) -> None:
+    session.later(hours=1).end("t")
+    while session.roll_up():
+        pass
+    session.at(NOON).end("t")
+    while session.roll_up():
+        pass
+    assert session.counted() == {"t": (2, 0, 0, 0)}
+
+
 def test_percentiles_differ_from_the_exact_ones_by_less_than_a_bin(session: Session) -> None:
     session.connection.execute(
         "INSERT INTO finished_jobs (id, created_at, started_at, finished_at, status, on_retry,"
@@ -292,7 +302,9 @@ TAKEN_OUT: dict[str, LiteralString] = {
     "retried": "SELECT retry_job(%s)",
     "retried in another lane": "SELECT retry_job_changed(%s, p_lock => 'other')",
     "deleted": "SELECT delete_job(%s)",
-    "deleted with all": "SELECT delete_old_jobs('-1 day', NULL, '{failed}') WHERE %s > 0",
+    "deleted with all": "SELECT delete_old_jobs(CASE WHEN set_config('inturn.clock', "
+    "(clock() + interval '1 s')::text, true) <> '' THEN interval '0' END, NULL, '{failed}') "
+    "WHERE %s > 0",
     "deleted in bulk": "SELECT change_jobs('delete', ARRAY[%s::bigint], "
     "ROW('{failed}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL))",
     "retried in bulk": "SELECT change_jobs('retry', ARRAY[%s::bigint], "
@@ -473,6 +485,29 @@ def test_rows_that_were_rewritten_are_not_counted_again(session: Session, rewrit
     session.count()
     session.end("t")
     assert session.count() == {"t": (2, 0, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        "counted_below = 1e12",
+        "counting_below = 1e12",
+        "(counted_below, closing_below) = (9e9, 1e12)",
+    ],
+)
+def test_ids_of_another_server_keep_no_day_from_being_counted_and_closed(
+    session: Session, ids: str
+) -> None:
+    """As after a dump, in a cluster that is younger than the one it came from."""
+    session.end("t")
+    session.count()
+    session.connection.execute(f"UPDATE rollup_days SET {ids}".encode())
+    session.count()
+    session.end("t")
+    assert session.count() == {"t": (2, 0, 0, 0)}
+    session.later(days=3).count()
+    session.count()
+    assert session.value("SELECT due_at FROM rollup_days WHERE day = '2030-01-01'") is None
 
 
 def test_without_a_history_there_is_nothing_to_count(session: Session) -> None:

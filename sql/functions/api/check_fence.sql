@@ -1,7 +1,9 @@
 -- Fences for user code: refuses a write to a resource that a later start has already written to.
 -- The highest token of each resource is remembered. A lower token raises an exception, so the
 -- transaction with the late write cannot commit. A boolean would protect nothing if nobody looked
--- at it.
+-- at it. A token that no start has been given raises one too, or a wrong one would shut all later
+-- starts out. A database that has started no job itself takes any token: it stores what the jobs of
+-- another one write.
 --
 -- The row stays locked until the caller commits, even if the token is equal. A later start that
 -- asks meanwhile waits, and writes afterwards. So call this first in the transaction that writes.
@@ -10,6 +12,12 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF p_token > (SELECT last_value FROM fences WHERE is_called) THEN
+        RAISE EXCEPTION 'fence % was not given by this database', p_token
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Pass the fence of the running attempt. If this is it, its start was lost '
+                    'in a failover: write nothing.';
+    END IF;
     INSERT INTO fences_seen AS seen (resource, token) VALUES (p_resource, p_token)
     ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE seen.token <= excluded.token;
     IF NOT FOUND THEN

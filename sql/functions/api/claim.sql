@@ -96,7 +96,7 @@ BEGIN
         PERFORM promote(1000);   -- before we have a transaction id, see await_parents
     END IF;
     IF v_due.expiries THEN
-        PERFORM expire_jobs(10000, 500);   -- those that are left do not start, see start_jobs
+        PERFORM expire_jobs(500, 50);   -- those that are left do not start, see start_jobs
     END IF;
     IF coalesce(v_due.ends, v_due.jobs, v_due.expiries) THEN   -- the calls above may leave some
         PERFORM settle_ends(100, 1000);

@@ -25,6 +25,9 @@ BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
+    IF p_task ^@ 'builtin:' THEN
+        PERFORM check_builtin(ARRAY[p_task]);
+    END IF;
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN  -- see defer_jobs
         PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;

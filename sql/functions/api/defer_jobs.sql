@@ -49,6 +49,9 @@ BEGIN
     IF has_invalid_queue(p_queues) THEN
         PERFORM raise_invalid_queue(p_queues);
     END IF;
+    IF array_to_string(p_tasks, ',') LIKE '%builtin:%' THEN
+        PERFORM check_builtin(p_tasks);
+    END IF;
     IF v_largest > v_most THEN
         PERFORM raise_args_too_large(v_largest, v_most);
     END IF;

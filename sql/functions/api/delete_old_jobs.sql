@@ -9,6 +9,7 @@ AS $$
 DECLARE
     v_count bigint;
 BEGIN
+    PERFORM check_age(p_older);
     WITH gone AS (
         DELETE FROM finished_jobs AS old
         WHERE old.finished_at < clock() - p_older

@@ -57,7 +57,7 @@ AS $$
     pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
     began.horizon
     -- A new transaction id: the snapshot ends at the last id that is over, and other transactions
-    -- may have begun since.
-    FROM (SELECT CASE WHEN p_horizon IS NULL THEN pg_current_xact_id()
-        ELSE p_horizon END) AS began(horizon)
+    -- may have begun since. A horizon beyond the end was given by another server.
+    FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon
+        ELSE pg_current_xact_id() END) AS began(horizon)
 $$;

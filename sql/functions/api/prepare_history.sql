@@ -32,6 +32,8 @@ BEGIN
         LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody else was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
+        -- Without it, no row could leave the day while a publication has the table.
+        EXECUTE format('ALTER TABLE %I REPLICA IDENTITY FULL', v_name);
         EXECUTE format(
             'WITH moved AS (
                  DELETE FROM finished_jobs_default

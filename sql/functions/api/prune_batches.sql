@@ -11,6 +11,7 @@ DECLARE
     v_count bigint;
     v_keep  interval := keep_for(p_keep, p_is_default);
 BEGIN
+    PERFORM check_age(p_keep);
     DELETE FROM batches WHERE id = ANY (ARRAY(
         SELECT id FROM batches
         WHERE ended_at < clock() - v_keep AND ended_at IS NOT NULL

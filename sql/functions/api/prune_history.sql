@@ -20,6 +20,7 @@ DECLARE
     v_day    text;
     v_gone   integer := 0;
 BEGIN
+    PERFORM check_age(p_keep);
     IF v_before IS NULL THEN
         RETURN 0;
     END IF;

@@ -11,7 +11,7 @@
 --
 -- One call at a time makes a step, and waits for nobody. Only days with a partition of their own
 -- are counted. If the partition was rewritten or restored, its rows have other transactions, so
--- those that are there by then count as counted.
+-- those that are there by then count as counted. The ids of another server mean nothing either.
 CREATE OR REPLACE FUNCTION roll_up(p_pages integer) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -31,7 +31,9 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM begin_rollups();
-    SELECT * INTO v_pass FROM rollup_days WHERE due_at <= clock() ORDER BY due_at, day LIMIT 1;
+    SELECT * INTO v_pass FROM rollup_days
+    WHERE due_at <= clock() OR due_at IS NOT NULL AND begun_at > clock()   -- the clock was set back
+    ORDER BY due_at, day LIMIT 1;
     IF NOT FOUND THEN
         RETURN prune_rollups();
     END IF;
@@ -40,9 +42,11 @@ BEGIN
         DELETE FROM uncounted_ends WHERE day = v_pass.day;
         DELETE FROM rollup_days WHERE day = v_pass.day;
         RETURN true;
-    ELSIF v_file <> v_pass.file OR v_open < v_pass.counted_below THEN
+    ELSIF v_file <> v_pass.file
+        OR v_open < greatest(v_pass.counted_below, v_pass.counting_below) THEN
         DELETE FROM uncounted_ends WHERE day = v_pass.day;
-        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL
+        UPDATE rollup_days SET file = v_file, counted_below = v_open, counting_below = NULL,
+            closing_below = NULL
         WHERE day = v_pass.day;
         RETURN true;
     END IF;

@@ -44,8 +44,7 @@ BEGIN
                  ORDER BY f.finished_at DESC LIMIT 1),
                 (SELECT ends.status FROM ends WHERE ends.job_id = edges.parent
                  ORDER BY ends.seq DESC LIMIT 1),
-                CASE WHEN coalesce(edges.horizon, v_own)
-                        <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+                CASE WHEN is_past(coalesce(edges.horizon, v_own))
                      THEN 'succeeded'::job_status END) END AS outcome
         FROM edges LEFT JOIN LATERAL (
             SELECT coalesce(jobs.has_children, false) AS has_children

@@ -9,8 +9,8 @@ LANGUAGE sql STABLE AS $$
             edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
                 AS failed,
             -- An open transaction may bring it, as in await_parents.
-            job.status IS NULL AND NOT edges.failed AND coalesce(edges.horizon
-                > pg_snapshot_xmin(pg_current_snapshot())::text::bigint, false) AS missed
+            job.status IS NULL AND NOT edges.failed AND coalesce(NOT is_past(edges.horizon), false)
+                AS missed
         FROM edges LEFT JOIN LATERAL (
             SELECT all_jobs.status, all_jobs.task FROM all_jobs WHERE all_jobs.id = edges.parent
             ORDER BY finished_at DESC NULLS FIRST LIMIT 1

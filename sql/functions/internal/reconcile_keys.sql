@@ -1,7 +1,6 @@
 -- Looks after the keys of limits. A count that does not fit the jobs that run is repaired and
--- recorded. Jobs are woken that could start and that nobody would look at: their key has no row, or
--- the clock was set back. Rows that nothing needs are deleted. It locks no key that is in order,
--- and waits for nobody.
+-- recorded. Jobs are woken that could start and that nobody would look at, as if their key has no
+-- row. Rows that nothing needs are deleted. It locks no key that is in order, and waits for nobody.
 --
 -- It reads all keys and the jobs that run, and looks at the first 10,000 keys that jobs wait for.
 -- It changes at most p_limit keys of each kind.
@@ -50,8 +49,7 @@ BEGIN
         ) AS known ON true
         -- An end wakes the jobs if only an end helps them.
         WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
-            AND coalesce(known.look_at, 'infinity')
-                > coalesce((known.room).next_at, clock()) + interval '1 min'
+            AND known.look_at IS NULL
             AND (SELECT true FROM limit_looks AS asked WHERE asked.key = first.key LIMIT 1) IS NULL
         LIMIT p_limit
     LOOP

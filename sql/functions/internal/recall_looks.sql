@@ -1,0 +1,53 @@
+-- Makes looks due that lie further ahead than a look is ever planned: the clock was set back since.
+-- Otherwise what an open transaction had locked would wait until the clock has caught up. A time
+-- that a person chose stays.
+--
+-- Bounded: it passes over the first 1,000 times of each kind that lie so far ahead, and over the
+-- first 100 of children. It waits for nobody.
+CREATE OR REPLACE FUNCTION recall_looks() RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := clock();
+    v_key text;
+BEGIN
+    UPDATE lanes SET look_at = v_now WHERE lock = ANY (ARRAY(
+        SELECT lock FROM lanes WHERE lock = ANY (ARRAY(
+            SELECT far.lock FROM (
+                SELECT lock, look_at FROM lanes
+                WHERE coalesce(look_at, stopped_until) > v_now + interval '1 s'
+                ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
+            ) AS far WHERE far.look_at IS NOT NULL)) AND look_at IS NOT NULL
+        FOR UPDATE SKIP LOCKED));
+    -- A key of a slow rate may plan its look for the next token. It notes when it was counted.
+    FOR v_key IN
+        SELECT key FROM limit_keys WHERE key = ANY (ARRAY(
+            SELECT far.key FROM (
+                SELECT key, refilled_at FROM limit_keys
+                WHERE look_at > v_now + interval '5 s' ORDER BY look_at LIMIT 1000
+            ) AS far WHERE coalesce(far.refilled_at, 'infinity') > v_now LIMIT 10))
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM notify_workers(wake_limited(ARRAY[v_key]));   -- as in resume_keys
+    END LOOP;
+    UPDATE ends SET look_at = v_now WHERE seq = ANY (ARRAY(
+        SELECT seq FROM ends WHERE look_at > v_now + interval '2 s'
+        ORDER BY look_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    UPDATE task_pauses SET look_at = v_now WHERE task = ANY (ARRAY(
+        SELECT task FROM task_pauses WHERE look_at > v_now + interval '1 s'
+        FOR UPDATE SKIP LOCKED));
+    UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
+        SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
+        ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    -- Children that were due, whose parents an open transaction might have brought.
+    UPDATE jobs SET scheduled_at = v_now WHERE jobs.id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE id = ANY (ARRAY(
+            SELECT far.id FROM (
+                SELECT id, has_parents FROM jobs
+                WHERE status = 'scheduled' AND scheduled_at > v_now + interval '2 s'
+                ORDER BY scheduled_at LIMIT 100
+            ) AS far
+            WHERE far.has_parents AND (SELECT bool_or(first.horizon IS NOT NULL) FROM (
+                SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first)))
+            AND status::text = 'scheduled'   -- as text, or the planner would read all of them
+        FOR UPDATE SKIP LOCKED));
+END $$;

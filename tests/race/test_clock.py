@@ -1,0 +1,119 @@
+"""Stories of a clock that is set back an hour. No look waits until it has caught up.
+
+The upkeep of any worker sees to that.
+"""
+
+from tests.race.harness import Mutation, Stage, Worker, ids, promise, story
+
+RECALL = "recall_looks.sql"
+
+
+def unrecalled(name: str, old: str) -> Mutation:
+    return Mutation(name, RECALL, old, old.replace(" v_now", " 'infinity'::timestamptz"))
+
+
+def ahead(worker: Worker) -> None:
+    worker.hasten("1 hour")
+
+
+def set_back(worker: Worker) -> None:
+    worker.hasten("0")
+    worker.run("SELECT reconcile('z', 10)")
+
+
+def next_of(worker: Worker) -> list[int]:
+    """Set the clock back. Return what the worker finds."""
+    set_back(worker)
+    return ids(worker.claim() or worker.claim())
+
+
+@story(
+    unrecalled("lanes", "coalesce(look_at, stopped_until) > v_now"),
+    Mutation("nobody calls it", "reconcile.sql", "PERFORM recall_looks();", "NULL;"),
+)
+def test_a_lane_whose_next_job_was_locked_goes_on(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    ahead(worker)
+    _, second = producer.defer("lane", 0, 0)
+    producer.defer("stopped")
+    producer.pause("stopped", "2 hours")
+    running = worker.claim_one()
+    person.begin()
+    person.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", second)
+    worker.finish(running)
+    promise(stage.lanes()["lane"] == "delayed", "its next job is locked")
+    person.rollback()
+    promise(next_of(worker) == [second], "the lane is looked at")
+    promise(stage.lanes()["stopped"] == "paused", "and what a person has stopped stays")
+
+
+@story(unrecalled("keys", "WHERE look_at > v_now + interval '5 s'"))
+def test_a_key_goes_on(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    producer.run("SELECT set_limit('key', p_rate => 1, p_period => '10 s', p_burst => 1)")
+    first, second = producer.defer(None, 0, 0, limit="key")
+    ahead(worker)
+    promise(ids(worker.claim()) == [first], "the second has no token")
+    set_back(worker)
+    promise(worker.claim() == [], "it waits for a token")
+    promise(str(worker.next_wake()) < "0:00:11", f"no longer than usual: {worker.next_wake()}")
+    worker.hasten("10.1 seconds")
+    promise(ids(worker.claim()) == [second], "its token has come")
+
+
+@story(unrecalled("ends", "look_at > v_now + interval '2 s' ORDER BY look_at LIMIT 1000"))
+def test_a_child_that_was_locked_goes_on(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    child = producer.defer_after(parent)
+    ahead(worker)
+    [running] = worker.claim()
+    person.begin()
+    person.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", child)
+    worker.finish(running)
+    promise(worker.claim() == [], "it is locked")
+    person.rollback()
+    promise(next_of(worker) == [child], "it is looked at")
+
+
+@story(unrecalled("children", "scheduled_at > v_now + interval '2 s'"))
+def test_a_child_whose_parent_was_not_there_goes_on(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    person.begin()
+    [parent] = person.defer(None)
+    child = producer.defer_after(parent, on_parent="go")
+    later = producer.defer_after(child, at="30 minutes")
+    ahead(worker)
+    producer.run("UPDATE jobs SET scheduled_at = clock() + interval '2 h' WHERE id = %s", later)
+    promise(worker.claim() == [], "the transaction may bring it")
+    person.rollback()
+    promise(next_of(worker) == [child], "it is looked at")
+    promise(stage.statuses()[later] == "scheduled", "and what is for later stays")
+
+
+@story(unrecalled("batches", "due_at > v_now + interval '2 s'"))
+def test_a_batch_that_was_locked_ends(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [(batch,)] = producer.run("SELECT open_batch('b', 'callback')")
+    person.begin()
+    person.run("SELECT FROM batch_gates FOR UPDATE")
+    producer.run("SELECT close_batch(%s)", batch)
+    ahead(worker)
+    promise(worker.claim() == [], "somebody may join it")
+    person.rollback()
+    promise(len(next_of(worker)) == 1, "it is looked at")
+
+
+@story(unrecalled("pauses", "look_at > v_now + interval '1 s' FOR UPDATE"))
+def test_a_job_whose_pause_is_over_goes_on(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [job] = producer.defer(None)
+    producer.run("SELECT pause_task('task')")
+    promise(worker.claim() == [], "it is set aside")
+    person.begin()
+    person.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", job)
+    producer.run("SELECT resume_task('task')")
+    ahead(worker)
+    promise(worker.claim() == [], "it is locked")
+    person.rollback()
+    promise(next_of(worker) == [job], "it is looked at")
