@@ -329,6 +329,7 @@ def test_the_transaction_that_explain_names_can_be_ended(
     explained = ("jobs", "explain", str(asked), "--dsn", engine.dsn)
     with closing(psycopg.connect(dsn)) as user:
         user.execute("SELECT FROM inturn.jobs FOR UPDATE")
+        until(lambda: advice_in(run(*explained).stdout))  # a younger transaction is not named
         (advised,) = advice_in(run(*explained).stdout)
         engine.query(advised.partition("if nobody can: ")[2])
         until(lambda: run(*explained).stdout.startswith("ready"))

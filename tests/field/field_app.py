@@ -76,10 +76,3 @@ class Broken(logging.Filter):
 @app.task
 def break_the_log(name: str = "inturn.jobs") -> None:
     logging.getLogger(name).addFilter(Broken())
-
-
-@app.task
-async def nap(number: int) -> None:
-    """Be short, so that a worker claims some of these ahead."""
-    note(f"{number}:{os.getpid()}")
-    await asyncio.sleep(0.001)

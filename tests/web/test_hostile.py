@@ -16,6 +16,7 @@ HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'`</textarea></ti
 ANSI = "\x1b[31mred\x1b[0m\x07\b\x85"
 BIDI = "\u202egnp.exe\u2066\u200b\ufeff"
 STRANGE = f"{HTML} {ANSI} {BIDI}"
+NAME = f"{HTML} {BIDI}"  # of a person; control characters are refused
 LOCK = f"a/b?c=d&e#f%00 {STRANGE}"
 INVISIBLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
@@ -68,8 +69,8 @@ def strange(app: App, query: Query) -> int:
     query("UPDATE finished_jobs SET task = %s RETURNING 1", STRANGE)
     other = f"b{LOCK}"
     app.configure_task("strange.task", lock=other).defer()
-    app.lanes.pause(other, reason=STRANGE, by=STRANGE)
-    app.queues.pause("default", reason=STRANGE, by=STRANGE)
+    app.lanes.pause(other, reason=STRANGE, by=NAME)
+    app.queues.pause("default", reason=STRANGE, by=NAME)
     return int(job_id)
 
 

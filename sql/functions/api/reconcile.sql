@@ -14,7 +14,6 @@ DECLARE
     v_lock  text;
 BEGIN
     PERFORM recall_looks();
-    PERFORM expire_jobs(2000, 200);   -- claims end only a few, since they have jobs to start
     IF p_after = '' THEN
         PERFORM reconcile_keys(1000);
         PERFORM reconcile_pauses(1000);
