@@ -20,6 +20,7 @@ from tests.cli.terminal import Terminal
 from tests.cli.test_help import options_of, words_of_all
 from tests.proxy import Faulty
 from tests.roles import LOGINS, as_login, grant_roles
+from tests.waiting import wait_until
 
 HOSTILE = "r'x\x1b[2J\u202e"
 OpenTop = Callable[..., Terminal]
@@ -144,6 +145,8 @@ def test_a_delayed_lane_names_the_transaction_that_delays_it(engine: Engine, que
                  "('lane', now(), now() + interval '1 minute')")  # fmt: skip
     other.query("BEGIN")
     other.query("SELECT FROM jobs WHERE id = %s FOR UPDATE", job)
+    # A younger transaction is not named.
+    wait_until(lambda: "has job" in look(queue)["troubled"][0]["why"])
     (found,) = look(queue)["troubled"]
     other.close()
     assert found["state"] == "delayed"

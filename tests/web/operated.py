@@ -9,6 +9,11 @@ PRESS = {"pressed": ""}  # a form without fields
 REGISTER = "SELECT register_worker(%s, %s, %s, %s, %s, %s, %s)"
 
 
+def name_person(text: str) -> str:
+    """Return as much of the text as the name of a person may have."""
+    return text.replace("\x1b", "")[:200]
+
+
 def run_and_count(app: App, query: Query) -> None:
     """Run what waits, until the rollup has counted it."""
     app.run_worker()
@@ -32,14 +37,15 @@ def fill(app: App, query: Query, text: str, times: int = 1) -> int:
     for name in names:
         end.configure(lock=name).defer()
     run_and_count(app, query)
-    query("SELECT set_limit('customer:*', NULL, 10, '1 min', 2, %s)", text)
+    query("SELECT set_limit('customer:*', NULL, 10, '1 min', 2, %s)", name_person(text))
     for name in names:
         _fill_one(app, query, name, text)
     return int(query("SELECT max(id) FROM batches")[0][0])
 
 
 def _fill_one(app: App, query: Query, name: str, text: str) -> None:
-    query("SELECT set_limit(%s, 1, NULL, NULL, NULL, %s)", name, text)
+    person = name_person(text)
+    query("SELECT set_limit(%s, 1, NULL, NULL, NULL, %s)", name, person)
     task = app.configure_task(name, limit=name)
     for _ in range(3):
         task.defer(argument=text)
@@ -51,10 +57,10 @@ def _fill_one(app: App, query: Query, name: str, text: str) -> None:
         "(%s, 'unreadable', %s, %s, clock(), NULL, NULL) RETURNING 1",
         *(name, text, name, text, text),
     )
-    app.lanes.pause(name, reason=text, by=text)
+    app.lanes.pause(name, reason=text, by=person)
     batch = app.batches.open(name, callback=task)
     app.configure_task(name, batch=batch).defer()
     queue = name if name.isalnum() else "paused"
     app.configure_task(name, queue=queue).defer()
-    app.queues.pause(queue, reason=text, by=text)
-    query("SELECT pause_task(%s, %s, NULL, %s)", f"{name} paused", text, text)
+    app.queues.pause(queue, reason=text, by=person)
+    query("SELECT pause_task(%s, %s, NULL, %s)", f"{name} paused", text, person)

@@ -13,6 +13,7 @@ import psycopg
 
 from inturn import App, JobContext, RetryStrategy
 from tests.waiting import wait_until
+from tests.web.operated import name_person
 
 LIMIT = 120.0  # seconds; the machine may be busy
 NO_POLL = 600.0
@@ -158,7 +159,7 @@ def fill_after_work(shop: Shop) -> None:
     for number in range(3):
         shop.export.configure(lock="export:big").defer(number=number)
     app.lanes.pause("customer:0", reason="provider outage", by="ana")
-    app.lanes.pause(hostile("paused"), reason=hostile("reason"), by=hostile("person"))
+    app.lanes.pause(hostile("paused"), reason=hostile("reason"), by=name_person(hostile("person")))
     for lock in ("customer:0", "a/b/../c.d", hostile("paused"), "order:ü 😀%2F"):
         send.configure(lock=lock, queue="mail").defer(to="x")
     app.configure_task(TASK, lock=hostile("of an unknown task"), queue="mail").defer(a=1)
@@ -168,9 +169,9 @@ def fill_after_work(shop: Shop) -> None:
     for _ in range(2):
         send.configure(limit="stripe", queue="mail", group="tenant:1").defer()
         send.configure(limit=hostile("limit"), queue="mail", group=hostile("group")).defer()
-    app.groups.set("tenant:*", weight=2, by=hostile("person"))
+    app.groups.set("tenant:*", weight=2, by=name_person(hostile("person")))
     send.configure(lock="later", schedule_in={"hours": 3}).defer()
-    app.queues.pause("mail", reason=hostile("reason"), by=hostile("person"))
+    app.queues.pause("mail", reason=hostile("reason"), by=name_person(hostile("person")))
     with app.batch(hostile("batch"), callback=send) as batch:
         send.configure(batch=batch, queue="mail").defer()
     with contextlib.suppress(ZeroDivisionError), app.batch("left open") as batch:
