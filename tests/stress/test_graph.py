@@ -215,6 +215,7 @@ def test_a_graph_of_random_jobs_runs_in_a_legal_order_though_workers_are_killed(
     assert all(counts[status] for status in ("succeeded", "failed", "cancelled", "pending"))
 
 
+@pytest.mark.fresh_database
 @pytest.mark.proof
 def test_the_log_shows_it_if_parents_do_not_matter(dsn: str, tmp_path: Path) -> None:
     with graph(dsn, tmp_path, seed="control", workers=1) as played:

@@ -38,6 +38,7 @@ def has_ended(query: Query, jobs: float) -> bool:
     return bool(count > jobs)
 
 
+@pytest.mark.fresh_database
 @pytest.mark.proof
 def test_money_that_is_moved_between_accounts_is_neither_lost_nor_made(
     app_dsn: str, query: Query
