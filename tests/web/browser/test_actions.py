@@ -20,6 +20,7 @@ WITH_SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts",
 PATHS = [action.path for action in EVERY_ACTION]
 SCENES = {**OF_LANES_AND_JOBS, **OPERATED}
 MANY = 450  # jobs: more than a step changes
+LOADS = 5  # of a page
 
 
 @WITH_SCRIPTS
@@ -125,6 +126,14 @@ def test_lanes_are_found_by_what_their_jobs_are(
 
 def find_form(page: Page, path: str) -> Locator:
     """Return the form of an action. It may have to be unfolded, as by a person."""
+    for _ in range(LOADS):
+        if form := _look_for_form(page, path):
+            return form
+        page.reload()  # on a busy machine a look is given up, and its form is missing
+    raise AssertionError(f"there is no form for {path} at {page.url}")
+
+
+def _look_for_form(page: Page, path: str) -> Locator | None:
     pattern = compile_path(path)[0]
     forms = page.locator("form[method=post]")
     for place in range(forms.count()):
@@ -133,7 +142,7 @@ def find_form(page: Page, path: str) -> Locator:
             for folded in form.locator("xpath=ancestor::details[not(@open)]").all():
                 folded.locator("> summary").click()
             return form
-    raise AssertionError(f"there is no form for {path} at {page.url}")
+    return None
 
 
 def explain(form: Locator) -> Locator:
