@@ -271,8 +271,8 @@ def test_a_lease_that_was_extended_to_end_sooner_is_renewed_sooner(
         assert lease is not None
         if looked_at:
             time.sleep(0.8)  # renewed once, and due again after its new end
-        lease.extend(0.4)
-        time.sleep(1.0)
+        lease.extend(1.5)
+        time.sleep(2.5)
         lease.ensure()
 
 

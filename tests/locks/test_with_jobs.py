@@ -429,7 +429,7 @@ async def test_a_loss_is_stored_whatever_the_lock_and_its_owner_are_called(
             assert context.leases[0].lost.wait(10)
 
     async with redis.asyncio.Redis(unix_socket_path=socket) as client:
-        odd = partial(AsyncSmartLock, client, "it\0", host="web\0", ttl=0.3)
+        odd = partial(AsyncSmartLock, client, "it\0", host="web\0", ttl=2.0)
         task = app.task(resources=[odd], pass_context=True)(work_async if kind == "async" else work)
         job = task.defer()
         async with serving(app) as until:
