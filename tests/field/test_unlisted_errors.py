@@ -105,6 +105,7 @@ async def test_ready_says_that_a_call_is_refused(
         while "refuses a call" in await anyio.to_thread.run_sync(find_problem):
             pass
         group.cancel_scope.cancel()
+    assert query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
 
 
 async def test_a_publication_of_a_table_without_identity_is_survived(
@@ -124,6 +125,7 @@ async def test_a_publication_of_a_table_without_identity_is_survived(
             connection.execute("DROP PUBLICATION everything")
         await until(lambda: query("SELECT FROM finished_jobs"))
         group.cancel_scope.cancel()
+    assert query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
 
 
 def rename(server: psycopg.Connection, name: str, new_name: str) -> None:
@@ -138,8 +140,11 @@ def rename(server: psycopg.Connection, name: str, new_name: str) -> None:
 async def test_a_database_that_is_made_again_has_its_workers(
     app: App, dsn: str, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
+    runs: list[int] = []
+
     @app.task
-    async def step() -> None: ...
+    async def step() -> None:
+        runs.append(1)
 
     name = str(conninfo_to_dict(dsn)["dbname"])
     caplog.set_level(logging.INFO)
@@ -161,6 +166,7 @@ async def test_a_database_that_is_made_again_has_its_workers(
             step.defer()
             await until(ended)
             group.cancel_scope.cancel()
+    assert runs == [1]
 
 
 def test_a_schema_of_another_version_ends_the_worker(worker: Start, dsn: str, query: Query) -> None:
