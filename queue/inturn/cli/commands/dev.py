@@ -41,9 +41,8 @@ def command(
 
     The worker runs the jobs of APP, and restarts when you change a .py file below the current
     folder. Without APP there is only the server. The data stays in .inturn in this folder, and
-    other commands in this folder find the server there. Browsers on this machine can open the
-    dashboard at the address that is logged: at port 8780, or at another if somebody has that.
-    Ctrl-C ends the worker, then the rest.
+    other commands in this folder find the server there. The log has a link to the dashboard. Its
+    port is 8780, or another one if that is taken. Ctrl-C ends the worker, then the rest.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:
