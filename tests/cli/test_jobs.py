@@ -348,6 +348,7 @@ def test_jobs_are_deleted_but_not_while_they_are_done(mixed: Engine, queue: Run)
     assert (ended.returncode, "queue jobs cancel --abort 2" in ended.stderr) == (4, True)
 
 
+@pytest.mark.landing
 def test_a_job_that_runs_is_aborted_by_its_worker(
     engine: Engine, queue: Run, start: Start, until: Until, folder: Path
 ) -> None:

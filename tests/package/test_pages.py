@@ -182,6 +182,7 @@ def test_the_guide_to_a_stuck_lane_quotes_what_explain_says() -> None:
     assert named - {"explain", "top"} == {*re.findall(r"^\| `(\w+)` \|", states, re.MULTILINE)}
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "page", [README, DOCS / "outages.md", DOCS / "tuning.md"], ids=lambda page: page.stem
 )
