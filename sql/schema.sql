@@ -8695,6 +8695,16 @@ CREATE VIEW inturn.queue_status AS
                  SELECT unnest(workers.queues) AS unnest
                    FROM inturn.workers) known
           WHERE (((known.queue IS NOT NULL))::integer = 1)
+        ), stops AS MATERIALIZED (
+         SELECT
+           FROM (( SELECT
+                   FROM inturn.lanes
+                  WHERE (lanes.stopped IS NOT NULL)
+                 LIMIT 1)
+                UNION ALL
+                 SELECT
+                   FROM paused_task) found
+         LIMIT 1
         ), front AS MATERIALIZED (
          SELECT name_1.queue,
             job.id,
@@ -8753,6 +8763,139 @@ CREATE VIEW inturn.queue_status AS
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.queue
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT further.id,
+                    further.lock,
+                    COALESCE((further.scheduled_at)::timestamp with time zone, further.created_at) AS "coalesce",
+                    (further.lock IS NOT NULL),
+                    (further.lock IS NOT NULL),
+                    further.priority,
+                    further.locks,
+                    further.shared,
+                    further.keeps_lanes,
+                    further.task
+                   FROM (( SELECT jobs.id,
+                            jobs.claim_id,
+                            jobs.fence,
+                            jobs.worker_id,
+                            jobs.scheduled_at,
+                            jobs.created_at,
+                            jobs.started_at,
+                            jobs.status,
+                            jobs.on_retry,
+                            jobs.on_failure,
+                            jobs.abort,
+                            jobs.has_waiters,
+                            jobs.has_children,
+                            jobs.has_parents,
+                            jobs.timeout,
+                            jobs.expires_at,
+                            jobs.was_attempted,
+                            jobs.lost_queueing_lock,
+                            jobs.priority,
+                            jobs.attempts,
+                            jobs.queue,
+                            jobs.task,
+                            jobs.lock,
+                            jobs.queueing_lock,
+                            jobs.args,
+                            jobs.errors,
+                            jobs.limit_key,
+                            jobs.group_key,
+                            jobs.batch_id,
+                            jobs.locks,
+                            jobs.shared,
+                            jobs.keeps_lanes,
+                            jobs.headers
+                           FROM inturn.jobs
+                          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
+                          ORDER BY jobs.priority DESC, jobs.id
+                         OFFSET 1000
+                         LIMIT 9000)
+                        UNION ALL
+                        ( SELECT jobs.id,
+                            jobs.claim_id,
+                            jobs.fence,
+                            jobs.worker_id,
+                            jobs.scheduled_at,
+                            jobs.created_at,
+                            jobs.started_at,
+                            jobs.status,
+                            jobs.on_retry,
+                            jobs.on_failure,
+                            jobs.abort,
+                            jobs.has_waiters,
+                            jobs.has_children,
+                            jobs.has_parents,
+                            jobs.timeout,
+                            jobs.expires_at,
+                            jobs.was_attempted,
+                            jobs.lost_queueing_lock,
+                            jobs.priority,
+                            jobs.attempts,
+                            jobs.queue,
+                            jobs.task,
+                            jobs.lock,
+                            jobs.queueing_lock,
+                            jobs.args,
+                            jobs.errors,
+                            jobs.limit_key,
+                            jobs.group_key,
+                            jobs.batch_id,
+                            jobs.locks,
+                            jobs.shared,
+                            jobs.keeps_lanes,
+                            jobs.headers
+                           FROM inturn.jobs
+                          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
+                          ORDER BY jobs.priority DESC, jobs.id
+                         OFFSET 1000
+                         LIMIT 9000)
+                        UNION ALL
+                        ( SELECT jobs.id,
+                            jobs.claim_id,
+                            jobs.fence,
+                            jobs.worker_id,
+                            jobs.scheduled_at,
+                            jobs.created_at,
+                            jobs.started_at,
+                            jobs.status,
+                            jobs.on_retry,
+                            jobs.on_failure,
+                            jobs.abort,
+                            jobs.has_waiters,
+                            jobs.has_children,
+                            jobs.has_parents,
+                            jobs.timeout,
+                            jobs.expires_at,
+                            jobs.was_attempted,
+                            jobs.lost_queueing_lock,
+                            jobs.priority,
+                            jobs.attempts,
+                            jobs.queue,
+                            jobs.task,
+                            jobs.lock,
+                            jobs.queueing_lock,
+                            jobs.args,
+                            jobs.errors,
+                            jobs.limit_key,
+                            jobs.group_key,
+                            jobs.batch_id,
+                            jobs.locks,
+                            jobs.shared,
+                            jobs.keeps_lanes,
+                            jobs.headers
+                           FROM inturn.jobs
+                          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
+                          ORDER BY jobs.queue
+                         OFFSET 1000
+                         LIMIT 9000)) further
+                  WHERE (( SELECT true
+                           FROM stops) AND (NOT ((further.task)::text IN ( SELECT paused_task.task
+                           FROM paused_task))) AND (NOT (EXISTS ( SELECT
+                           FROM inturn.lanes
+                          WHERE ((lanes.lock = (further.lock)::text) AND (lanes.stopped IS NOT NULL))))))
                  LIMIT 1000)
                 UNION ALL
                  SELECT later.id,

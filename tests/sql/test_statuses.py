@@ -416,6 +416,28 @@ def test_a_count_throws_away_nothing_that_it_looked_at(engine: Engine) -> None:
     assert engine.query(by_queue) == [("a", 2, True), ("default", 2, True)]
 
 
+@pytest.mark.parametrize("group", [None, "g"])
+def test_lanes_are_runnable_behind_any_number_of_paused_ones(
+    engine: Engine, group: str | None
+) -> None:
+    defer = "SELECT defer('t', lock => 'lane ' || n, group_key => %s) FROM generate_series(1, 1100) n"
+    engine.query(defer, group)
+    pause = "SELECT pause_lane('lane ' || n) FROM generate_series(1, %s) n"
+    engine.query(pause, 1093)
+    assert engine.query("SELECT runnable, more FROM queue_status") == [(7, True)]
+
+
+@pytest.mark.parametrize("lock", [None, "lane"])
+def test_jobs_are_runnable_behind_any_number_of_a_paused_task(
+    engine: Engine, lock: str | None
+) -> None:
+    defer = "SELECT defer(%s, lock => %s || n) FROM generate_series(1, %s) AS n"
+    engine.query(defer, "slow", lock, 1010)
+    engine.query(defer, "quick", lock and "other", 7)
+    engine.query("SELECT pause_task('slow')")
+    assert engine.query("SELECT runnable, more FROM queue_status") == [(7, True)]
+
+
 def test_what_could_start_is_found_behind_any_number_of_blocked_jobs(engine: Engine) -> None:
     engine.query(
         "INSERT INTO jobs (created_at, status, task, lock) "
