@@ -243,6 +243,32 @@ def test_a_list_of_several_statuses_has_what_the_lists_of_each_have(engine: Engi
             assert count == [(len(asked), False)]
 
 
+def explained(engine: Engine, job: int) -> dict[str, str]:
+    return dict(engine.query("SELECT reason, detail FROM explain(%s)", job))
+
+
+def test_a_job_that_waits_for_a_slot_says_how_many_go_first_and_of_which_task(
+    engine: Engine,
+) -> None:
+    worker = engine.sign_on()
+    engine.defer("flood")
+    claim_all(engine, worker, 1)
+    engine.query("SELECT defer('flood') FROM generate_series(1, 3000)")
+    engine.defer("other", "lane")
+    engine.defer("flood", queue="elsewhere")
+    victim = engine.defer("t")
+    engine.defer("flood")
+    assert explained(engine, victim) == {
+        "slots busy": "the only slot of the only worker is taken",
+        "turn": "3,001 jobs go first in queue default, 3,000 of task flood",
+    }
+    urgent = engine.defer("t", priority=1)
+    assert "turn" not in explained(engine, urgent)
+    assert explained(engine, engine.defer("t", priority=1))["turn"] == (
+        "1 job goes first in queue default, all of task t"
+    )
+
+
 def test_a_running_job_is_found_by_its_queueing_lock(engine: Engine) -> None:
     worker = engine.sign_on()
     engine.defer("t")
@@ -420,7 +446,9 @@ def test_a_count_throws_away_nothing_that_it_looked_at(engine: Engine) -> None:
 def test_lanes_are_runnable_behind_any_number_of_paused_ones(
     engine: Engine, group: str | None
 ) -> None:
-    defer = "SELECT defer('t', lock => 'lane ' || n, group_key => %s) FROM generate_series(1, 1100) n"
+    defer = (
+        "SELECT defer('t', lock => 'lane ' || n, group_key => %s) FROM generate_series(1, 1100) n"
+    )
     engine.query(defer, group)
     pause = "SELECT pause_lane('lane ' || n) FROM generate_series(1, %s) n"
     engine.query(pause, 1093)
