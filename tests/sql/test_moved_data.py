@@ -37,7 +37,7 @@ def place() -> Iterator[Path]:
 def run(place: Path, *command: str | Path) -> None:
     """Run a program as the account of the server. Some write into the folder they run in."""
     account = server_account()
-    groups = None if account.uid is None else []
+    groups: list[int] | None = None if account.uid is None else []
     done = subprocess.run(
         command, cwd=place, user=account.uid, group=account.gid, extra_groups=groups,
         capture_output=True, text=True, check=False,
@@ -75,9 +75,8 @@ def test_the_queue_goes_on_after_pg_upgrade(place: Path, bin_dir: Path | None) -
     binaries = reachable(find_binaries(bin_dir), account, place)
     options = "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-data-checksums"
     run(place, binaries / "initdb", *options, "-D", new)
-    given = {"-b": OLDER, "-B": binaries, "-d": old, "-D": new, "-s": place, "-U": "postgres"}
-    pairs = [part for pair in given.items() for part in pair]
-    run(place, binaries / "pg_upgrade", "--no-sync", *pairs)
+    folders = "-b", OLDER, "-B", binaries, "-d", old, "-D", new, "-s", place
+    run(place, binaries / "pg_upgrade", "--no-sync", "--username=postgres", *folders)
     with Server(new, bin_dir=bin_dir) as server:
         with psycopg.connect(server.dsn()) as connection:
             assert connection.info.server_version // 10000 > 15
