@@ -20,7 +20,7 @@ from tests.chaos.server import free_port
 from tests.conftest import Query, Until
 from tests.field.conftest import Start
 from tests.field.outage import END_SESSIONS
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
 OPTIONS = {
@@ -91,8 +91,9 @@ async def look_until(port: int, is_refused: bool) -> None:
     def says() -> bool:
         return "refuses a call" in ask("127.0.0.1", port, READY).text
 
-    while await anyio.to_thread.run_sync(says) != is_refused:
-        pass
+    with anyio.fail_after(LIMIT):
+        while await anyio.to_thread.run_sync(says) != is_refused:
+            pass
 
 
 async def test_ready_says_that_a_call_is_refused(
