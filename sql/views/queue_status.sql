@@ -5,9 +5,9 @@
 -- Runnable jobs are counted among the first 1,000 of a queue in each index that a claim reads (jobs
 -- with a group are in the order of its name), and in the first 1,000 lanes whose pause is over or
 -- that a claim is to look at again. If a lane is stopped or a task is paused, the look goes on past
--- their jobs, up to 10,000 jobs far, for 1,000 others. Jobs that workers have in hand are all read, at most some 1,000
--- of each worker. The rest comes from the first 10,000 entries of their index, for all queues
--- together.
+-- their jobs, up to 10,000 jobs far, for 1,000 others. Jobs that workers have in hand are all read,
+-- at most some 1,000 of each worker. The rest comes from the first 10,000 entries of their index,
+-- for all queues together.
 CREATE OR REPLACE VIEW queue_status AS
 WITH RECURSIVE free_name(queue) AS (
     (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL

@@ -34,7 +34,8 @@ COMMENT ON COLUMN worker_status.doing IS 'How many jobs it runs.';
 COMMENT ON COLUMN worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
-COMMENT ON COLUMN worker_status.started_at IS 'When it registered first. A worker that was taken for dead registers again.';
+COMMENT ON COLUMN worker_status.started_at IS
+    'When it registered first. A worker that was taken for dead registers again.';
 COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN worker_status.loop_turned_at IS
     'When its event loop last turned, as far as its heartbeat could tell.';

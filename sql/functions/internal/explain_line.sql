@@ -1,6 +1,6 @@
--- Returns how many jobs without a group go before a job that waits for a slot, and of which task most
--- of them are: a flood of one task has another remedy than too few slots. It counts up to 10,000 of
--- each kind, and none that claims have found behind others of its lane.
+-- Returns how many jobs without a group go before a job that waits for a slot, and of which task
+-- most of them are: a flood of one task has another remedy than too few slots. It counts up to
+-- 10,000 of each kind, and none that claims have found behind others of its lane.
 CREATE OR REPLACE FUNCTION explain_line(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
