@@ -2160,6 +2160,7 @@ CREATE TABLE inturn.workers (
     heartbeat_at timestamp with time zone NOT NULL,
     loop_turned_at timestamp with time zone NOT NULL,
     awake boolean DEFAULT false NOT NULL,
+    listens boolean,
     heartbeat_every interval,
     keep_history double precision,
     CONSTRAINT workers_keep_history CHECK ((keep_history > (0)::double precision))
@@ -2307,8 +2308,15 @@ BEGIN
         RETURN QUERY SELECT * FROM explain_turn(v_job);
         v_found := FOUND;
     END IF;
-    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
-    v_found := v_found OR FOUND;
+    FOR reason, detail, unblock IN
+        SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits)
+    LOOP
+        RETURN NEXT;
+        v_found := true;
+        IF reason = 'slots busy' AND v_job.group_key IS NULL AND v_job.status = 'todo' THEN
+            RETURN QUERY SELECT * FROM explain_line(v_job);
+        END IF;
+    END LOOP;
     IF v_found AND v_job.batch_id IS NOT NULL THEN
         RETURN QUERY SELECT 'in batch', 'batch ' || id || ' (' || name || ') waits for it',
             'queue batches show ' || id
@@ -2559,6 +2567,40 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
     CROSS JOIN LATERAL
         locking_processes('limit ' || own.key, own.xmin, own.xmax, own.tableoid) AS locker
     WHERE own.key = p_job.limit_key
+$$;
+CREATE FUNCTION inturn.explain_line(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
+    LANGUAGE sql STABLE
+    AS $$
+    WITH ahead AS (
+        (SELECT task FROM jobs
+         WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+           AND queue = p_job.queue AND priority > p_job.priority LIMIT 10000)
+        UNION ALL
+        (SELECT task FROM jobs
+         WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+           AND queue = p_job.queue AND priority = p_job.priority AND id < p_job.id LIMIT 10000)
+        UNION ALL
+        (SELECT task FROM jobs
+         WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+           AND queue = p_job.queue AND priority > p_job.priority LIMIT 10000)
+        UNION ALL
+        (SELECT task FROM jobs
+         WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+           AND queue = p_job.queue AND priority = p_job.priority AND id < p_job.id LIMIT 10000)
+    ), of_task AS (
+        SELECT task, count(*) AS jobs FROM ahead GROUP BY task
+    ), most AS (
+        SELECT task, jobs FROM of_task ORDER BY jobs DESC, task LIMIT 1
+    )
+    SELECT 'turn',
+        CASE WHEN sum(of_task.jobs) >= 10000 THEN 'at least ' ELSE '' END
+            || to_char(sum(of_task.jobs), 'FM999,999')
+            || CASE sum(of_task.jobs) WHEN 1 THEN ' job goes first' ELSE ' jobs go first' END
+            || ' in queue ' || p_job.queue || ', '
+            || CASE count(*) WHEN 1 THEN 'all' ELSE to_char(max(of_task.jobs), 'FM999,999') END
+            || ' of task ' || (SELECT most.task FROM most),
+        NULL
+    FROM of_task HAVING count(*) > 0
 $$;
 CREATE FUNCTION inturn.explain_parents(p_id bigint) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE sql STABLE
@@ -3321,18 +3363,19 @@ CREATE FUNCTION inturn.has_invalid_queue(p_queues text[]) RETURNS boolean
     SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',')
         ~ '[^A-Za-z0-9_.:,-]'
 $$;
-CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval) RETURNS boolean
+CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval, p_listens boolean DEFAULT NULL::boolean) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
-        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked
+        UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,
+            listens = p_listens
         WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
-COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval) IS 'Records that a worker is alive, and for how long its event loop has not turned.';
+COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval, p_listens boolean) IS 'Records that a worker is alive, for how long its event loop has not turned, and whether it hears notifications (NULL: it wants none).';
 CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, job_id bigint, task text, since timestamp with time zone, usual interval, limit_key text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -5770,17 +5813,17 @@ CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[],
        OR schedules.since > clock() + interval '1 day'   -- a wrong clock wrote it
 $$;
 COMMENT ON FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) IS 'Records which schedules a worker knows.';
-CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[], p_schedules text[] DEFAULT NULL::text[], p_heartbeat_every interval DEFAULT NULL::interval, p_keep_history double precision DEFAULT NULL::double precision) RETURNS uuid
+CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[], p_schedules text[] DEFAULT NULL::text[], p_heartbeat_every interval DEFAULT NULL::interval, p_keep_history double precision DEFAULT NULL::double precision, p_age interval DEFAULT '00:00:00'::interval) RETURNS uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     INSERT INTO workers (id, name, hostname, pid, queues, tasks, schedules, concurrency,
         started_at, heartbeat_at, loop_turned_at, heartbeat_every, keep_history)
     VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_schedules,
-        p_concurrency, clock(), clock(), clock(), p_heartbeat_every, p_keep_history)
+        p_concurrency, clock() - p_age, clock(), clock(), p_heartbeat_every, p_keep_history)
     RETURNING id
 $$;
-COMMENT ON FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[], p_schedules text[], p_heartbeat_every interval, p_keep_history double precision) IS 'Adds a worker process and returns its id, which is random and new with each start.';
+COMMENT ON FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[], p_schedules text[], p_heartbeat_every interval, p_keep_history double precision, p_age interval) IS 'Adds a worker process and returns its id, which is random and new with each start.';
 CREATE FUNCTION inturn.rejoin_batch(p_id bigint, p_batch bigint, p_status inturn.job_status) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -8695,6 +8738,16 @@ CREATE VIEW inturn.queue_status AS
                  SELECT unnest(workers.queues) AS unnest
                    FROM inturn.workers) known
           WHERE (((known.queue IS NOT NULL))::integer = 1)
+        ), stops AS MATERIALIZED (
+         SELECT
+           FROM (( SELECT
+                   FROM inturn.lanes
+                  WHERE (lanes.stopped IS NOT NULL)
+                 LIMIT 1)
+                UNION ALL
+                 SELECT
+                   FROM paused_task) found
+         LIMIT 1
         ), front AS MATERIALIZED (
          SELECT name_1.queue,
             job.id,
@@ -8753,6 +8806,139 @@ CREATE VIEW inturn.queue_status AS
                    FROM inturn.jobs
                   WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
                   ORDER BY jobs.queue
+                 LIMIT 1000)
+                UNION ALL
+                ( SELECT further.id,
+                    further.lock,
+                    COALESCE((further.scheduled_at)::timestamp with time zone, further.created_at) AS "coalesce",
+                    (further.lock IS NOT NULL),
+                    (further.lock IS NOT NULL),
+                    further.priority,
+                    further.locks,
+                    further.shared,
+                    further.keeps_lanes,
+                    further.task
+                   FROM (( SELECT jobs.id,
+                            jobs.claim_id,
+                            jobs.fence,
+                            jobs.worker_id,
+                            jobs.scheduled_at,
+                            jobs.created_at,
+                            jobs.started_at,
+                            jobs.status,
+                            jobs.on_retry,
+                            jobs.on_failure,
+                            jobs.abort,
+                            jobs.has_waiters,
+                            jobs.has_children,
+                            jobs.has_parents,
+                            jobs.timeout,
+                            jobs.expires_at,
+                            jobs.was_attempted,
+                            jobs.lost_queueing_lock,
+                            jobs.priority,
+                            jobs.attempts,
+                            jobs.queue,
+                            jobs.task,
+                            jobs.lock,
+                            jobs.queueing_lock,
+                            jobs.args,
+                            jobs.errors,
+                            jobs.limit_key,
+                            jobs.group_key,
+                            jobs.batch_id,
+                            jobs.locks,
+                            jobs.shared,
+                            jobs.keeps_lanes,
+                            jobs.headers
+                           FROM inturn.jobs
+                          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
+                          ORDER BY jobs.priority DESC, jobs.id
+                         OFFSET 1000
+                         LIMIT 9000)
+                        UNION ALL
+                        ( SELECT jobs.id,
+                            jobs.claim_id,
+                            jobs.fence,
+                            jobs.worker_id,
+                            jobs.scheduled_at,
+                            jobs.created_at,
+                            jobs.started_at,
+                            jobs.status,
+                            jobs.on_retry,
+                            jobs.on_failure,
+                            jobs.abort,
+                            jobs.has_waiters,
+                            jobs.has_children,
+                            jobs.has_parents,
+                            jobs.timeout,
+                            jobs.expires_at,
+                            jobs.was_attempted,
+                            jobs.lost_queueing_lock,
+                            jobs.priority,
+                            jobs.attempts,
+                            jobs.queue,
+                            jobs.task,
+                            jobs.lock,
+                            jobs.queueing_lock,
+                            jobs.args,
+                            jobs.errors,
+                            jobs.limit_key,
+                            jobs.group_key,
+                            jobs.batch_id,
+                            jobs.locks,
+                            jobs.shared,
+                            jobs.keeps_lanes,
+                            jobs.headers
+                           FROM inturn.jobs
+                          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.lock IS NOT NULL) AND (jobs.group_key IS NULL) AND ((jobs.queue)::text = name_1.queue))
+                          ORDER BY jobs.priority DESC, jobs.id
+                         OFFSET 1000
+                         LIMIT 9000)
+                        UNION ALL
+                        ( SELECT jobs.id,
+                            jobs.claim_id,
+                            jobs.fence,
+                            jobs.worker_id,
+                            jobs.scheduled_at,
+                            jobs.created_at,
+                            jobs.started_at,
+                            jobs.status,
+                            jobs.on_retry,
+                            jobs.on_failure,
+                            jobs.abort,
+                            jobs.has_waiters,
+                            jobs.has_children,
+                            jobs.has_parents,
+                            jobs.timeout,
+                            jobs.expires_at,
+                            jobs.was_attempted,
+                            jobs.lost_queueing_lock,
+                            jobs.priority,
+                            jobs.attempts,
+                            jobs.queue,
+                            jobs.task,
+                            jobs.lock,
+                            jobs.queueing_lock,
+                            jobs.args,
+                            jobs.errors,
+                            jobs.limit_key,
+                            jobs.group_key,
+                            jobs.batch_id,
+                            jobs.locks,
+                            jobs.shared,
+                            jobs.keeps_lanes,
+                            jobs.headers
+                           FROM inturn.jobs
+                          WHERE ((jobs.status = 'todo'::inturn.job_status) AND (jobs.group_key IS NOT NULL) AND ((jobs.queue)::text = name_1.queue))
+                          ORDER BY jobs.queue
+                         OFFSET 1000
+                         LIMIT 9000)) further
+                  WHERE (( SELECT true
+                           FROM stops) AND (NOT ((further.task)::text IN ( SELECT paused_task.task
+                           FROM paused_task))) AND (NOT (EXISTS ( SELECT
+                           FROM inturn.lanes
+                          WHERE ((lanes.lock = (further.lock)::text) AND (lanes.stopped IS NOT NULL))))))
                  LIMIT 1000)
                 UNION ALL
                  SELECT later.id,
@@ -9336,7 +9522,8 @@ CREATE VIEW inturn.worker_status AS
     workers.tasks,
     workers.started_at,
     workers.heartbeat_at,
-    workers.loop_turned_at
+    workers.loop_turned_at,
+    workers.listens
    FROM ((inturn.workers
      CROSS JOIN LATERAL ( SELECT (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AS lately) heard)
      CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (claimed_jobs.status = 'claimed'::inturn.job_status)) AS claimed,
@@ -9355,9 +9542,10 @@ COMMENT ON COLUMN inturn.worker_status.doing IS 'How many jobs it runs.';
 COMMENT ON COLUMN inturn.worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN inturn.worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN inturn.worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
-COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered.';
+COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered first. A worker that was taken for dead registers again.';
 COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
+COMMENT ON COLUMN inturn.worker_status.listens IS 'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it wants no notifications, or its heartbeat has not said so yet.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);

@@ -93,7 +93,8 @@ Beyond some ten thousand jobs or lanes of a kind, a look reads no more, however 
 Finished jobs are not read at all.
 So the numbers stop at a bound:
 
-* 1,000 runnable jobs of a queue without a lock, and as many in lanes
+* 1,000 runnable jobs of a queue without a lock, and as many in lanes; behind jobs of stopped lanes
+  and paused tasks, it looks for another 1,000 among the first 10,000 jobs
 * 10,000 jobs of each other state, in all queues together
 * 10,000 lanes of each state
 * the oldest waiting job and the longest lane are looked for among the 10,000 oldest live jobs, and

@@ -484,6 +484,7 @@ CREATE TABLE workers (
     heartbeat_at timestamptz NOT NULL,
     loop_turned_at timestamptz NOT NULL,    -- the heartbeat's thread goes on if the loop blocks
     awake        boolean     NOT NULL DEFAULT false, -- needs no notification (see notify_workers)
+    listens      boolean,                   -- notifications wake it; NULL: it wants none
     heartbeat_every interval,               -- how often it means to be heard of; NULL: unknown
     -- For how many days it was told to keep the history. Infinity: for ever. NULL: not told.
     keep_history double precision,

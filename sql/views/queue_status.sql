@@ -4,9 +4,10 @@
 -- The cost does not grow with the number of waiting jobs. Each queue name takes one index probe.
 -- Runnable jobs are counted among the first 1,000 of a queue in each index that a claim reads (jobs
 -- with a group are in the order of its name), and in the first 1,000 lanes whose pause is over or
--- that a claim is to look at again. Jobs that workers have in hand are all read, at most some 1,000
--- of each worker. The rest comes from the first 10,000 entries of their index, for all queues
--- together.
+-- that a claim is to look at again. If a lane is stopped or a task is paused, the look goes on past
+-- their jobs, up to 10,000 jobs far, for 1,000 others. Jobs that workers have in hand are all read,
+-- at most some 1,000 of each worker. The rest comes from the first 10,000 entries of their index,
+-- for all queues together.
 CREATE OR REPLACE VIEW queue_status AS
 WITH RECURSIVE free_name(queue) AS (
     (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
@@ -105,6 +106,12 @@ WITH RECURSIVE free_name(queue) AS (
     -- The planner takes an equality for rare. With IS NOT NULL it would expect thousands of queues
     -- and a huge cost, and a server with JIT would compile all of this, which takes seconds.
     WHERE (queue IS NOT NULL)::integer = 1
+), stops AS MATERIALIZED (
+    -- Until a claim has met them, jobs of stopped lanes and paused tasks stand in front of others.
+    SELECT FROM (
+        (SELECT FROM lanes WHERE stopped IS NOT NULL LIMIT 1)
+        UNION ALL SELECT FROM paused_task
+    ) AS found LIMIT 1
 ), front AS MATERIALIZED (
     SELECT name.queue, job.*, job.task IN (SELECT paused_task.task FROM paused_task) AS is_paused
     FROM name CROSS JOIN LATERAL (
@@ -127,6 +134,28 @@ WITH RECURSIVE free_name(queue) AS (
          FROM jobs
          WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = name.queue
          ORDER BY jobs.queue LIMIT 1000)
+        UNION ALL
+        (SELECT id, lock, coalesce(scheduled_at, created_at), lock IS NOT NULL, lock IS NOT NULL,
+             priority, locks, shared, keeps_lanes, task
+         FROM (
+            (SELECT * FROM jobs
+             WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+               AND jobs.queue = name.queue
+             ORDER BY priority DESC, id OFFSET 1000 LIMIT 9000)
+            UNION ALL
+            (SELECT * FROM jobs
+             WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+               AND jobs.queue = name.queue
+             ORDER BY priority DESC, id OFFSET 1000 LIMIT 9000)
+            UNION ALL
+            (SELECT * FROM jobs
+             WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue = name.queue
+             ORDER BY jobs.queue OFFSET 1000 LIMIT 9000)
+         ) AS further
+         WHERE (SELECT true FROM stops) AND task NOT IN (SELECT paused_task.task FROM paused_task)
+           AND NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = further.lock
+                           AND stopped IS NOT NULL)
+         LIMIT 1000)
         UNION ALL
         SELECT id, lock, scheduled_at, false, false, priority, locks, shared, keeps_lanes, task
         FROM later WHERE later.queue = name.queue AND scheduled_at <= clock()

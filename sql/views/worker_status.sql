@@ -8,7 +8,7 @@ SELECT workers.id, name, hostname, pid,
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
             ELSE 'live' END AS state,
        in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
-       loop_turned_at
+       loop_turned_at, listens
 FROM workers
 CROSS JOIN LATERAL (
     SELECT heartbeat_at > clock() - greatest(interval '30 seconds', 3 * heartbeat_every) AS lately
@@ -34,7 +34,11 @@ COMMENT ON COLUMN worker_status.doing IS 'How many jobs it runs.';
 COMMENT ON COLUMN worker_status.concurrency IS 'How many it does at once at most.';
 COMMENT ON COLUMN worker_status.queues IS 'The queues that it serves; NULL: all.';
 COMMENT ON COLUMN worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
-COMMENT ON COLUMN worker_status.started_at IS 'When it registered.';
+COMMENT ON COLUMN worker_status.started_at IS
+    'When it registered first. A worker that was taken for dead registers again.';
 COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN worker_status.loop_turned_at IS
     'When its event loop last turned, as far as its heartbeat could tell.';
+COMMENT ON COLUMN worker_status.listens IS
+    'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it '
+    'wants no notifications, or its heartbeat has not said so yet.';

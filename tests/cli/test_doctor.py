@@ -368,6 +368,35 @@ def test_a_worker_that_lacks_a_task_is_named_if_a_job_of_it_is_next(
     assert findings(queue)[1]["tasks"]["state"] == "ok"
 
 
+@pytest.mark.parametrize("what", ["a worker", "a job"])
+def test_a_clock_of_the_server_that_was_set_back_is_named(
+    engine: Engine, queue: Run, what: str
+) -> None:
+    engine.at(LATER)
+    if what == "a worker":
+        engine.sign_on()
+    else:
+        engine.defer()
+    assert findings(queue)[1]["clock"]["state"] == "ok"
+    engine.at(NOON)
+    found = findings(queue)[1]["clock"]
+    detail = "the server's clock was set back: workers or jobs are 15m00s ahead of it"
+    assert (found["state"], found["detail"]) == ("warn", detail)
+
+
+def test_the_worker_to_stop_is_the_one_that_started_first(engine: Engine, queue: Run) -> None:
+    """The order of names and of registrations says nothing. The older one registered twice."""
+    engine.at(NOON)
+    register = "SELECT register_worker(%s, 'host', 8, NULL, 1, %s, p_age => %s)"
+    engine.query(register, "a new one", ["tick_v2"], "1 minute")
+    engine.query(register, "m old one", ["tick"], "1 hour")
+    engine.query(register, "z new one", ["tick_v2"], "0 s")
+    engine.defer("tick")
+    engine.defer("tick_v2")
+    advice = findings(queue)[1]["tasks"]["advice"]
+    assert advice.startswith("stop worker m old one, which started first of these")
+
+
 def test_a_task_of_next_week_is_not_missed_yet(engine: Engine, queue: Run) -> None:
     engine.sign_on(["other"])
     engine.defer("of the next release", delay="7 days")

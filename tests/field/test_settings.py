@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 
 import anyio
@@ -11,6 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier, Literal
 
 from inturn import App, JobContext, RetryStrategy, shared
+from inturn.database import drive
+from inturn.operations import maintenance
+from inturn.worker.chores import LANES_A_ROUND
 from tests.conftest import Query, Until
 from tests.field.test_conditions import END_WORKERS, try_to
 
@@ -147,3 +151,17 @@ def test_the_turns_have_all_values(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         rows = connection.execute(SETTINGS).fetchall()
     assert max(len(odd_values(*row)) for row in rows) <= TURNS
+
+
+def test_the_lanes_are_looked_after_whatever_time_limit_a_database_sets(
+    app: App, dsn: str, query: Query
+) -> None:
+    lanes = 3 * LANES_A_ROUND
+    query("SELECT defer('t', lock => 'lane ' || n) FROM generate_series(1, %s) AS n", lanes)
+    set_by_default(dsn, {"statement_timeout": "1"})  # ms, and each step takes longer
+    with closing(app.connector.connect("maintenance")) as connection:
+        last, steps = "", 0
+        while last or not steps:
+            step = maintenance.reconcile_lanes(last, LANES_A_ROUND)
+            last, steps = drive.run(step, connection, app.connector.schema), steps + 1
+    assert steps > 3

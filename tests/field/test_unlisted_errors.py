@@ -1,7 +1,7 @@
 """Errors that nobody has listed. They once ended every worker, and none was there when they passed."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import LiteralString
@@ -15,11 +15,12 @@ from psycopg.sql import SQL, Identifier, Literal
 from inturn import App
 from inturn.health.checks import READY
 from inturn.health.probe import ask
+from inturn.worker import listener
 from tests.chaos.server import free_port
 from tests.conftest import Query, Until
 from tests.field.conftest import Start
 from tests.field.outage import END_SESSIONS
-from tests.waiting import wait_until
+from tests.waiting import LIMIT, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
 OPTIONS = {
@@ -84,6 +85,17 @@ async def test_a_call_that_is_refused_is_tried_again_until_it_succeeds(
     assert query("SELECT DISTINCT status::text FROM finished_jobs") == [("succeeded",)]
 
 
+async def look_until(port: int, is_refused: bool) -> None:
+    """Ask the worker until it says that a call is refused, or says so no more."""
+
+    def says() -> bool:
+        return "refuses a call" in ask("127.0.0.1", port, READY).text
+
+    with anyio.fail_after(LIMIT):
+        while await anyio.to_thread.run_sync(says) != is_refused:
+            pass
+
+
 async def test_ready_says_that_a_call_is_refused(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:
@@ -92,20 +104,98 @@ async def test_ready_says_that_a_call_is_refused(
     @app.task
     async def step() -> None: ...
 
-    def find_problem() -> str:
-        return ask("127.0.0.1", port, READY).text
-
     async with anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, health_port=port, **OPTIONS))
         await until(lambda: query("SELECT FROM workers"))
         with refused(dsn, FINISH, "0A000"):
             step.defer()
-            while "refuses a call" not in await anyio.to_thread.run_sync(find_problem):
-                pass
-        while "refuses a call" in await anyio.to_thread.run_sync(find_problem):
-            pass
+            await look_until(port, True)
+        await look_until(port, False)
         group.cancel_scope.cancel()
     assert query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
+
+
+CHORES = {
+    "rescue": "rescue",
+    "prepare history": "prepare_history",
+    "reconcile lanes": "reconcile",
+    "roll up history": "roll_up",
+    "prune history": "prune_history",
+    "prune progress": "prune_progress",
+    "prune batches": "prune_batches",
+}
+# Calls that the worker makes beside its loop, and how the lines about each begin.
+HELPERS = {
+    "chores": {f"maintenance.failed: {name}: ": call for name, call in CHORES.items()},
+    "judging": {"maintenance.failed: ": "last_heartbeats"},
+    "schedules": {"schedule.lost: ": "schedule_progress"},
+}
+SIGNATURES = """
+SELECT pg_get_functiondef(oid), format('CREATE OR REPLACE FUNCTION inturn.%%I(%%s) RETURNS %%s '
+    'LANGUAGE plpgsql AS $f$ BEGIN RAISE EXCEPTION $$strange$$ USING ERRCODE = $$54000$$; END $f$',
+    proname, pg_get_function_arguments(oid), pg_get_function_result(oid))
+FROM pg_proc WHERE pronamespace = 'inturn'::regnamespace AND proname = ANY (%s)
+"""
+
+
+@contextmanager
+def broken(dsn: str, functions: Iterable[str]) -> Iterator[None]:
+    """Let these functions raise an error that nobody has listed."""
+    names = list(functions)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        found = connection.execute(SIGNATURES, [names]).fetchall()
+        assert len(found) == len(names)
+        for _, raises in found:
+            connection.execute(raises)
+        yield
+        for definition, _ in found:
+            connection.execute(definition)
+
+
+@pytest.mark.parametrize("helper", HELPERS)
+async def test_what_the_worker_does_beside_is_tried_again_and_ready_says_so(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture, helper: str
+) -> None:
+    calls = HELPERS[helper]
+    port = free_port()
+
+    @app.periodic(cron="* * * * *")
+    @app.task
+    async def step(timestamp: int = 0) -> None: ...
+
+    def said(start: str) -> bool:
+        lines = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+        return any(line.startswith(start) and "strange" in line for line in lines)
+
+    async with anyio.create_task_group() as group:
+        with broken(dsn, calls.values()):
+            group.start_soon(partial(app.run_worker_async, health_port=port, **OPTIONS))
+            await until(lambda: all(said(start) for start in calls))
+            await look_until(port, True)
+            step.defer()
+            await until(lambda: query("SELECT FROM finished_jobs"))  # jobs run meanwhile
+        await look_until(port, False)
+        group.cancel_scope.cancel()
+
+
+async def test_the_listener_is_tried_again_and_ready_says_so(
+    app: App, query: Query, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+
+    async def refuse(_: object) -> None:
+        raise ArithmeticError("strange")
+
+    async with anyio.create_task_group() as group:
+        with monkeypatch.context() as patch:
+            patch.setattr(listener, "LOOK", 0.05)
+            patch.setattr(listener, "_check", refuse)
+            group.start_soon(partial(app.run_worker_async, health_port=port, **OPTIONS))
+            await look_until(port, True)
+        assert "listen.lost: strange" in caplog.text
+        await look_until(port, False)
+        group.cancel_scope.cancel()
+    assert query("SELECT FROM workers") == []
 
 
 async def test_a_publication_of_a_table_without_identity_is_survived(

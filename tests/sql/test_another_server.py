@@ -12,6 +12,7 @@ from inturn.embedded import Server
 from inturn.embedded.binaries import find_binaries
 from inturn.schema.migrate import migrate, prepare_history
 from tests.race.harness import Stage
+from tests.sql.in_flight import assert_all_ends, fill, leave_horizon
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.landing
@@ -22,7 +23,6 @@ DO $$ BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOO
 NEXT_ID = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 SYNCED = "SELECT FROM pg_subscription_rel WHERE srsubstate <> 'r'"
 APPLIED = "SELECT FROM inturn.limits WHERE pattern = 'marker'"
-LEFT = "SELECT id, status, task, explain.reason, explain.detail FROM jobs, LATERAL explain(id)"
 Move = Callable[[str, str, Path], None]
 
 
@@ -79,53 +79,4 @@ def test_the_queue_goes_on_in_a_younger_cluster_with_everything_in_flight(
         [(next_id,)] = stage.control.execute(NEXT_ID).fetchall()
         assert next_id < horizon
         assert len(stage.statuses()) == count
-        assert left_after_two_minutes(stage) == []
-        assert stage.lanes() == {}
-        for table in ("edges", "batch_events", "waits", "ends"):
-            assert stage.control.execute(f"SELECT FROM {table}".encode()).fetchall() == [], table
-
-
-def fill(stage: Stage) -> None:
-    """Put jobs of every kind in flight."""
-    producer, worker = stage.session(), stage.worker()
-    producer.set_limit("one", 1)
-    producer.run("SELECT set_limit('often', p_rate => 1, p_period => '1 s')")
-    producer.run("SELECT register_schedules('{tick}', '{a}', '{* * * * *}', '{UTC}')")
-    [(batch,)] = producer.run("SELECT open_batch('b', 'callback')")
-    producer.run("SELECT defer('t', batch_id => %s), defer('t', batch_id => %s)", batch, batch)
-    for lock in ("lane", "lane", "lane", "again", "again"):
-        producer.defer(lock)
-    producer.defer_several("lane", "other")
-    producer.defer_several("read", shared=["read"])
-    for limit in ("one", "often"):
-        producer.defer(None, 0, 0, 0, limit=limit)
-    producer.defer(None, 0, 0, group="tenant")
-    producer.defer(None, delay="1 hour")
-    running = worker.claim(30)
-    producer.defer_after(running[0].id)
-    worker.retry(running[1], delay="10 s")
-    worker.finish(running[2])
-    producer.run("SELECT close_batch(%s)", batch)
-
-
-def leave_horizon(stage: Stage) -> int:
-    """Let a job come after one whose transaction is rolled back. Return the id that is stored."""
-    producer, person, worker = stage.session(), stage.session(), stage.worker()
-    person.begin()
-    [gone] = person.defer(None)
-    child = producer.defer_after(gone, on_parent="go")
-    worker.claim(30)
-    person.rollback()
-    [(horizon,)] = producer.run("SELECT horizon FROM edges WHERE child = %s", child)
-    return int(horizon)
-
-
-def left_after_two_minutes(stage: Stage) -> list[tuple[object, ...]]:
-    """Return the jobs that a new worker could not do, with the reasons."""
-    worker = stage.worker()
-    stage.control.execute("DELETE FROM workers WHERE id <> %s", [worker.id])
-    worker.rescue()
-    for seconds in range(60):
-        worker.hasten(f"{3600 + 2 * seconds} seconds")
-        worker.finish(*worker.claim(30), want=0)
-    return stage.control.execute(LEFT).fetchall()
+        assert_all_ends(stage)

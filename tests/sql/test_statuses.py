@@ -243,6 +243,32 @@ def test_a_list_of_several_statuses_has_what_the_lists_of_each_have(engine: Engi
             assert count == [(len(asked), False)]
 
 
+def explained(engine: Engine, job: int) -> dict[str, str]:
+    return dict(engine.query("SELECT reason, detail FROM explain(%s)", job))
+
+
+def test_a_job_that_waits_for_a_slot_says_how_many_go_first_and_of_which_task(
+    engine: Engine,
+) -> None:
+    worker = engine.sign_on()
+    engine.defer("flood")
+    claim_all(engine, worker, 1)
+    engine.query("SELECT defer('flood') FROM generate_series(1, 3000)")
+    engine.defer("other", "lane")
+    engine.defer("flood", queue="elsewhere")
+    victim = engine.defer("t")
+    engine.defer("flood")
+    assert explained(engine, victim) == {
+        "slots busy": "the only slot of the only worker is taken",
+        "turn": "3,001 jobs go first in queue default, 3,000 of task flood",
+    }
+    urgent = engine.defer("t", priority=1)
+    assert "turn" not in explained(engine, urgent)
+    assert explained(engine, engine.defer("t", priority=1))["turn"] == (
+        "1 job goes first in queue default, all of task t"
+    )
+
+
 def test_a_running_job_is_found_by_its_queueing_lock(engine: Engine) -> None:
     worker = engine.sign_on()
     engine.defer("t")
@@ -414,6 +440,30 @@ def test_a_count_throws_away_nothing_that_it_looked_at(engine: Engine) -> None:
     assert engine.query("SELECT * FROM count_jobs(3, '{todo}')") == [(3, True)]
     by_queue = "SELECT name, todo, more FROM count_jobs_by('queue', 3, 9, '{todo}')"
     assert engine.query(by_queue) == [("a", 2, True), ("default", 2, True)]
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_lanes_are_runnable_behind_any_number_of_paused_ones(
+    engine: Engine, group: str | None
+) -> None:
+    defer = (
+        "SELECT defer('t', lock => 'lane ' || n, group_key => %s) FROM generate_series(1, 1100) n"
+    )
+    engine.query(defer, group)
+    pause = "SELECT pause_lane('lane ' || n) FROM generate_series(1, %s) n"
+    engine.query(pause, 1093)
+    assert engine.query("SELECT runnable, more FROM queue_status") == [(7, True)]
+
+
+@pytest.mark.parametrize("lock", [None, "lane"])
+def test_jobs_are_runnable_behind_any_number_of_a_paused_task(
+    engine: Engine, lock: str | None
+) -> None:
+    defer = "SELECT defer(%s, lock => %s || n) FROM generate_series(1, %s) AS n"
+    engine.query(defer, "slow", lock, 1010)
+    engine.query(defer, "quick", lock and "other", 7)
+    engine.query("SELECT pause_task('slow')")
+    assert engine.query("SELECT runnable, more FROM queue_status") == [(7, True)]
 
 
 def test_what_could_start_is_found_behind_any_number_of_blocked_jobs(engine: Engine) -> None:

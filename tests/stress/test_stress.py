@@ -14,13 +14,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from tests.cli.engine import Engine
 from tests.evidence.events import History, Tail
 from tests.evidence.judge import check, describe
 from tests.evidence.record import environment
@@ -59,9 +60,10 @@ RARE = [  # a run without them proves little
 ]
 
 HELD = """
-SELECT edges.child, edges.parent, parent.lock IS NULL
-FROM edges JOIN finished_jobs AS parent ON parent.id = edges.parent
-WHERE edges.failed AND parent.status <> 'succeeded' ORDER BY edges.child
+SELECT job_id, parent_id, coalesce((
+    SELECT parent.lock IS NULL FROM finished_jobs AS parent WHERE parent.id = parent_id
+        AND parent.status <> 'succeeded'), false)  -- a parent without a row cannot be retried
+FROM failed_parents
 """
 LEFT = """
 SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes
@@ -78,6 +80,9 @@ WHY_LEFT = [
     "SELECT edges.*, parent.status FROM edges "
     "LEFT JOIN all_jobs AS parent ON parent.id = edges.parent LIMIT 20",
     "SELECT * FROM lanes LIMIT 20",
+    "SELECT * FROM ends LIMIT 20",
+    "SELECT * FROM batch_events LIMIT 20",
+    "SELECT * FROM failed_parents LIMIT 20",
 ]
 
 Process = subprocess.Popen[bytes]
@@ -330,6 +335,23 @@ class Play:
         rows = self.query(statement, lock)
         self.history.write("resumed", lane=lock, called=called)
         return rows
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a parent", "a parent without a row"])
+def test_a_job_that_a_failure_holds_up_is_found(dsn: str, is_there: bool) -> None:
+    """Without its parent's row it was not, and the run ended with jobs that were left."""
+    with closing(Engine(dsn)) as engine:
+        parent = engine.defer()
+        [(child,)] = engine.query(
+            "SELECT defer('t', after => ARRAY[%s::bigint], on_parent => 'hold')", parent
+        )
+        engine.fail(engine.claim(), None, "no")
+        engine.query("SELECT * FROM claim(register_worker('v', 'here', 1, NULL, 1), NULL, 9)")
+        if not is_there:
+            engine.query("SELECT delete_job(%s)", parent)
+        assert engine.query(HELD) == [(child, parent, is_there)]
+        for statement in WHY_LEFT:
+            engine.query(statement)
 
 
 @pytest.mark.proof

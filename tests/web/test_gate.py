@@ -35,6 +35,7 @@ def bare(app: App) -> TestClient:
         ({"sec-fetch-site": "", "origin": HERE}, 403),
         ({"origin": HERE}, PASSED),
         ({"origin": f"https://{HOST}"}, PASSED),
+        ({"origin": HERE, "host": HOST.upper()}, PASSED),  # the names of hosts have no case
         ({"origin": ELSEWHERE}, 403),
         ({"origin": "null"}, 403),
         ({"origin": f"{HERE}:81"}, 403),

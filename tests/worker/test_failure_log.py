@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Iterator
+from math import inf
 
 import pytest
 
 from inturn.errors import DatabaseUnavailable
-from inturn.worker.failure_log import REMINDER, FailureLog
+from inturn.worker.failure_log import MOST, REMINDER, FailureLog
 
 logger = logging.getLogger(__name__)
 
@@ -14,11 +15,11 @@ logger = logging.getLogger(__name__)
 class Outage:
     """Tries that fail, one second after the other."""
 
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(self, caplog: pytest.LogCaptureFixture, **given: float) -> None:
         caplog.set_level(logging.DEBUG, __name__)
         self._caplog = caplog
         self._now = 0.0
-        self.log = FailureLog(logger, "it.failed", lambda: self._now)
+        self.log = FailureLog(logger, "it.failed", lambda: self._now, **given)
 
     def fail(self, *reasons: str) -> Iterator[tuple[str, str]]:
         """Yield the level and the text of each line."""
@@ -53,6 +54,13 @@ def test_a_failure_that_lasts_is_reported_again_every_half_minute(outage: Outage
     assert outage.warned(*["away"] * tries) == list(range(0, tries, int(REMINDER)))
 
 
+def test_what_does_no_harm_is_reported_once_a_state(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage(caplog, reminder=inf)
+    assert outage.warned(*["away"] * 100, "refused") == [0, 100]
+    outage.log.forget()
+    assert outage.warned("away") == [0]
+
+
 def test_another_reason_is_reported_at_once(outage: Outage) -> None:
     assert outage.warned("away", "away", "refused", "refused") == [0, 2]
 
@@ -67,9 +75,13 @@ def test_an_outage_is_reported_again_if_it_worked_in_between(outage: Outage) -> 
     assert outage.warned("away", "away") == [0]
 
 
-def test_reasons_that_are_over_do_not_pile_up(outage: Outage) -> None:
-    outage.warned(*(f"port {number} refused" for number in range(100)))
-    assert len(outage.log._remind_at) <= REMINDER + 1
+@pytest.mark.parametrize("reminder", [REMINDER, inf])
+def test_reasons_that_are_over_do_not_pile_up(
+    caplog: pytest.LogCaptureFixture, reminder: float
+) -> None:
+    outage = Outage(caplog, reminder=reminder)
+    outage.warned(*(f"port {number} refused" for number in range(2 * MOST)))
+    assert len(outage.log._remind_at) <= min(MOST, reminder + 1)
 
 
 def test_an_error_that_nobody_has_listed_is_an_error(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,5 +1,6 @@
 """Each service of a worker has one round, `run_once`, that needs no thread and no loop."""
 
+import time
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -91,6 +92,19 @@ async def test_the_heartbeat_says_that_the_worker_lives_and_hears_that_it_is_tak
     query("DELETE FROM workers RETURNING 1")
     heartbeat.run_once(connection)
     assert lost == [parts.registration.worker_id]
+
+
+async def test_a_worker_that_registers_again_is_as_old_as_before(
+    app: App, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = Parts(app)
+    began = time.monotonic()
+    await parts.registration.register()
+    monkeypatch.setattr("inturn.worker.registration.time.monotonic", lambda: began + 3600)
+    query("DELETE FROM workers RETURNING 1")  # others took it for dead
+    await parts.registration.register()
+    await parts.close()
+    assert query("SELECT clock() - started_at > interval '59 minutes' FROM workers") == [(True,)]
 
 
 async def test_maintenance_takes_a_silent_workers_job_over_after_some_rounds(

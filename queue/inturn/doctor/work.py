@@ -13,6 +13,10 @@ from inturn.operations.workers import QueueStatus, WorkerStatus
 
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
 RETRY_ALL = "queue lanes retry-head --state halted --all"
+DEAF = (
+    "listen.lost in their log says why. If the server refuses more connections, "
+    "raise max_connections, or the CONNECTION LIMIT of their role"
+)
 READABLE = 100  # characters of an error
 
 
@@ -88,6 +92,10 @@ def _workers(scene: Scene) -> Finding:
         names = name_some([visible(worker.name) for worker in blocked])
         detail = f"the event loop of {names} is blocked. Look for loop.blocked in the log"
         return Finding("workers", "warn", detail, f"if it stays blocked: {_end(blocked[0])}")
+    deaf = [visible(worker.name) for worker in scene.workers if worker.listens is False]
+    if deaf:
+        detail = f"cannot listen, so new jobs wait until they poll: {name_some(deaf)}"
+        return Finding("workers", "warn", detail, DEAF)
     return Finding("workers", "ok", f"{len(scene.workers)} live")
 
 

@@ -102,7 +102,8 @@ PROCESS = (
         "inturn_listen_connected",
         GAUGE,
         (),
-        "1 if notifications wake the worker, 0 if it only polls",
+        "1 if notifications wake the worker, 0 if it cannot listen, so that it only polls. "
+        "No series: it was told not to listen",
     ),
     Metric(
         "inturn_wakeups_total",

@@ -29,8 +29,8 @@ class Condition(Protocol):
         """Return how many jobs it runs."""
 
     @property
-    def is_listening(self) -> bool:
-        """Return True if notifications wake the worker."""
+    def is_listening(self) -> bool | None:
+        """Return True if notifications wake the worker, and None if it wants none."""
 
     @property
     def counted_wakeups(self) -> Mapping[str, int]:
@@ -150,7 +150,8 @@ class WorkerState:
             return
         yield family("inturn_worker_slots", worker.slots)
         yield family("inturn_worker_slots_busy", worker.busy_slots)
-        yield family("inturn_listen_connected", worker.is_listening)
+        if worker.is_listening is not None:
+            yield family("inturn_listen_connected", worker.is_listening)
         yield family("inturn_heartbeat_failures_total", worker.heartbeat_failures)
         counted = {(source,): count for source, count in worker.counted_wakeups.items()}
         yield family("inturn_wakeups_total", counted)

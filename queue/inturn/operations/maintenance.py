@@ -25,6 +25,12 @@ SELECT (SELECT version_num FROM {schema}.schema_version),
 """
 NOW = "SELECT {schema}.clock()"
 SERVER_TIME = "SELECT clock_timestamp()"
+AHEAD_OF_CLOCK = """
+SELECT greatest(
+    interval '0', max(started_at) - {schema}.clock(), max(heartbeat_at) - {schema}.clock(),
+    (SELECT created_at FROM {schema}.live_jobs ORDER BY id DESC LIMIT 1) - {schema}.clock())
+FROM {schema}.worker_status
+"""
 USER = "SELECT session_user::text"
 SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
 OLDEST_TRANSACTION = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT 1"
@@ -168,6 +174,13 @@ def get_user() -> Operation[str]:
     """Return the name of the database user who is logged in."""
     ((name,),) = yield Statement(USER)
     return str(name)
+
+
+def get_ahead_of_clock() -> Operation[timedelta]:
+    """Return how far what has happened is ahead of the server's clock, as it was set back."""
+    ((ahead,),) = yield Statement(AHEAD_OF_CLOCK)
+    assert isinstance(ahead, timedelta)
+    return ahead
 
 
 def get_server_time() -> Operation[datetime]:

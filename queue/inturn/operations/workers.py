@@ -10,9 +10,9 @@ from inturn.operations import Operation, Statement
 
 REGISTER = """
 SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[], %s,
-    %s::double precision)
+    %s::double precision, %s)
 """
-HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s)"
+HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s, %s)"
 LAST_HEARTBEATS = """
 SELECT id, heartbeat_at, late, locked, heartbeat_every FROM {schema}.last_heartbeats(%s)
 """
@@ -21,7 +21,7 @@ RESCUE = "SELECT id, worker_id, ended_as::text FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
 LIST = """
 SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
-       heartbeat_at, loop_turned_at
+       heartbeat_at, loop_turned_at, listens
 FROM {schema}.worker_status LIMIT %s
 """
 IN_HAND = """
@@ -74,6 +74,7 @@ class WorkerStatus:
     started_at: datetime
     heartbeat_at: datetime
     loop_turned_at: datetime
+    listens: bool | None  # None: it wants no notifications, or unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,27 +127,32 @@ def register_worker(
     schedules: Iterable[str] = (),
     heartbeat_every: timedelta | None = None,
     keep_history: float | None = None,
+    age: timedelta = timedelta(0),
 ) -> Operation[UUID]:
     """Add a worker and return its id.
 
     `keep_history` is for how many days it was told to keep the history, and infinity for ever.
+    `age` is how long ago it registered first.
     """
     names = None if queues is None else list(queues)
     known = [list(tasks), list(schedules)]
     ((worker_id,),) = yield Statement(
         REGISTER,
-        [name, hostname, pid, names, concurrency, *known, heartbeat_every, keep_history],
+        [name, hostname, pid, names, concurrency, *known, heartbeat_every, keep_history, age],
     )
     assert isinstance(worker_id, UUID)
     return worker_id
 
 
-def record_heartbeat(worker_id: UUID, blocked: timedelta = timedelta(0)) -> Operation[bool]:
+def record_heartbeat(
+    worker_id: UUID, blocked: timedelta = timedelta(0), listens: bool | None = None
+) -> Operation[bool]:
     """Return False if the worker was declared dead.
 
-    `blocked` is how long its event loop has not turned.
+    `blocked` is how long its event loop has not turned. `listens` says whether notifications wake
+    it, and None that it wants none.
     """
-    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked])
+    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked, listens])
     return bool(alive)
 
 

@@ -312,6 +312,7 @@ workers = Table(
     Column("heartbeat_at", moment, nullable=False),
     Column("loop_turned_at", moment, nullable=False),
     Column("awake", Boolean, nullable=False, server_default="false"),
+    Column("listens", Boolean),
     Column("heartbeat_every", Interval),
     Column("keep_history", Double),
 )

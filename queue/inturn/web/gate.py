@@ -81,4 +81,6 @@ def is_same_origin(headers: Headers) -> bool:
         return site == "same-origin"
     scheme, separator, host = headers.get("origin", "").partition("://")
     asked = headers.get("host", "")
-    return bool(separator and asked) and scheme in ("http", "https") and host == asked
+    return (
+        bool(separator and asked) and scheme in ("http", "https") and host.lower() == asked.lower()
+    )

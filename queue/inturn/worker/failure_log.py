@@ -8,6 +8,7 @@ from inturn.errors import DatabaseUnavailable, WorkerLost
 
 CONDITIONS = (DatabaseUnavailable, WorkerLost)
 REMINDER = 30.0  # seconds between two lines about the same reason
+MOST = 100  # reasons to remember; those with numbers in them would pile up
 
 
 def is_unlisted(error: Exception) -> bool:
@@ -16,7 +17,7 @@ def is_unlisted(error: Exception) -> bool:
 
 
 class FailureLog:
-    """Warns of a failure when its reason is new, and then every half minute.
+    """Warns of a failure when its reason is new, and then every `reminder` seconds.
 
     The tries in between are logged for debugging only. Several threads of a worker each try
     once a second, so they would fill the log of a long outage.
@@ -27,23 +28,29 @@ class FailureLog:
         logger: logging.Logger,
         event: str,
         clock: Callable[[], float] = time.monotonic,
+        reminder: float = REMINDER,
     ) -> None:
         self._logger = logger
         self._template = f"{event}: %s; next try in %.1f s"
         self._clock = clock
+        self._reminder = reminder
         self._remind_at: dict[str, float] = {}  # when to warn again, by reason
+        self.is_refused = False  # the last try failed with an error that nobody has listed
 
     def note(self, error: Exception, pause: float) -> None:
         """Log that it has failed, and will be tried again after `pause` seconds."""
         reason, now = str(error), self._clock()
-        # Without those that are over, reasons with numbers in them would pile up.
         self._remind_at = {each: at for each, at in self._remind_at.items() if at > now}
         is_news = reason not in self._remind_at
         if is_news:
-            self._remind_at[reason] = now + REMINDER
-        level = logging.ERROR if is_unlisted(error) else logging.WARNING
+            if len(self._remind_at) >= MOST:
+                self._remind_at.clear()
+            self._remind_at[reason] = now + self._reminder
+        self.is_refused = is_unlisted(error)
+        level = logging.ERROR if self.is_refused else logging.WARNING
         self._logger.log(level if is_news else logging.DEBUG, self._template, error, pause)
 
     def forget(self) -> None:
         """Note that it works, so that the next failure is news."""
         self._remind_at.clear()
+        self.is_refused = False

@@ -18,9 +18,8 @@ import psycopg
 
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.operations import workers
 from inturn.worker.backoff import shorten
-from inturn.worker.failure_log import FailureLog, is_unlisted
+from inturn.worker.failure_log import FailureLog
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.registration import Registration
 
@@ -63,11 +62,16 @@ class Heartbeat:
         self._watch = watch
         self._reactions = reactions
         self.failures = 0  # heartbeats that could not be stored
-        self.is_refused = False  # the last one, with an error that nobody has listed
+        self._failures = FailureLog(logger, "heartbeat.failed")
         self._blocked = 0.0
         self._is_logged = False  # that the loop is blocked
         self._end = Event()
         self._thread = Thread(target=self._run, name="inturn heartbeat", daemon=True)
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if the last one failed with an error that nobody has listed."""
+        return self._failures.is_refused
 
     def start(self) -> None:
         """Start the thread."""
@@ -79,28 +83,25 @@ class Heartbeat:
         self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
-        failures = FailureLog(logger, "heartbeat.failed")
         self._wait(self._interval)  # the registration was the first heartbeat
         while not self._end.is_set():
             try:
                 with contextlib.closing(self._connector.connect("heartbeat")) as connection:
                     while not self._end.is_set():
                         self.run_once(connection)
-                        failures.forget()
-                        self.is_refused = False
+                        self._failures.forget()
                         self._wait(self._interval)
             except Exception as error:  # whatever it is: without heartbeats the jobs are lost
                 self.failures += 1
-                self.is_refused = is_unlisted(error)
                 pause = shorten(min(TICK, self._interval))
-                failures.note(error, pause)
+                self._failures.note(error, pause)
                 self._reactions.unheard()
                 self._wait(pause)
 
     def run_once(self, connection: psycopg.Connection) -> None:
         """Store one heartbeat, and call `lost` if others took the worker for dead."""
         worker_id = self._registration.worker_id
-        beat = workers.record_heartbeat(worker_id, timedelta(seconds=self._blocked))
+        beat = self._registration.beat_operation(timedelta(seconds=self._blocked))
         asked_at = self._registration.tenure.ask()
         if drive.run(beat, connection, self._connector.schema):
             self._registration.tenure.confirm(asked_at)

@@ -6,6 +6,7 @@ Nothing depends on it: the worker's poll finds the jobs that it misses.
 import logging
 import random
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import anyio
@@ -41,7 +42,12 @@ class Listener:
         self._abort = abort
         self.is_connected = False
         self._pause = FIRST_PAUSE
-        self._failures = FailureLog(logger, "listen.lost")
+        self._failures = FailureLog(logger, "listen.lost", reminder=inf)  # the worker polls
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if it cannot listen because of an error that nobody has listed."""
+        return self._failures.is_refused
 
     async def run(self) -> None:
         """Listen for ever. Connect again when the connection is lost."""

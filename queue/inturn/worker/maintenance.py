@@ -23,7 +23,7 @@ from inturn.operations.workers import LastHeartbeat
 from inturn.worker.backoff import shorten
 from inturn.worker.chores import Chores
 from inturn.worker.connection import WorkerConnection
-from inturn.worker.failure_log import FailureLog, is_unlisted
+from inturn.worker.failure_log import FailureLog
 from inturn.worker.options import Options
 from inturn.worker.witness import Witness
 
@@ -55,7 +55,7 @@ class Maintenance:
         self._judging_until = 0.0  # the chores can wait until then
         self._settled = settled
         self._must_settle = False
-        self._is_refused = False
+        self._failures = FailureLog(logger, "maintenance.failed")
         self._pause = 0.0  # seconds before the first round
         self._end = Event()
         self._has_looked = Event()
@@ -69,7 +69,7 @@ class Maintenance:
     @property
     def is_refused(self) -> bool:
         """Return True if something fails with an error that nobody has listed."""
-        return self._is_refused or self._chores.is_refused
+        return self._failures.is_refused or self._chores.is_refused
 
     async def begin(self, connection: WorkerConnection) -> None:
         """Take a first look over a connection that is there already, and start the thread.
@@ -100,20 +100,17 @@ class Maintenance:
         self._has_looked.wait()
 
     def _run(self) -> None:
-        failures = FailureLog(logger, "maintenance.failed")
         self._end.wait(self._pause)
         while not self._end.is_set():
             try:
                 with contextlib.closing(self._connector.connect("maintenance")) as connection:
                     while not self._end.is_set():
                         pause = self.run_once(connection)
-                        failures.forget()
-                        self._is_refused = False
+                        self._failures.forget()
                         self._end.wait(pause)
             except Exception as error:  # whatever it is: nobody else rescues and cleans up
-                self._is_refused = is_unlisted(error)
                 pause = shorten(min(LONGEST_PAUSE, self._interval))
-                failures.note(error, pause)
+                self._failures.note(error, pause)
                 self._witness.forget()  # a worker that was away does not judge others
                 self._has_looked.set()
                 self._end.wait(pause)

@@ -3,6 +3,8 @@
 import logging
 import os
 import socket
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
@@ -32,6 +34,8 @@ class Registration:
         app: Blueprint,
     ) -> None:
         self.tenure = Tenure(options.update_heartbeat_interval)
+        self.listens: Callable[[], bool | None] = lambda: None  # None: it wants no notifications
+        self._registered_at: float | None = None  # first, by the monotonic clock
         self._connection = connection
         self._options = options
         self._tasks = app.tasks
@@ -42,6 +46,7 @@ class Registration:
     async def register(self) -> None:
         """Insert a new row and take its id."""
         o = self._options
+        self._registered_at = self._registered_at or time.monotonic()
         asked_at = self.tenure.ask()
         self.worker_id = await self._connection.run(
             workers.register_worker(
@@ -54,6 +59,7 @@ class Registration:
                 self._schedules,
                 timedelta(seconds=o.update_heartbeat_interval),
                 o.days_told,
+                timedelta(seconds=time.monotonic() - self._registered_at),
             )
         )
         self.tenure.confirm(asked_at)
@@ -68,10 +74,14 @@ class Registration:
     async def beat(self) -> bool:
         """Store a heartbeat. Return False if the row is gone because others took us for dead."""
         asked_at = self.tenure.ask()
-        is_known = await self._connection.run(workers.record_heartbeat(self.worker_id))
+        is_known = await self._connection.run(self.beat_operation())
         if is_known:
             self.tenure.confirm(asked_at)
         return is_known
+
+    def beat_operation(self, blocked: timedelta = timedelta(0)) -> Operation[bool]:
+        """Return the operation of `beat`. `blocked` is how long the event loop has not turned."""
+        return workers.record_heartbeat(self.worker_id, blocked, self.listens())
 
     async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""

@@ -41,9 +41,15 @@ class Scheduler:
         self._policies = {schedule: app.policy(schedule) for schedule in app.schedules()}
         self._descriptions = [_describe(schedule) for schedule in self._policies]
         self._missed: dict[Schedule, datetime] = {}  # the newest missed instant that was logged
+        self._failures = FailureLog(logger, "schedule.lost")
         self._end = Event()
         self._has_looked = Event()
         self._thread = Thread(target=self._run, name="inturn schedule", daemon=True)
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if the last look failed with an error that nobody has listed."""
+        return self._failures.is_refused
 
     def start(self) -> None:
         """Start the thread, if there is anything to schedule."""
@@ -63,7 +69,6 @@ class Scheduler:
             self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
-        failures = FailureLog(logger, "schedule.lost")
         pause = 0.1
         while not self._end.is_set():
             try:
@@ -71,14 +76,14 @@ class Scheduler:
                     self._register(connection)
                     while not self._end.is_set():
                         sleep = self.run_once(connection)
-                        failures.forget()
+                        self._failures.forget()
                         if sleep > SHORTEST_SLEEP:
                             self._has_looked.set()
                         pause = 0.1
                         self._end.wait(sleep.total_seconds())
             except Exception as error:  # whatever it is: schedules must go on
                 self._has_looked.set()
-                failures.note(error, pause)
+                self._failures.note(error, pause)
                 self._end.wait(pause)
                 pause = min(LONGEST_PAUSE, 2 * pause)
 

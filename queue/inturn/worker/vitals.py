@@ -1,18 +1,25 @@
 """What others may read of a running worker, in any thread, while it runs."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.heartbeat import Heartbeat
-from inturn.worker.listener import Listener
 from inturn.worker.loop import Loop
-from inturn.worker.maintenance import Maintenance
 from inturn.worker.options import Options
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
+
+
+class Helper(Protocol):
+    """What a worker does beside its loop."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if it fails with an error that nobody has listed."""
 
 
 @dataclass
@@ -26,8 +33,7 @@ class Vitals:
     loop: Loop
     wakeups: Wakeups
     heartbeat: Heartbeat
-    maintenance: Maintenance
-    listener: Listener | None
+    helpers: Sequence[Helper | None]
 
     def __post_init__(self) -> None:
         self._turns = self.loop.turns
@@ -62,12 +68,13 @@ class Vitals:
     @property
     def is_refused(self) -> bool:
         """Return True if the database refuses a call, with an error that nobody has listed."""
-        return self.recovery.is_refused or self.heartbeat.is_refused or self.maintenance.is_refused
+        parts = (self.recovery, *self.helpers)
+        return any(each is not None and each.is_refused for each in parts)
 
     @property
-    def is_listening(self) -> bool:
-        """Return True if notifications wake the worker."""
-        return self.listener is not None and self.listener.is_connected
+    def is_listening(self) -> bool | None:
+        """Return True if notifications wake the worker, and None if it wants none."""
+        return self.registration.listens()
 
     @property
     def slots(self) -> int:

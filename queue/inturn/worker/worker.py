@@ -123,8 +123,9 @@ class Worker:
         self._heartbeat = heartbeat = self._make_heartbeat()
         self._probes = probes
         if probes is not None:
-            parts = running, recovery, loop, wakeups, heartbeat, self._maintenance, self._listener
-            probes.attach(Vitals(options, mine, *parts))
+            helpers = heartbeat, self._maintenance, self._scheduler, self._listener
+            parts = running, recovery, loop, wakeups, heartbeat
+            probes.attach(Vitals(options, mine, *parts, helpers))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the common limiter, and keep them.
         self._limiter = anyio.CapacityLimiter(1)
@@ -335,12 +336,14 @@ class Worker:
         return f"the worker failed while it had this job in hand:\n{describe(self._failure)}"
 
     def _make_listener(self) -> Listener:
-        return Listener(
+        listener = Listener(
             self._connector,
             self._options.queues,
             wake=partial(self._wakeups.wake, "notify"),
             abort=self._recovery.note_look,
         )
+        self._registration.listens = lambda: listener.is_connected
+        return listener
 
     # ------------------------------------------------------------------ from other threads
 

@@ -97,8 +97,15 @@ BEGIN
         RETURN QUERY SELECT * FROM explain_turn(v_job);
         v_found := FOUND;
     END IF;
-    RETURN QUERY SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits);
-    v_found := v_found OR FOUND;
+    FOR reason, detail, unblock IN
+        SELECT * FROM explain_workers(v_job.queue, v_job.task, v_waits)
+    LOOP
+        RETURN NEXT;
+        v_found := true;
+        IF reason = 'slots busy' AND v_job.group_key IS NULL AND v_job.status = 'todo' THEN
+            RETURN QUERY SELECT * FROM explain_line(v_job);
+        END IF;
+    END LOOP;
     IF v_found AND v_job.batch_id IS NOT NULL THEN
         RETURN QUERY SELECT 'in batch', 'batch ' || id || ' (' || name || ') waits for it',
             'queue batches show ' || id

@@ -80,7 +80,7 @@ def command(
         click.echo(access.hash_password(password))
         return
     authorize = _choose_authorize(auth_header, proxy, insecure_no_auth)
-    if authorize is None and bind not in LOCAL:
+    if authorize is None and bind.lower() not in LOCAL:
         raise ConfigurationError(
             f"The dashboard can change jobs, so it does not serve {bind} without a password. "
             f"Set {USERS}, use --auth-header, or, if you must, --insecure-no-auth."

@@ -1,0 +1,69 @@
+"""A worker whose role has too few connections works, and people hear of it."""
+
+import logging
+from contextlib import closing
+from functools import partial
+
+import anyio
+import psycopg
+import pytest
+
+from inturn import App
+from inturn.cli.database import Database
+from inturn.doctor.work import examine_work
+from tests.conftest import Query, Until
+from tests.roles import PREFIX, as_login, create_role, grant_roles
+
+pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
+LOGIN = f"{PREFIX}_narrow"
+CONNECTIONS = 2  # those of the loop and of its claims
+OPTIONS = {
+    "wait": True,
+    "install_signal_handlers": False,
+    "update_heartbeat_interval": 0.2,
+    "stalled_worker_timeout": 5.0,
+    "fetch_job_polling_interval": 0.1,
+}
+
+
+def allow(dsn: str, connections: int) -> str:
+    """Return the address of a worker's login to which the server allows so many connections."""
+    grant_roles(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        create_role(connection, LOGIN, "LOGIN")
+        connection.execute(f"GRANT {PREFIX}_worker TO {LOGIN}")
+        connection.execute(f"ALTER ROLE {LOGIN} CONNECTION LIMIT {connections}")
+    return as_login(dsn, LOGIN)
+
+
+async def test_the_doctor_names_a_worker_that_cannot_listen(
+    dsn: str, app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    narrow = App(allow(dsn, CONNECTIONS))
+    runs: list[int] = []
+
+    @narrow.task(name="step")
+    async def step(number: int) -> None:
+        runs.append(number)
+
+    def examine() -> tuple[str, str]:
+        with closing(app.connector.connect()) as connection:
+            database = Database(connection, app.connector.schema)
+            [found] = [each for each in examine_work(database) if each.check == "workers"]
+        return found.state, found.detail
+
+    caplog.set_level(logging.WARNING)
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(narrow.run_worker_async, name="alone", **OPTIONS))
+        await until(lambda: query("SELECT FROM worker_status WHERE listens IS FALSE"))
+        assert examine() == ("warn", "cannot listen, so new jobs wait until they poll: alone")
+        app.configure_task("step").defer(number=1)
+        await until(lambda: runs == [1])
+        allow(dsn, 10)
+        await until(lambda: query("SELECT FROM worker_status WHERE listens"))
+        assert examine() == ("ok", "1 live")
+        group.cancel_scope.cancel()
+    lines = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    for event in ("listen.lost", "heartbeat.failed"):
+        [line] = [text for text in lines if text.startswith(event)]
+        assert "The server refuses more connections" in line
