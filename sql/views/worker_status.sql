@@ -8,7 +8,7 @@ SELECT workers.id, name, hostname, pid,
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
             ELSE 'live' END AS state,
        in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
-       loop_turned_at
+       loop_turned_at, clock_ahead
 FROM workers
 CROSS JOIN LATERAL (
     SELECT heartbeat_at > clock() - greatest(interval '30 seconds', 3 * heartbeat_every) AS lately
@@ -38,3 +38,6 @@ COMMENT ON COLUMN worker_status.started_at IS 'When it registered.';
 COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN worker_status.loop_turned_at IS
     'When its event loop last turned, as far as its heartbeat could tell.';
+COMMENT ON COLUMN worker_status.clock_ahead IS
+    'How far its own clock was ahead of the server''s when it started, and negative if it was '
+    'behind; NULL: unknown.';
