@@ -18,7 +18,7 @@ from inturn.model import Again, AttemptDetails, Committed, Ended, Job, Outcome, 
 from inturn.tasks.context import HeldResource, JobContext
 from inturn.tasks.retry import count_attempts
 from inturn.tasks.task import Task
-from inturn.worker import joblog, result_json
+from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
 
@@ -295,21 +295,13 @@ class Attempt:
     def _judge_value(self, value: object, max_result: int) -> Outcome | None:
         """Return the outcome of a task that returned this value."""
         if self._committed:
-            self._compare(value, max_result)
+            result_json.check_stored(self.job, value, self._committed_result, max_result)
             return Committed(self.job)
         # It was stopped and goes on: nobody can tell whether it did all of its work.
         if self._timed_out:
             return self._judge_error(self._timeout_error())
         result = None if value is None else result_json.encode(self.job, value, max_result)
         return Ended(self.job, Status.SUCCEEDED, None, result)
-
-    def _compare(self, value: object, max_result: int) -> None:
-        """Warn if the task returned a value that its own transaction has not stored."""
-        if value is None:
-            return
-        text = result_json.encode(self.job, value, max_result)
-        if text is not None and text != self._committed_result:
-            joblog.note_not_stored(self.job, "the task's own transaction had ended the job")
 
     def _judge_cancellation(self) -> Outcome | None:
         """Return the outcome of a task that was cancelled, or None if it was only given back."""
