@@ -1,6 +1,6 @@
 """Run the quick tests, or everything with `--proof`, or with `--changed` what a change can break.
 
-The quick tests are all tests without the marks `mutant` and `proof`.
+The quick tests are all tests without a mark of MARKS. They start next to no processes.
 If you name files or marks, you get what you name.
 The last line says what was left out. `--weigh` compares what the run has cost with the record.
 """
@@ -15,10 +15,11 @@ import pytest
 
 from tests import changed, weight
 
-MARKS = ("mutant", "proof")
+MARKS = ("mutant", "proof", "landing")
 NAMES = {
     "mutant": "mutants of the SQL",
     "proof": "long proofs",
+    "landing": "tests with processes or outages of their own",
     None: "tests that the change cannot break",
 }
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
@@ -119,6 +120,6 @@ def _reason(item: pytest.Item, reasons: dict[str, str], mutated: dict[str, str])
         return mutated.get(mutation.file)
     reason = changed.reason_for(PurePath(item.nodeid.split("::")[0]), reasons)
     if reason is not None:
-        return reason if _mark(item) is None or reason == changed.ITSELF else None
+        return reason if _mark(item) in (None, "landing") or reason == changed.ITSELF else None
     files = [each.file for each in getattr(item.function, "mutations", ())]
     return next((mutated[file] for file in files if file in mutated), None)

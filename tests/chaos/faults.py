@@ -10,7 +10,13 @@ ALL: list[Fault] = [
     *user_faults.FAULTS,
 ]
 BY_KIND = {fault.kind: fault for fault in ALL}
-SHORT = [  # some seconds each, for the suite: one of each family, and one for each past defect
+QUICK = [  # one of each family
+    "a worker is killed",
+    "the reply to a COMMIT is lost",
+    "the server restarts, immediate",
+    "a replace is left open",
+]
+SHORT = [  # one for each past defect, too
     "a worker is killed",
     "an odd row: digits",
     "the reply to a claim is lost",

@@ -2,11 +2,23 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import LiteralString
 
 from tests.chaos.play import STALLED, Fault, Play
 
 OUTAGE = "an outage was seen by a worker"
+ODD = (
+    "DateStyle = 'SQL, DMY'",
+    "IntervalStyle = 'sql_standard'",
+    "array_nulls = off",
+    "statement_timeout = '200ms'",
+)
+CONNECTED = "SELECT FROM pg_stat_activity WHERE application_name = 'inturn worker'"
+CONNECTED_SO = "a worker connected under odd settings"
+ENDED = "SELECT count(*) FROM finished_jobs"
+ENDED_SO = "jobs ended while all tables were published"
 
 
 def restart(how: str) -> Callable[[Play], None]:
@@ -74,22 +86,49 @@ def restart_the_pooler(play: Play) -> None:
 
 
 def read_only(play: Play) -> None:
-    with_setting(play, "default_transaction_read_only = on", 2.0)
+    with with_settings(play, "default_transaction_read_only = on"):
+        play.hold(2)
+    play.hold(1)
 
 
 def serializable(play: Play) -> None:
-    with_setting(play, "default_transaction_isolation = 'serializable'", 2.0)
+    with with_settings(play, "default_transaction_isolation = 'serializable'"):
+        play.hold(2)
+    play.hold(1)
 
 
-def with_setting(play: Play, setting: str, seconds: float) -> None:
+def odd_settings(play: Play) -> None:
+    """Let all connect again under settings that we could not work with."""
+    with with_settings(play, *ODD):
+        terminate_backends(play)
+        play.hold(2)
+        if play.query(CONNECTED):
+            play.seen(CONNECTED_SO)
+    terminate_backends(play)
+
+
+@contextmanager
+def with_settings(play: Play, *settings: LiteralString) -> Iterator[None]:
     try:
-        play.query(f"ALTER SYSTEM SET {setting}")
+        for setting in settings:
+            play.query(f"ALTER SYSTEM SET {setting}")
         play.query("SELECT pg_reload_conf()")
-        play.hold(seconds)
+        yield
     finally:
         play.query("ALTER SYSTEM RESET ALL")
         play.query("SELECT pg_reload_conf()")
-    play.hold(1)
+
+
+def publish(play: Play) -> None:
+    """Publish all tables, as an upgrade by logical replication does."""
+    play.query("CREATE PUBLICATION everything FOR ALL TABLES")
+    try:
+        before = play.query(ENDED)
+        play.hold(3)
+        if play.query(ENDED) != before:
+            play.seen(ENDED_SO)
+    finally:
+        play.query("DROP PUBLICATION everything")
 
 
 FAULTS = [
@@ -122,4 +161,6 @@ FAULTS = [
     Fault("sessions are read-only", read_only, 4, ("a session was read-only",), 2),
     Fault("PgBouncer is killed and restarts", restart_the_pooler, 4, ()),
     Fault("sessions are serializable", serializable, 4, ()),
+    Fault("sessions have odd settings", odd_settings, 6, (CONNECTED_SO,)),
+    Fault("all tables are published", publish, 4, (ENDED_SO,)),
 ]

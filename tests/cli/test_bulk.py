@@ -129,6 +129,7 @@ def test_lists_have_the_same_filters(failed: Engine, queue: Run) -> None:
     assert json.loads(counted.stdout) == {"count": 5, "or_more": False}
 
 
+@pytest.mark.landing
 def test_an_interrupted_bulk_says_how_to_go_on(engine: Engine, dsn: str, folder: Path) -> None:
     """An open transaction stops the step that Ctrl-C then ends."""
     for lock in ("a", "b"):
@@ -158,6 +159,7 @@ def test_an_interrupted_bulk_says_how_to_go_on(engine: Engine, dsn: str, folder:
     assert (rest.returncode, rest.stdout) == (0, "retried 2 jobs\n"), rest.stderr
 
 
+@pytest.mark.landing
 def test_a_bar_shows_the_progress_on_a_terminal_only(
     failed: Engine, queue: Run, dsn: str, folder: Path
 ) -> None:

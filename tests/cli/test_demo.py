@@ -28,6 +28,7 @@ PLAIN = re.compile(
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
 
 
+@pytest.mark.landing
 def test_without_a_terminal_it_is_plain_lines_and_exit_0(script: Run, folder: Path) -> None:
     ended = script("demo", TMPDIR=str(folder))
     assert ended.returncode == 0, ended.stderr
@@ -40,6 +41,7 @@ def test_without_a_terminal_it_is_plain_lines_and_exit_0(script: Run, folder: Pa
     assert not list(folder.glob("inturn-*"))
 
 
+@pytest.mark.landing
 def test_on_a_terminal_two_pages_fill_up_in_colour() -> None:
     status, output = on_a_terminal(TERM="xterm-256color")
     assert status == 0
@@ -52,6 +54,7 @@ def test_on_a_terminal_two_pages_fill_up_in_colour() -> None:
     assert output.rindex("\x1b[?25h") > output.rindex("\x1b[?25l"), "the cursor is back"
 
 
+@pytest.mark.landing
 def test_no_color_is_respected() -> None:
     status, output = on_a_terminal(TERM="xterm-256color", NO_COLOR="1")
     assert status == 0
@@ -60,6 +63,7 @@ def test_no_color_is_respected() -> None:
     assert re.search(r"order:\d [a-z]*[A-Z]", bare(output))
 
 
+@pytest.mark.landing
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines_that_fit() -> None:
     status, output = on_a_terminal(TERM="dumb")
     assert status == 0
@@ -80,6 +84,7 @@ def test_what_it_names_next_is_what_the_shell_finds(
     assert "README.md" not in demo_picture.next_steps()
 
 
+@pytest.mark.landing
 def test_ctrl_c_ends_it_and_its_server(start: Start, folder: Path, until: Until) -> None:
     process = start("demo", TMPDIR=str(folder))
     until(lambda: list(folder.glob("inturn-*/.s.PGSQL.5432")))
@@ -89,6 +94,7 @@ def test_ctrl_c_ends_it_and_its_server(start: Start, folder: Path, until: Until)
     assert (folder / "log").read_text().strip() == ""
 
 
+@pytest.mark.landing
 def test_the_dashboard_shows_the_lanes_until_ctrl_c(
     start: Start, folder: Path, until: Until
 ) -> None:
@@ -106,6 +112,7 @@ def test_the_dashboard_shows_the_lanes_until_ctrl_c(
     assert (folder / "log").read_text().strip() == ""
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
 def test_without_the_packages_of_the_dashboard_it_does_not_begin(package: str) -> None:
     code = (
@@ -124,6 +131,7 @@ def test_without_the_packages_of_the_dashboard_it_does_not_begin(package: str) -
     assert "Run: pip install 'inturn[web]'" in done.stderr
 
 
+@pytest.mark.landing
 def test_a_reader_that_leaves_early_is_no_error_worth_words() -> None:
     with subprocess.Popen(
         [SCRIPT, "demo"], env=clean({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE

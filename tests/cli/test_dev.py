@@ -21,6 +21,8 @@ from inturn.errors import ConfigurationError
 from tests.cli.calling import clean, open_page
 from tests.cli.conftest import Run, Start, Until
 
+pytestmark = pytest.mark.landing
+
 
 def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
     start: Start, run: Run, folder: Path, until: Until

@@ -323,6 +323,7 @@ def test_workers_that_are_all_late_are_no_workers(engine: Engine, queue: Run, fo
     assert "late" in follow(found["workers"], engine, folder)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("queues", "asked"), [(["mail"], " --queues mail"), (list("abcd"), "")])
 def test_the_worker_that_the_doctor_advises_serves_the_queues(
     queues: list[str],

@@ -16,6 +16,8 @@ from tests.conftest import Query
 from tests.metrics.scrape import free_ports, get
 from tests.proxy import Faulty
 
+pytestmark = pytest.mark.landing
+
 TASKS = """
 import asyncio
 import os

@@ -365,6 +365,7 @@ def test_whoever_deletes_a_parent_is_told_of_the_jobs_that_wait_for_it(
     assert "Job 2" not in queue("jobs", "delete", str(parent), "--yes").stderr
 
 
+@pytest.mark.landing
 def test_a_job_that_runs_is_aborted_by_its_worker(
     engine: Engine, queue: Run, start: Start, until: Until, folder: Path
 ) -> None:

@@ -455,6 +455,7 @@ def test_the_head_is_skipped_only_if_somebody_confirms(
     assert retrying.statuses()[9001] == "cancelled"
 
 
+@pytest.mark.landing
 def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, folder: Path) -> None:
     asked = engine.defer("t", "a")
     person, terminal = pty.openpty()

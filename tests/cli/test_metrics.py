@@ -33,6 +33,7 @@ def test_a_database_that_cannot_be_reached_is_an_error_if_they_are_printed(
     assert (ended.returncode, ended.stdout) == (69, "")
 
 
+@pytest.mark.landing
 def test_with_a_port_they_are_served_until_a_signal_even_if_the_database_is_away_at_first(
     start: Start, until: Until, dsn: str, folder: Path
 ) -> None:

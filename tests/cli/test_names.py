@@ -17,6 +17,7 @@ from tests.cli.conftest import Run, Start, Until
 from tests.cli.engine import Engine
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     ("command", "name"),
     [
@@ -55,6 +56,7 @@ def test_the_version_names_the_server_and_the_schema_if_a_database_is_named(
     assert "hunter" not in away.stdout
 
 
+@pytest.mark.landing
 def test_commands_find_the_server_of_queue_dev_in_their_folder(
     start: Start, run: Run, folder: Path, until: Until, dsn: str
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_lane_whose_next_job_is_in_a_paused_queue_says_so(
     assert "paused" not in queue("lanes", "explain", "a").stdout
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("name", ["mail", "-x", None])
 def test_each_place_that_names_a_pause_prints_the_command_that_ends_it(
     name: str | None, engine: Engine, queue: Run, folder: Path

@@ -207,6 +207,7 @@ def a_worker_that_stands_still(engine: Engine) -> None:
     engine.query("SELECT heartbeat(id, '1 minute') FROM workers")
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "workers",
     [
@@ -238,6 +239,7 @@ def test_the_worker_that_explain_advises_runs_the_job(
     until(lambda: engine.statuses()[id] == "succeeded")
 
 
+@pytest.mark.landing
 def test_a_task_that_no_worker_knows_runs_once_its_code_is_deployed(
     engine: Engine, run: Run, start_script: StartScript, folder: Path, until: Until
 ) -> None:
@@ -339,6 +341,7 @@ def test_the_transaction_that_explain_names_can_be_ended(
     assert engine.claim()[0] == asked
 
 
+@pytest.mark.landing
 def test_a_job_of_a_lost_worker_needs_a_worker_only_if_none_is_live(
     engine: Engine, run: Run, start_script: StartScript, folder: Path, until: Until
 ) -> None:
@@ -355,6 +358,7 @@ def test_a_job_of_a_lost_worker_needs_a_worker_only_if_none_is_live(
     until(lambda: engine.statuses()[id] == "succeeded")
 
 
+@pytest.mark.landing
 def test_a_worker_whose_event_loop_stays_blocked_can_be_killed(
     engine: Engine, run: Run, start_script: StartScript, folder: Path, until: Until
 ) -> None:

@@ -5,7 +5,11 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Start, Until
+
+pytestmark = pytest.mark.landing
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "report.py"
 

@@ -43,6 +43,7 @@ def test_another_schema_can_be_named(run: Run, dsn: str) -> None:
     assert run("schema", "status", "--schema", "Mine!", "--dsn", dsn).returncode == 0
 
 
+@pytest.mark.landing
 def test_two_migrations_at_once_wait_for_each_other(empty_dsn: str, until: Until) -> None:
     with psycopg.connect(empty_dsn) as gate, psycopg.connect(empty_dsn, autocommit=True) as watcher:
         gate.execute("SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate inturn', 0))")

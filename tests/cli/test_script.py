@@ -18,6 +18,8 @@ from tests.cli.calling import PATIENCE, run_process
 from tests.cli.conftest import Answer, Run, Start, Until
 from tests.cli.engine import Engine
 
+pytestmark = pytest.mark.landing
+
 ODD = "from inturn import App\n\napp = App()\napp.run_worker = None\n"
 WORDS: dict[int, list[str]] = {
     0: ["jobs", "count", "--lock", "busy"],

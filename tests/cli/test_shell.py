@@ -40,6 +40,7 @@ def test_without_an_app_there_is_everything_but_tasks(queue: Run, engine: Engine
     ), ended.stderr
 
 
+@pytest.mark.landing
 def test_the_prompt_names_its_variables_and_survives_a_mistake(dsn: str, folder: Path) -> None:
     done = subprocess.run(
         [SCRIPT, "-a", "tasks:app", "shell", "--dsn", dsn],

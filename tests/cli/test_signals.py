@@ -20,6 +20,8 @@ from inturn.worker import signals
 from tests.cli.calling import clean
 from tests.cli.conftest import Start, Until, next_instant, statuses
 
+pytestmark = pytest.mark.landing
+
 MORE_TASKS = """
 import asyncio, multiprocessing, os, signal, threading, time
 from pathlib import Path

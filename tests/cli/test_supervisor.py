@@ -14,6 +14,8 @@ from psycopg.conninfo import make_conninfo
 
 from tests.cli.conftest import Run, Start, StartScript, Until, defer, next_instant, statuses
 
+pytestmark = pytest.mark.landing
+
 PYTHONPATH = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "not there"]))
 
 # A job that ends its worker process with the given status.

@@ -57,6 +57,7 @@ def halt(engine: Engine, lock: str, error: str = "CardTimeout: no answer") -> in
     return failed
 
 
+@pytest.mark.landing
 def test_a_lane_that_gets_stuck_appears_with_the_reason_and_a_command_that_unblocks_it(
     engine: Engine, top: OpenTop, folder: Path, dsn: str
 ) -> None:
@@ -259,6 +260,7 @@ def test_queues_without_a_worker_and_unknown_tasks_come_with_a_command(
     )
 
 
+@pytest.mark.landing
 def test_rates_are_the_jobs_that_ended_between_two_looks(engine: Engine, top: OpenTop) -> None:
     engine.sign_on()
     terminal = top()
@@ -283,6 +285,7 @@ def test_a_rate_is_an_average_over_ten_seconds_and_begins_anew_with_the_server()
     assert meter.read(Counts(5, 5, 0)).ended is None, "a server that has crashed counts from 0"
 
 
+@pytest.mark.landing
 def test_ctrl_c_ends_it_with_0_and_gives_the_terminal_back(top: OpenTop) -> None:
     terminal = top()
     terminal.until_page(2)
@@ -292,6 +295,7 @@ def test_ctrl_c_ends_it_with_0_and_gives_the_terminal_back(top: OpenTop) -> None
     assert "Traceback" not in terminal.drawn
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_gives_the_terminal_back(number: signal.Signals, top: OpenTop) -> None:
     terminal = top()
@@ -301,6 +305,7 @@ def test_a_signal_gives_the_terminal_back(number: signal.Signals, top: OpenTop) 
     terminal.assert_is_as_before()
 
 
+@pytest.mark.landing
 def test_q_ends_it_and_p_pauses_it(engine: Engine, top: OpenTop) -> None:
     engine.sign_on()
     terminal = top()
@@ -320,6 +325,7 @@ def test_q_ends_it_and_p_pauses_it(engine: Engine, top: OpenTop) -> None:
     terminal.assert_is_as_before()
 
 
+@pytest.mark.landing
 def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(top: OpenTop) -> None:
     terminal = top()
     terminal.until_page(2)
@@ -351,6 +357,7 @@ def test_ctrl_z_gives_the_terminal_back_while_a_page_is_made() -> None:
         assert terminal.end() == 0
 
 
+@pytest.mark.landing
 def test_it_says_that_the_database_is_away_and_goes_on(
     engine: Engine, top: OpenTop, faulty_server: tuple[Faulty, str]
 ) -> None:
@@ -371,6 +378,7 @@ def test_it_says_that_the_database_is_away_and_goes_on(
     assert terminal.end() == 0
 
 
+@pytest.mark.landing
 def test_a_look_that_takes_too_long_is_given_up(engine: Engine, top: OpenTop) -> None:
     engine.sign_on()
     terminal = top()
@@ -398,6 +406,7 @@ def test_without_a_database_it_does_not_start(queue: Run) -> None:
     assert "cannot be reached" in ended.stderr
 
 
+@pytest.mark.landing
 def test_hostile_names_are_shown_as_escapes_and_the_command_still_works(
     engine: Engine, top: OpenTop, folder: Path, dsn: str
 ) -> None:
@@ -413,6 +422,7 @@ def test_hostile_names_are_shown_as_escapes_and_the_command_still_works(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_page_fits_the_terminal_and_no_command_is_cut(
     columns: int, engine: Engine, top: OpenTop
@@ -428,6 +438,7 @@ def test_the_page_fits_the_terminal_and_no_command_is_cut(
     assert behind == [f"order:{number}-with-a-rather-long-name" for number in range(3)]
 
 
+@pytest.mark.landing
 def test_a_new_size_is_used_at_once_and_what_does_not_fit_is_counted(
     engine: Engine, top: OpenTop
 ) -> None:
@@ -455,6 +466,7 @@ def test_in_a_pipe_it_prints_once(words: list[str], engine: Engine, queue: Run) 
     assert "queue lanes retry-head order:4711" in ended.stdout
 
 
+@pytest.mark.landing
 def test_once_prints_on_a_terminal_as_any_command(open_terminal: OpenTop) -> None:
     terminal = open_terminal("top", "--once")
     assert terminal.end() == 0
@@ -476,6 +488,7 @@ def test_nothing_but_a_list_can_be_watched(queue: Run) -> None:
     assert ended.returncode == 2
 
 
+@pytest.mark.landing
 def test_a_list_is_watched_in_place_until_ctrl_c(engine: Engine, open_terminal: OpenTop) -> None:
     engine.sign_on()
     terminal = open_terminal("lanes", "list", "--watch=0.2", size=(20, 60))
@@ -489,6 +502,7 @@ def test_a_list_is_watched_in_place_until_ctrl_c(engine: Engine, open_terminal: 
     terminal.assert_is_as_before()
 
 
+@pytest.mark.landing
 def test_a_watched_list_survives_an_outage(
     engine: Engine, open_terminal: OpenTop, faulty_server: tuple[Faulty, str]
 ) -> None:
@@ -505,6 +519,7 @@ def test_a_watched_list_survives_an_outage(
     assert terminal.end() == 0
 
 
+@pytest.mark.landing
 def test_in_a_pipe_a_watched_list_is_printed_again_and_again(
     engine: Engine, start: Start, folder: Path, until: Until, dsn: str
 ) -> None:

@@ -140,6 +140,7 @@ def test_sigterm_lets_the_running_job_finish_and_is_exit_0(
         assert line[:20].endswith("Z"), line
 
 
+@pytest.mark.landing
 @pytest.mark.fresh_database
 def test_sigterm_while_it_registers_is_obeyed_in_order(
     start: Start, dsn: str, folder: Path, until: Until
@@ -168,6 +169,7 @@ def test_sigterm_while_it_registers_is_obeyed_in_order(
     assert workers(dsn) == []
 
 
+@pytest.mark.landing
 def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
     assert statuses(dsn) == ["todo"]
 
 
+@pytest.mark.landing
 def test_a_third_sigterm_ends_it_whatever_runs(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
@@ -199,6 +202,7 @@ def test_a_third_sigterm_ends_it_whatever_runs(
     assert "process.killed: the third signal (SIGTERM)" in (folder / "log").read_text()
 
 
+@pytest.mark.landing
 def test_the_end_of_the_grace_gives_the_job_back_and_is_exit_0(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
@@ -215,6 +219,7 @@ def workers(dsn: str) -> list[tuple[str, int]]:
         return connection.execute("SELECT name, pid FROM inturn.workers ORDER BY name").fetchall()
 
 
+@pytest.mark.landing
 def test_several_processes_are_watched_and_stopped_together(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
@@ -233,6 +238,7 @@ def test_several_processes_are_watched_and_stopped_together(
     assert statuses(dsn) == ["succeeded"]
 
 
+@pytest.mark.landing
 def test_a_second_signal_aborts_the_jobs_of_all_processes(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
@@ -248,6 +254,7 @@ def test_a_second_signal_aborts_the_jobs_of_all_processes(
     assert statuses(dsn) == ["todo"]
 
 
+@pytest.mark.landing
 def test_several_processes_end_at_once_when_none_can_work(
     script: Run, empty_dsn: str, dsn: str
 ) -> None:
@@ -261,6 +268,7 @@ def test_several_processes_end_at_once_when_none_can_work(
     )
 
 
+@pytest.mark.landing
 def test_a_worker_is_named_after_its_host_and_process_unless_you_name_it(
     start: Start, dsn: str, folder: Path, engine: Engine, until: Until
 ) -> None:

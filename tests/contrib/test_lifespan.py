@@ -85,6 +85,7 @@ async def test_a_worker_that_cannot_start_stops_the_start(empty_dsn: str) -> Non
             pytest.fail("it has started")
 
 
+@pytest.mark.landing
 def test_the_example_runs() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "fastapi_shop.py"],
@@ -107,6 +108,7 @@ def test_the_example_runs() -> None:
     assert "eve: sold out" in lines
 
 
+@pytest.mark.landing
 def test_the_queue_imports_no_framework() -> None:
     look = (
         "import sys, inturn, inturn.app, inturn.contrib.lifespan, inturn.contrib.alembic;"

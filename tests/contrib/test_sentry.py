@@ -11,6 +11,8 @@ import pytest
 
 from tests.pages import run_script, write_files
 
+pytestmark = pytest.mark.landing
+
 SECRET = "4929-1111-2222-3333"
 SCRIPT = f"""
 import asyncio, functools, json, logging, sys

@@ -26,6 +26,7 @@ def test_a_worker_gives_each_group_its_turn(app: App) -> None:
     assert last < 3 * 5 + 3
 
 
+@pytest.mark.landing
 def test_a_worker_that_runs_very_short_jobs_claims_none_ahead_while_groups_wait(app: App) -> None:
     """It would run them before the first job of a group that comes next."""
     started: list[str] = []

@@ -126,6 +126,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.landing
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300
 )

@@ -125,6 +125,7 @@ def prepare_days(dsn: str, before: int, count: int) -> None:
         count_all(connection)
 
 
+@pytest.mark.landing
 async def test_the_worker_prepares_and_prunes_by_itself_two_at_once_as_well(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:

@@ -44,6 +44,7 @@ OUTAGES: dict[str, tuple[Callable[[Faulty], None], str]] = {
 }
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(("fault", "reason"), OUTAGES.values(), ids=OUTAGES)
 def test_in_an_outage_a_defer_says_why_and_after_it_the_next_one_works(
     faulty_server: tuple[Faulty, str], query: Query, fault: Callable[[Faulty], None], reason: str
@@ -62,6 +63,7 @@ def test_in_an_outage_a_defer_says_why_and_after_it_the_next_one_works(
     assert query("SELECT count(*) FROM jobs") == [(2,)]
 
 
+@pytest.mark.landing
 @pytest.mark.anyio
 @pytest.mark.parametrize(("fault", "reason"), OUTAGES.values(), ids=OUTAGES)
 async def test_in_an_outage_an_async_defer_says_why_and_after_it_the_next_one_works(
@@ -94,6 +96,7 @@ def test_a_restart_between_two_defers_is_not_noticed(dsn: str, query: Query) -> 
     assert query("SELECT count(*) FROM jobs") == [(5,)]
 
 
+@pytest.mark.landing
 def test_a_caller_gets_a_connection_within_a_second_of_the_end_of_the_outage(
     faulty_server: tuple[Faulty, str],
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_caller_gets_a_connection_within_a_second_of_the_end_of_the_outage(
         timer.join()
 
 
+@pytest.mark.landing
 def test_in_an_outage_nobody_knocks_while_nobody_waits(faulty_server: tuple[Faulty, str]) -> None:
     proxy, dsn = faulty_server
     app = producer(dsn)
@@ -206,6 +210,7 @@ def test_an_app_without_an_address_is_not_open(monkeypatch: pytest.MonkeyPatch) 
 RULES = "COPY (VALUES ('local all shop scram-sha-256'), ('local all all trust')) TO {}"
 
 
+@pytest.mark.landing
 def test_a_wrong_password_is_reported_at_once_and_never_repeated(bin_dir: Path | None) -> None:
     """The reason names the role and keeps the password secret."""
     with Server(bin_dir=bin_dir) as server:

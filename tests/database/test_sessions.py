@@ -89,6 +89,7 @@ def test_a_database_that_is_read_only_is_used_again_when_it_is_not(
     assert query("SELECT count(*) FROM jobs") == [(1,)]
 
 
+@pytest.mark.landing
 def test_after_a_switch_over_a_pool_finds_the_new_primary(bin_dir: Path | None) -> None:
     with ExitStack() as servers:
         dsns = [servers.enter_context(Server(bin_dir=bin_dir)).dsn() for _ in range(2)]

@@ -15,6 +15,8 @@ from tests.deploy.promtool import RULES, assert_firing, promtool
 from tests.lossy import faulty
 from tests.metrics.test_database import LATER, NOON, look
 
+pytestmark = pytest.mark.landing
+
 PAGE = Path(__file__).parents[2] / "docs" / "stuck-lane.md"
 LATE = "2030-01-01 14:00:00+00"
 

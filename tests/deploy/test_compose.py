@@ -29,11 +29,13 @@ PROMETHEUS: dict[str, Any] = yaml.safe_load(
 )
 
 
+@pytest.mark.landing
 def test_it_is_valid_by_the_schema_of_compose() -> None:
     done = check(FILE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.landing
 def test_the_schema_would_refuse_a_mistake(tmp_path: Path) -> None:
     bad = tmp_path / "docker-compose.yml"
     bad.write_text(FILE.read_text(encoding="utf-8").replace("stop_grace_period", "stop_grace"))

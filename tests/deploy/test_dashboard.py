@@ -52,6 +52,7 @@ async def scrape_both(app: App, dsn: str, serve: Any) -> tuple[Samples, Samples]
         return found, await anyio.to_thread.run_sync(look, dsn)
 
 
+@pytest.mark.landing
 async def test_each_expression_has_an_answer_from_what_a_worker_and_the_exporter_say(
     app: App, dsn: str, serve: Any, tmp_path: Path
 ) -> None:

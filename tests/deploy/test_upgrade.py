@@ -28,6 +28,8 @@ from tests.deploy.versions import (
     recording,
 )
 
+pytestmark = pytest.mark.landing
+
 ENOUGH = 40  # jobs that are run in each situation
 
 

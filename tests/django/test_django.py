@@ -399,6 +399,7 @@ def manage(dsn: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.landing
 def test_manage_py_queue_is_the_command_line_with_the_projects_app(
     app: App, ship: Any, store_dsn: str
 ) -> None:
@@ -414,6 +415,7 @@ def test_manage_py_queue_is_the_command_line_with_the_projects_app(
     assert "manage.py queue worker" in wrong.stderr
 
 
+@pytest.mark.landing
 def test_manage_py_queue_worker_starts_the_given_number_of_processes(
     app: App, ship: Any, store_dsn: str, tmp_path: Path
 ) -> None:
@@ -550,6 +552,7 @@ def test_no_page_counts_all_rows_or_lists_distinct_values(
 # ---------------------------------------------------------------- the example
 
 
+@pytest.mark.landing
 def test_the_example_runs() -> None:
     done = subprocess.run(
         [sys.executable, STORE / "run.py"], capture_output=True, text=True, check=False, timeout=120

@@ -11,6 +11,8 @@ import pytest
 
 from inturn.testing import Databases
 
+pytestmark = pytest.mark.landing
+
 ROOT = Path(__file__).parents[2]
 STORE = ROOT / "examples" / "django_store"
 GUIDE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")

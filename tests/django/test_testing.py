@@ -16,6 +16,8 @@ import pytest
 
 from inturn.testing import Databases
 
+pytestmark = pytest.mark.landing
+
 ROOT = Path(__file__).parents[2]
 STORE = ROOT / "examples" / "django_store"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

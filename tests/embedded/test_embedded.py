@@ -38,6 +38,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.landing
 def test_it_starts_answers_stops_and_leaves_nothing(bin_dir: Path | None) -> None:
     with Server(bin_dir=bin_dir) as server:
         home, process = home_and_process(server.dsn())
@@ -46,6 +47,7 @@ def test_it_starts_answers_stops_and_leaves_nothing(bin_dir: Path | None) -> Non
     assert not alive(process)
 
 
+@pytest.mark.landing
 def test_it_can_be_started_again(bin_dir: Path | None) -> None:
     server = Server(bin_dir=bin_dir)
     for _ in range(2):
@@ -59,17 +61,20 @@ def test_it_has_no_address_unless_it_runs(bin_dir: Path | None) -> None:
         server.dsn()
 
 
+@pytest.mark.landing
 def test_it_is_closed_to_the_network_and_to_other_users(bin_dir: Path | None) -> None:
     with Server(bin_dir=bin_dir) as server:
         assert ask(server.dsn(), "SHOW listen_addresses") == ""
         assert home_and_process(server.dsn())[0].stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.landing
 def test_it_takes_settings(bin_dir: Path | None) -> None:
     with Server(bin_dir=bin_dir, settings={"work_mem": "5MB"}) as server:
         assert ask(server.dsn(), "SHOW work_mem") == "5MB"
 
 
+@pytest.mark.landing
 def test_it_flushes_data_that_is_to_be_kept_and_keeps_it(
     bin_dir: Path | None, folder: Path
 ) -> None:
@@ -82,6 +87,7 @@ def test_it_flushes_data_that_is_to_be_kept_and_keeps_it(
     assert [path.name for path in data.parent.iterdir()] == ["data"]
 
 
+@pytest.mark.landing
 def test_it_leaves_a_folder_with_other_content_alone(bin_dir: Path | None, folder: Path) -> None:
     (folder / "letter.txt").write_text("dear")
     with pytest.raises(EmbeddedServerError, match="Name a new or empty folder"):
@@ -89,6 +95,7 @@ def test_it_leaves_a_folder_with_other_content_alone(bin_dir: Path | None, folde
     assert [path.name for path in folder.iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.landing
 def test_it_outlives_the_thread_that_started_it(bin_dir: Path | None) -> None:
     server = Server(bin_dir=bin_dir)
     starter = Thread(target=server.start)
@@ -98,11 +105,13 @@ def test_it_outlives_the_thread_that_started_it(bin_dir: Path | None) -> None:
         assert ask(server.dsn(), "SELECT 'answer'") == "answer"
 
 
+@pytest.mark.landing
 def test_it_is_not_interrupted_along_with_us(bin_dir: Path | None) -> None:
     with Server(bin_dir=bin_dir) as server:
         assert os.getsid(home_and_process(server.dsn())[1]) != os.getsid(0)
 
 
+@pytest.mark.landing
 def test_it_stops_although_somebody_is_connected(bin_dir: Path | None) -> None:
     server = Server(bin_dir=bin_dir)
     server.start()
@@ -115,6 +124,7 @@ def test_it_stops_although_somebody_is_connected(bin_dir: Path | None) -> None:
         connection.close()
 
 
+@pytest.mark.landing
 def test_it_dies_and_cleans_up_when_its_parent_is_killed(bin_dir: Path | None) -> None:
     arguments = [str(bin_dir)] if bin_dir else []
     with subprocess.Popen(
@@ -131,6 +141,7 @@ def test_it_dies_and_cleans_up_when_its_parent_is_killed(bin_dir: Path | None) -
     assert not home.exists()
 
 
+@pytest.mark.landing
 def test_a_path_too_long_for_a_socket_is_avoided(
     bin_dir: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +152,7 @@ def test_a_path_too_long_for_a_socket_is_avoided(
         assert ask(server.dsn(), "SELECT 'answer'") == "answer"
 
 
+@pytest.mark.landing
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another account")
 def test_root_runs_binaries_that_others_cannot_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -170,6 +182,7 @@ def test_a_folder_without_binaries_is_named(tmp_path: Path) -> None:
         Server(bin_dir=tmp_path / "nowhere").start()
 
 
+@pytest.mark.landing
 def test_a_server_that_does_not_start_shows_its_log(bin_dir: Path | None, folder: Path) -> None:
     server = Server(folder / "data", bin_dir=bin_dir, settings={"no_such_setting": "1"})
     with pytest.raises(

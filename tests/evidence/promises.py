@@ -32,6 +32,7 @@ PROMISES: dict[str, Rule] = {
     "miscounted": batches.callback_told,
     "starved": batches.groups_take_turns,
     "a process ended": processes.processes_stay,
+    "not its own": processes.starts_are_its_own,
     "never ended": processes.runs_end,
     "stuck": processes.nothing_left,
     "problem": processes.harness_content,

@@ -67,6 +67,7 @@ def away(dsn: str, query: Query) -> Iterator[None]:
 CONDITIONS = {"read only": read_only, "another column": another_column, "away": away}
 
 
+@pytest.mark.landing
 @pytest.mark.fresh_database
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=list(CONDITIONS))
 async def test_a_worker_goes_on_after_a_condition(
@@ -127,6 +128,7 @@ async def test_another_default_isolation_level_is_no_reason_to_end(
     assert app.job_manager.list_jobs() is not None
 
 
+@pytest.mark.landing
 @pytest.mark.fresh_database
 def test_a_worker_that_loses_its_database_for_longer_than_its_grace_ends_with_69(
     worker: Start, app: App, dsn: str, query: Query
@@ -141,6 +143,7 @@ def test_a_worker_that_loses_its_database_for_longer_than_its_grace_ends_with_69
     assert "db_grace" in stderr.splitlines()[-1]
 
 
+@pytest.mark.landing
 @pytest.mark.fresh_database
 def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(
     worker: Start, dsn: str, query: Query
@@ -158,6 +161,7 @@ def test_a_worker_that_starts_in_an_outage_waits_for_its_grace(
     assert "worker.stopped" in stderr
 
 
+@pytest.mark.landing
 @pytest.mark.fresh_database
 @pytest.mark.parametrize(
     ("words", "text"), [([], "cannot be reached"), (["--db-grace", "0.5"], "db_grace")]
@@ -173,6 +177,7 @@ def test_a_worker_that_starts_in_an_outage_ends_with_69_at_once_or_after_its_gra
     assert ("database.away" in stderr) == bool(words)
 
 
+@pytest.mark.landing
 @pytest.mark.fresh_database
 def test_a_worker_that_waits_for_its_database_at_the_start_can_be_ended(
     worker: Start, dsn: str
@@ -186,6 +191,7 @@ def test_a_worker_that_waits_for_its_database_at_the_start_can_be_ended(
     assert process.returncode == 143
 
 
+@pytest.mark.landing
 @pytest.mark.fresh_database
 async def test_the_first_job_after_a_long_outage_starts_as_soon_as_after_a_short_one(
     app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture

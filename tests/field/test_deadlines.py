@@ -14,6 +14,8 @@ from tests.field.conftest import Start
 from tests.proxy import Faulty
 from tests.waiting import wait_until, within
 
+pytestmark = pytest.mark.landing
+
 SECONDS = 20.0  # generous: what is measured takes three to eight on an idle machine, and took 949
 # These are the defaults with shorter times. Each fault lasts until a call has met it, and an
 # attempt to connect too.

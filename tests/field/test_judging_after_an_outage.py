@@ -18,7 +18,7 @@ from inturn.worker.options import options
 from tests.conftest import Until
 from tests.field.outage import outage
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.landing]
 FAST: dict[str, Any] = {
     "update_heartbeat_interval": 0.2,
     "stalled_worker_timeout": 0.7,

@@ -15,6 +15,8 @@ from tests.conftest import Query
 from tests.field.conftest import Start
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.landing
+
 TaskLog = Callable[[], list[str]]
 FAST = ("--heartbeat", "0.2", "--stalled-after", "1")
 

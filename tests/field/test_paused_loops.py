@@ -14,6 +14,8 @@ from inturn import App
 from tests.conftest import Query
 from tests.field.conftest import Start
 
+pytestmark = pytest.mark.landing
+
 HOST = """
 import asyncio, os, sys
 import psycopg

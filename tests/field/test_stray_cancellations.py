@@ -125,6 +125,7 @@ async def test_a_helper_that_is_cancelled_is_started_again(
     )
 
 
+@pytest.mark.landing
 def test_code_that_cancels_everything_ends_the_worker_and_not_as_if_all_were_well(
     worker: Start, query: Query, app: App, caplog: pytest.LogCaptureFixture
 ) -> None:

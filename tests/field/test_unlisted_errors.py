@@ -169,6 +169,7 @@ async def test_a_database_that_is_made_again_has_its_workers(
     assert runs == [1]
 
 
+@pytest.mark.landing
 def test_a_schema_of_another_version_ends_the_worker(worker: Start, dsn: str, query: Query) -> None:
     process = worker()
     wait_until(lambda: query("SELECT FROM workers"))

@@ -93,6 +93,7 @@ def test_cli_an_unreachable_store_is_69(tmp_path: Path) -> None:
     assert queue_locks("show", "ftp://it").returncode == 2
 
 
+@pytest.mark.landing
 def test_cli_run_ends_its_command_when_the_lock_is_lost(
     conn: "redis.Redis", socket: str, spawn: Spawn
 ) -> None:

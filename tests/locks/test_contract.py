@@ -347,6 +347,7 @@ def test_async_a_lock_that_lives_long_does_not_remember_the_leases_that_were_rel
     asynchronously(make_async, body)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", LEASES)
 def test_async_a_loop_does_not_remember_the_leases_that_were_released(make_async: Any) -> None:
     async def body(make: Callable[..., AsyncLock]) -> None:

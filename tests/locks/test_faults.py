@@ -120,6 +120,7 @@ def test_client_kill_a_lease_survives_its_connections(socket: str, conn: "redis.
         assert not SmartLock(conn, "it").locked()
 
 
+@pytest.mark.landing
 @pytest.mark.statement("P5")
 def test_sigstop_beyond_the_ttl_the_sleeper_learns_of_its_loss_and_is_fenced_off(
     conn: "redis.Redis", socket: str, spawn: Spawn, pg: str
@@ -140,6 +141,7 @@ def test_sigstop_beyond_the_ttl_the_sleeper_learns_of_its_loss_and_is_fenced_off
         check_lock_fence(connection, "it", lease.fence)
 
 
+@pytest.mark.landing
 @pytest.mark.statement("P6")
 def test_sigkill_a_kernel_lock_is_free_at_once(tmp_path: Path, spawn: Spawn) -> None:
     path = tmp_path / "it.lock"

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 import inturn.locks
 
 NAMES: list[str] = vars(inturn.locks)["__all__"]  # the stub does not declare it
@@ -33,6 +35,7 @@ def test_importing_needs_neither_redis_nor_postgresql() -> None:
     assert done.stdout == "KernelFileLock FileLock\n"
 
 
+@pytest.mark.landing
 def test_without_redis_its_locks_say_what_to_install() -> None:
     code = FORBIDDEN.replace(
         "from inturn.locks import *  # noqa",
@@ -44,6 +47,7 @@ def test_without_redis_its_locks_say_what_to_install() -> None:
     assert "pip install 'inturn[redis]'" in done.stdout
 
 
+@pytest.mark.landing
 def test_without_redis_an_address_of_a_lock_says_what_to_install() -> None:
     code = FORBIDDEN.replace(
         "from inturn.locks import *  # noqa",

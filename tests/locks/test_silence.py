@@ -79,6 +79,7 @@ def test_a_silent_redis_costs_tasks_seconds(before_redis: tuple[Faulty, str]) ->
     asyncio.run(main())
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("mode", ["session", "table"])
 @pytest.mark.parametrize(
     "is_connected", [False, True], ids=["before it is reached", "while it is held"]
@@ -102,6 +103,7 @@ def test_a_silent_postgresql_costs_seconds(
     assert proxy.accepted - before == 1, "it was asked again when the time was over"
 
 
+@pytest.mark.landing
 def test_a_silent_postgresql_costs_tasks_seconds(before_postgresql: tuple[Faulty, str]) -> None:
     proxy, dsn = before_postgresql
 

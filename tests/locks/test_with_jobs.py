@@ -545,6 +545,7 @@ async def test_a_factory_of_something_else_fails_the_job_with_a_reason(
     assert "give an async lock, like AsyncSmartLock" in errors
 
 
+@pytest.mark.landing
 @pytest.mark.statement("J7")
 def test_tasks_without_resources_load_no_locks(app: App, dsn: str, spawn: Spawn) -> None:
     code = """

@@ -296,6 +296,7 @@ def test_a_monitor_reads_everything_and_the_look_changes_nothing(engine: Engine,
     assert {metric.name.removesuffix("_total") for metric in DATABASE} - names == set()
 
 
+@pytest.mark.landing
 def test_a_look_that_takes_too_long_is_given_up(dsn: str) -> None:
     """Somebody who locks the tables keeps the collector waiting for five seconds and no longer."""
     with psycopg.connect(dsn) as connection:

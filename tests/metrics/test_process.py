@@ -199,6 +199,7 @@ async def test_heartbeats_that_cannot_be_stored_are_counted(
         await worker.until(cut_and_look)
 
 
+@pytest.mark.landing
 def test_a_worker_that_serves_nothing_imports_nothing_for_it(app_dsn: str) -> None:
     code = f"""
 import sys

@@ -23,7 +23,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from inturn import App
+from inturn import App, RetryStrategy
 
 app = App({dsn!r})
 HERE = Path({folder!r})
@@ -46,7 +46,7 @@ def charge() -> None:
         raise TimeoutError("the card provider did not answer")
 
 
-@app.task(name="ask", retry=3600)
+@app.task(name="ask", retry=RetryStrategy(wait=3600))
 def ask() -> None:
     charge.func()
 

@@ -12,6 +12,8 @@ from tests.oncall.incidents import INCIDENTS, is_over
 from tests.oncall.scene import Scene
 from tests.oncall.verdict import ask_doctor, check_verdict, read_verdict
 
+pytestmark = pytest.mark.landing
+
 
 @pytest.fixture
 def scene(dsn: str, folder: Path) -> Iterator[Scene]:

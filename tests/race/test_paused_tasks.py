@@ -6,6 +6,8 @@ aside. The row of the pause stands between the two.
 
 from typing import Any
 
+import pytest
+
 from tests.race.harness import Mutation, Session, Stage, ids, promise, story
 
 CLAIM_KNOWS_NO_PAUSE = Mutation(
@@ -285,6 +287,7 @@ def test_a_slot_for_which_a_job_was_woken_goes_to_the_next(stage: Stage) -> None
     promise(started == [other], "the next claims give the slot to the other")
 
 
+@pytest.mark.landing
 @story(
     Mutation(
         "a claim sets only those aside that it looks at",

@@ -1,5 +1,7 @@
 """Jobs with several lanes that cannot start now: they keep nobody else from starting, or awake."""
 
+import pytest
+
 from tests.race.harness import Mutation, Session, Stage, ids, promise, story
 
 IN_FRONT = 100  # more than a claim tries one by one
@@ -97,6 +99,7 @@ def test_jobs_with_many_lanes_expire_a_few_at_a_time(stage: Stage) -> None:
     promise(not stage.statuses(), f"{len(stage.statuses())} have not expired")
 
 
+@pytest.mark.landing
 @story(
     Mutation(
         "the lanes are taken as they come",

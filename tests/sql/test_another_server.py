@@ -14,6 +14,8 @@ from inturn.schema.migrate import migrate, prepare_history
 from tests.race.harness import Stage
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.landing
+
 AGES = """
 DO $$ BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$
 """

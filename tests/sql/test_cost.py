@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-pytestmark = pytest.mark.fresh_database
+pytestmark = [pytest.mark.fresh_database, pytest.mark.landing]
 
 Query = Callable[..., list[tuple[Any, ...]]]
 

@@ -204,6 +204,7 @@ def test_a_few_numbers_of_many_digits_are_too_large_too(
     assert longest <= 2**21
 
 
+@pytest.mark.landing
 def test_the_database_accepts_everything_that_python_accepts(
     dsn: str, connection: psycopg.Connection[Any]
 ) -> None:

@@ -24,7 +24,7 @@ from inturn.operations.workers import list_queues, list_workers
 from inturn.sql import fill_schema
 from tests.sql.counted import Counter
 
-pytestmark = pytest.mark.fresh_database
+pytestmark = [pytest.mark.fresh_database, pytest.mark.landing]
 
 FILL = """
 INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_failure, priority, attempts, queue, task, lock,

@@ -43,6 +43,7 @@ def rows(connection: psycopg.Connection[Any], statement: str, *parameters: objec
     return work.rows
 
 
+@pytest.mark.landing
 def test_no_call_on_the_way_of_a_job_reads_or_writes_progress(
     connection: psycopg.Connection[Any],
 ) -> None:

@@ -49,6 +49,7 @@ def test_a_job_with_one_lock_or_none_costs_a_few_probes_of_an_empty_table(
     assert count() - before == 10 * probes
 
 
+@pytest.mark.landing
 def test_a_claim_does_not_meet_jobs_again_that_wait_for_a_lane(worker: Worker) -> None:
     worker.query("SELECT defer('t', lock => 'hot')")
     assert len(worker.query("SELECT id FROM claim(%s, NULL, 10)", worker.id)) == 1

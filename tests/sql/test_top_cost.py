@@ -32,6 +32,7 @@ def look(bench: Bench) -> tuple[Look, dict[str, int]]:
     return seen, recorder.costs
 
 
+@pytest.mark.landing
 def test_a_look_at_all_kinds_at_once_does_not_read_whole_tables(bench: Bench) -> None:
     """A join may be planned otherwise once each of its sides is large."""
     kinds = ("free jobs", "halted lanes", "distinct lanes")

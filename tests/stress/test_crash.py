@@ -6,12 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Query
 from tests.evidence.events import History, Tail
 from tests.evidence.judge import check, describe
 from tests.evidence.record import environment
 from tests.stress.crash_app import HEARTBEAT, STALLED
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.landing
 
 LANES = [f"lane{n}" for n in range(100)]
 JOBS, PRODUCERS, WORKERS, FREE = 100, 3, 4, 1000

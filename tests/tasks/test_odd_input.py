@@ -96,6 +96,7 @@ def test_values_at_the_limits_are_allowed(app: App, connection: Connection) -> N
     assert len(claimed(connection)) == 4
 
 
+@pytest.mark.landing
 def test_more_jobs_than_a_statement_has_parameters_are_one_batch(
     app: App, connection: Connection
 ) -> None:

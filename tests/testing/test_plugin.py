@@ -50,6 +50,7 @@ def run(inner: pytest.Pytester, *options: str) -> pytest.RunResult:
     return inner.runpytest_inprocess("-p", "no:django", *PLUGIN, *options)
 
 
+@pytest.mark.landing
 def test_the_guide_works_as_it_stands(inner: pytest.Pytester) -> None:
     text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     snippets = re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", text, re.DOTALL)
@@ -135,6 +136,7 @@ def test_without_an_app_it_says_how_to_name_one(inner: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(['*Add `inturn_app = "package.module:app"` to pytest\'s settings*'])
 
 
+@pytest.mark.landing
 def test_a_template_with_an_open_connection_is_explained(inner: pytest.Pytester) -> None:
     inner.makeconftest("""
         import psycopg

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.conftest import Query
 from tests.pages import read_blocks, run_script, write_files
@@ -39,6 +40,7 @@ assert not [each for each in sys.modules if each.startswith("opentelemetry")]
 """
 
 
+@pytest.mark.landing
 def test_the_page_works_as_it_stands(app_dsn: str, tmp_path: Path) -> None:
     blocks = write_files("tracing.md", tmp_path)
     printed = run_script(SCRIPT, tmp_path, app_dsn, *blocks)

@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from inturn import Blueprint, JobOptions, Task, TaskOptions
 from inturn.tasks.options import CheckedOptions
 
@@ -110,6 +112,7 @@ def test_mypy_finds_the_mistakes_and_nothing_else_and_knows_the_types() -> None:
     assert found.revealed == known.revealed
 
 
+@pytest.mark.landing
 def test_basedpyright_finds_the_mistakes_and_nothing_else_and_knows_the_types(
     tmp_path: Path,
 ) -> None:

@@ -83,6 +83,7 @@ def has_thread() -> bool:
     return any(thread.name == THREAD for thread in threading.enumerate())
 
 
+@pytest.mark.landing
 async def test_a_change_reaches_a_browser_even_if_nothing_is_notified(
     site: Gate, app: App, until: Until
 ) -> None:
@@ -96,6 +97,7 @@ async def test_a_change_reaches_a_browser_even_if_nothing_is_notified(
     assert set(browser.events) == {"hello", "changed"}
 
 
+@pytest.mark.landing
 async def test_a_storm_of_notifications_is_one_event_a_second(
     site: Gate, query: Query, until: Until
 ) -> None:

@@ -51,6 +51,7 @@ def test_hostile_text_is_shown_and_does_nothing(client: TestClient, app: App, qu
         assert "&amp;amp;" in page, "it is escaped, not passed through"
 
 
+@pytest.mark.landing
 def test_no_page_asks_more_than_it_may_whatever_there_is(
     client: TestClient, app: App, query: Query
 ) -> None:
@@ -62,6 +63,7 @@ def test_no_page_asks_more_than_it_may_whatever_there_is(
         assert count_queries(client, complete(path, batch)) <= most, path
 
 
+@pytest.mark.landing
 def test_the_first_load_of_a_full_page_is_small(client: TestClient, app: App, query: Query) -> None:
     batch = fill(app, query, "customeroflength", MANY_ROWS)
     for path in PAGES:
@@ -87,6 +89,7 @@ def test_each_form_needs_its_permission(
     assert query("SELECT * FROM lane_audit") == []
 
 
+@pytest.mark.landing
 def test_a_person_without_a_permission_sees_no_form(
     browse: Callable[[Access], TestClient], app: App, query: Query
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from inturn import App
 from tests.conftest import Until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.landing]
 
 
 async def test_a_due_job_goes_before_the_rest_of_a_deep_lane_that_fills_all_slots(

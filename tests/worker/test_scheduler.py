@@ -324,6 +324,7 @@ async def test_one_whose_queueing_lock_a_user_holds_does_not_keep_the_others(
     assert "schedule.lost" not in caplog.text
 
 
+@pytest.mark.landing
 async def test_every_outage_is_reported_once_for_each_reason(
     app: App, dsn: str, seen: list[str], until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -401,6 +401,7 @@ def worker_process(app_dsn: str) -> Iterator[Callable[[], "subprocess.Popen[byte
         process.wait()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("task", ["write", "write_sync"])
 async def test_killed_anywhere_a_task_has_its_effect_exactly_once(
     app: App,

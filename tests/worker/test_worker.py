@@ -291,6 +291,7 @@ async def test_a_task_that_nobody_here_knows_is_put_back_and_not_lost(
     assert "No task is named 'elsewhere' here" in errors[0]["error"]
 
 
+@pytest.mark.landing
 async def test_a_worker_that_lacks_a_task_lets_one_that_knows_it_go_first(
     app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,6 +502,7 @@ async def test_a_job_that_was_asked_to_abort_ends_with_its_worker(
     assert runs == [1]
 
 
+@pytest.mark.landing
 async def test_a_worker_with_a_longer_interval_than_the_patience_of_another_is_not_taken_for_dead(
     app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:

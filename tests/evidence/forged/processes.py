@@ -16,10 +16,22 @@ def unended() -> Story:
     return told.final("one", 11).final("two", 12)
 
 
+def woken(*starts: str) -> Story:
+    """Another worker takes over two jobs of a process that is stopped, which then starts some."""
+    told = Story().stop(3, 14)
+    for place, op in enumerate(("one", "two")):
+        told.defer(1, op, lane=None, ids=(place + 1,))
+        told.run(10, 11, op, 13 + place, "b", attempt=2, lane=None).final(op, 13 + place)
+        if op in starts:
+            told.run(14.1, 14.2, op, 11 + place, lane=None)
+    return told
+
+
 HONEST: Honest = {
     "idle for no longer than the outage explains": idle(bound=17),
     "idle, and the job that waits has a limit": idle(limit="slots"),
     "a worker could not start in an outage": idle(bound=17).exit(7, 1, asked=False, who="c"),
+    "stopped between its look at the clock and the task": woken("two"),
     "a worker ended when asked": sound().exit(50, 0, asked=True),
 }  # fmt: skip
 
@@ -42,6 +54,8 @@ LIES: Lies = {
     "a run without an end of a job that was aborted": (
         Story().defer(1, "one").tell(2, "p", "cancel", job=["one", 0]).run(3, None, "one", 11)
         .final("one", 11, "aborted"), "never ended"),
+    "a process that woke up started what others had taken over": (
+        woken("one", "two"), "not its own"),
     "left": (two().run(3, 4, "one", 11).final("one", 11)
              .tell(99, "conductor", "left", job=["two", 0], state="doing"), "stuck"),
     "everybody idle beside a job that is ready": (idle(), "standstill"),

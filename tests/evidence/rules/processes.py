@@ -1,8 +1,9 @@
 """What holds for processes and the whole: nothing ends unasked, and nothing stands still."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.evidence.evidence import Evidence
+from tests.evidence.evidence import Evidence, Run
 from tests.evidence.finding import Finding, at_event, at_job, between
 from tests.evidence.gaps import longest
 from tests.evidence.spans import SECOND
@@ -26,6 +27,22 @@ def could_not_start(evidence: Evidence, who: str) -> bool:
     if event.facts["asked"] or did_anything:
         return False
     return any(fault.start <= event.at <= fault.end for fault in evidence.faults)
+
+
+def starts_are_its_own(evidence: Evidence) -> Iterator[Finding]:
+    """A process starts nothing that another has started since.
+
+    One start is allowed for each silence: it can begin between the look at the clock and the task.
+    """
+    stale: dict[str, list[tuple[Run, Run]]] = defaultdict(list)
+    for runs in evidence.runs_of.values():
+        for place, run in enumerate(runs):
+            others = [other for other in runs[place + 1 :] if other.begin < run.begin]
+            if others and run.fence < others[0].fence and not evidence.forgot(others[0], run):
+                stale[run.who].append((others[0], run))
+    for who, pairs in stale.items():
+        for other, run in pairs[len(evidence.silences.get(who, ())) :]:
+            yield between(f"{run} was started after {other}", other, run)
 
 
 def runs_end(evidence: Evidence) -> Iterator[Finding]:

@@ -179,6 +179,7 @@ def test_the_file_says_pid_and_name(module: Any, path: Path) -> None:
     assert len(lines) >= 2
 
 
+@pytest.mark.landing
 @pytest.mark.statement("O9")
 def test_the_name_is_that_of_the_script(path: Path, script: list[str], spawn: Spawn) -> None:
     names = []
@@ -216,6 +217,7 @@ def test_a_lock_is_stale_if_no_python_process_of_that_name_runs(path: Path, what
         assert lock.getpid() == os.getpid()
 
 
+@pytest.mark.landing
 @pytest.mark.statement("O11")
 def test_creation_is_atomic(path: Path) -> None:
     """A lock file is never visible without its contents."""
@@ -441,6 +443,7 @@ def test_removing_the_file_by_hand_frees_the_lock(
 # ---------------------------------------------------------------- taking over
 
 
+@pytest.mark.landing
 def test_takeover_after_sigkill_is_quick(path: Path, script: list[str], spawn: Spawn) -> None:
     times = []
     for _ in range(5):
@@ -468,6 +471,7 @@ def test_takeover_after_sigkill_is_quick(path: Path, script: list[str], spawn: S
 # ---------------------------------------------------------------- the defects of openlock
 
 
+@pytest.mark.landing
 @pytest.mark.statement("OD1")
 def test_a_narrow_terminal_and_a_long_path_do_not_make_two_holders(
     tmp_path: Path, spawn: Spawn
@@ -486,6 +490,7 @@ def test_a_narrow_terminal_and_a_long_path_do_not_make_two_holders(
     assert answers == ["False", "True"]  # the defect, and ours without it
 
 
+@pytest.mark.landing
 @pytest.mark.statement("OD2")
 def test_an_interpreter_of_another_name_does_not_make_two_holders(
     tmp_path: Path, path: Path, script: list[str], spawn: Spawn
@@ -513,6 +518,7 @@ def test_an_interpreter_of_another_name_does_not_make_two_holders(
         assert holder.line() == "released"
 
 
+@pytest.mark.landing
 @pytest.mark.statement("OD3")
 def test_without_ps_it_does_not_crash(
     path: Path, script: list[str], spawn: Spawn, tmp_path: Path

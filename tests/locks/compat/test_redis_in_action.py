@@ -18,6 +18,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.landing
 @pytest.mark.statement("T1")
 def test_a_crashed_holders_lock_frees_itself(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -136,6 +137,7 @@ def test_held_too_long(client: "redis.Redis") -> None:
         assert (successor.fence or 0) > (lease.fence or 0)
 
 
+@pytest.mark.landing
 @pytest.mark.statement("T12")
 def test_crash(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
     holder = spawn(HOLD, socket, 1)
@@ -160,6 +162,7 @@ def test_several_take_an_expired_lock_at_once(client: "redis.Redis") -> None:
         client.delete("inturn:{it}")
 
 
+@pytest.mark.landing
 @pytest.mark.statement("T12")
 def test_held_too_long_and_crash_and_several(
     conn: "redis.Redis", socket: str, spawn: Spawn

@@ -48,6 +48,7 @@ def fresh_scripts() -> Iterator[None]:
 # ---------------------------------------------------------------- the same as redis-py
 
 
+@pytest.mark.landing
 @pytest.mark.statement("R1")
 def test_threads_processes_and_machines_exclude_each_other(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -63,6 +64,7 @@ def test_one_holder(client: "redis.Redis", kind: Any) -> None:
     assert taken.count(True) == 1
 
 
+@pytest.mark.landing
 @pytest.mark.statement("R3")
 def test_obtainable_at_last_even_when_the_holder_crashed(
     conn: "redis.Redis", socket: str, spawn: Spawn

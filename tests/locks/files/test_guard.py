@@ -91,6 +91,7 @@ def test_two_threads_that_take_their_first_lock_at_once_make_one_guard(
     assert len(names(folder)) == 1
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S8")
 def test_a_guard_elsewhere_proves_nothing(
     conn: "redis.Redis", socket: str, spawn: Spawn, tmp_path: Path
@@ -191,6 +192,7 @@ def test_a_guard_that_was_closed_behind_our_back_is_made_again(
     os.close(fd)
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S8")
 def test_a_process_that_holds_a_lock_beyond_its_end_leaves_the_proof(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -205,6 +207,7 @@ def test_a_process_that_holds_a_lock_beyond_its_end_leaves_the_proof(
     assert lease.fence == 2
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S8")
 def test_the_proof_stays_although_nobody_refers_to_the_lease(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -219,6 +222,7 @@ def test_the_proof_stays_although_nobody_refers_to_the_lease(
     assert SmartLock(conn, "it", host="web-1").acquire(timeout=0) is not None
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("held", ["lease.release()", "lock.acquire(timeout=0)"])
 @pytest.mark.statement("S8")
 def test_a_process_that_holds_nothing_at_its_end_leaves_nothing(
@@ -292,6 +296,7 @@ def test_without_a_folder_nothing_is_proven(
         SmartLock(conn, "other").acquire()
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
 @pytest.mark.statement("S8")
 def test_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
@@ -402,6 +407,7 @@ def test_a_lock_is_taken_although_a_sweep_fails(conn: "redis.Redis", folder: Pat
         assert lease is not None
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S8")
 def test_a_forked_childs_end_leaves_the_parents_guard(
     socket: str, spawn: Spawn, tmp_path: Path

@@ -180,6 +180,7 @@ lock.release()
 """
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("kind", ["kernel", "openlock"])
 @pytest.mark.parametrize("room", [0, 10])
 @pytest.mark.statement("X45")
@@ -193,6 +194,7 @@ def test_a_full_disk_is_reported_and_leaves_everything_as_it_was(
     assert {file.name for file in tmp_path.iterdir()} <= {"it.lock", ".it.lock.guard"}
 
 
+@pytest.mark.landing
 @pytest.mark.statement("X45")
 def test_a_full_disk_leaves_the_record_of_the_last_holder(path: Path, spawn: Spawn) -> None:
     with KernelFileLock(path):

@@ -73,6 +73,7 @@ def test_a_caller_that_does_not_wait_does_not_overtake(client: "redis.Redis") ->
     assert isinstance(run(first.take(10.0), waiter.port()), Grant)
 
 
+@pytest.mark.landing
 @pytest.mark.statement("T15")
 def test_a_waiter_that_died_is_passed_over(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
     held = Semaphore(conn, "it", 1).acquire()

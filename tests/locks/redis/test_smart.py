@@ -125,6 +125,7 @@ def test_a_hosts_own_name_means_a_crash_so_stealing_is_safe(
         assert lease.lock_id != "theirs"
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S6")
 def test_the_same_host_takes_over_at_once_after_a_kill(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -159,6 +160,7 @@ def test_age_is_an_indicator_if_the_policy_says_so(
         pass
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S7")
 def test_another_host_gets_it_within_its_ttl_after_a_kill(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -186,6 +188,7 @@ def test_no_stealing_from_another_task_of_this_host(with_async: Async) -> None:
     with_async(body)
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S8")
 def test_no_stealing_from_another_process_of_this_host(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -329,6 +332,7 @@ def test_jobs_and_requests_share_one_format_on_one_key(client: "redis.Redis") ->
         assert job.acquire(timeout=0) is None
 
 
+@pytest.mark.landing
 @pytest.mark.statement("S13")
 def test_sigterm_while_holding_leaves_60_seconds(
     conn: "redis.Redis", socket: str, spawn: Spawn
@@ -440,6 +444,7 @@ def test_a_lease_that_nobody_refers_to_is_not_renewed(client: "redis.Redis") -> 
         assert holder.owner == "another"
 
 
+@pytest.mark.landing
 def test_a_handle_is_released_by_another_process(
     conn: "redis.Redis", socket: str, spawn: Spawn
 ) -> None:

@@ -15,6 +15,7 @@ AWAKE = "SELECT FROM workers WHERE awake"
 ASLEEP = "SELECT FROM workers WHERE NOT awake"
 
 
+@pytest.mark.landing
 async def test_a_busy_worker_says_that_it_is_awake_and_then_sleeps_and_is_woken(
     app: App, query: Query, until: Until, dsn: str
 ) -> None:

@@ -9,6 +9,8 @@ from inturn import App
 from inturn.model import Job
 from inturn.worker.claiming.claiming import FRESH_SECONDS, ClaimCursor
 
+pytestmark = pytest.mark.landing
+
 
 def job(id: int, priority: int = 0, lock: str | None = None) -> Job:
     return Job(id, "", 0, "", "q", lock, priority, 0, None, {})
