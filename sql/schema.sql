@@ -646,11 +646,15 @@ DECLARE
             AND ((p_filter).worker_id IS NULL));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'pending' = ANY (v_waiting) THEN '{scheduled}' ELSE '{}' END::job_status[]
         || CASE WHEN (p_filter).statuses IS NULL THEN '{doing}' ELSE '{}' END::job_status[];
     v_lanes   boolean := v_stored <> '{todo}' OR (p_filter).batch_id IS NOT NULL;
     -- A free job is only blocked if its task is paused.
     v_free    boolean := 'todo' = ANY (v_waiting)
         OR 'blocked' = ANY (v_waiting) AND EXISTS (SELECT FROM task_pauses);
+    v_pending boolean := 'pending' = ANY (v_waiting);
+    -- Only one of these two is asked for.
+    v_apart   boolean := v_pending <> ('scheduled' = ANY (v_waiting));
     v_exact   boolean := v_waiting @> '{todo,blocked}' OR NOT v_waiting && '{todo,blocked}';
     v_enough  integer := CASE WHEN v_exact THEN p_limit ELSE p_looked END;
     v_found   bigint[] := '{}';
@@ -676,6 +680,7 @@ BEGIN
     v_found := ARRAY(
         SELECT job.id FROM newest_live(p_search, (p_filter).batch_id, p_before_id) AS job
         WHERE job.status = ANY (v_stored) AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+            AND (NOT v_apart OR job.status <> 'scheduled' OR is_pending(job) = v_pending)
             AND CASE WHEN job.lock IS NOT NULL THEN v_lanes ELSE v_free OR job.status <> 'todo' END
             AND matches_live(p_filter, job)
         ORDER BY job.id DESC LIMIT v_enough);
@@ -694,6 +699,7 @@ BEGIN
             SELECT job.id FROM jobs AS job
             WHERE job.id = ANY (v_more) AND job.id < v_last AND job.status = ANY (v_stored)
                 AND (NOT p_in_lanes OR job.lock IS NOT NULL) AND (v_lanes OR job.lock IS NULL)
+                AND (NOT v_apart OR job.status <> 'scheduled' OR is_pending(job) = v_pending)
                 AND matches_live(p_filter, job)
             ORDER BY job.id DESC LIMIT v_enough - cardinality(v_found));
     END IF;
@@ -2162,6 +2168,7 @@ CREATE TABLE inturn.workers (
     awake boolean DEFAULT false NOT NULL,
     listens boolean,
     heartbeat_every interval,
+    clock_ahead interval,
     keep_history double precision,
     CONSTRAINT workers_keep_history CHECK ((keep_history > (0)::double precision))
 )
@@ -2403,8 +2410,8 @@ CREATE FUNCTION inturn.explain_held(p_lane inturn.lanes, p_where text) RETURNS T
 BEGIN
     RETURN QUERY SELECT 'lane held',
         'by job ' || id || ' (' || task || ')' || CASE job.status
-            WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
-            ELSE ' since ' || claimed_at || '; the lane goes on when it ends' END || p_where,
+            WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at || p_where
+            ELSE ' since ' || claimed_at || p_where || '; the lane goes on when it ends' END,
         ending_of_run(id)
     FROM claimed_jobs AS job
     WHERE (p_lane.worker_id IS NULL OR worker_id = p_lane.worker_id)
@@ -2539,7 +2546,7 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
                  || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
-        'if it may take more: queue limits set --' || CASE
+        coalesce(holders.ending, '') || 'if it may take more: queue limits set --' || CASE
             WHEN own.used >= rule.slots THEN 'concurrency ' || rule.slots::bigint * 2
             WHEN room.free <= 0 THEN 'rate ' || rule.rate::bigint * 2 || '/' || CASE rule.period
                 WHEN '1 second' THEN 's' WHEN '1 minute' THEN 'min' WHEN '1 hour' THEN 'h'
@@ -2550,7 +2557,10 @@ CREATE FUNCTION inturn.explain_limit(p_job inturn.jobs) RETURNS TABLE(reason tex
     LEFT JOIN LATERAL fold_key(own, rule) AS room ON true
     LEFT JOIN LATERAL (
         SELECT string_agg('job ' || id || ' (' || task || ') since ' || started_at, ', '
-            ORDER BY id) || CASE WHEN own.used > 3 THEN ' …' ELSE '' END AS names
+            ORDER BY id) || CASE WHEN own.used > 3 THEN ' …' ELSE '' END AS names,
+            CASE own.used WHEN 1 THEN 'if it hangs' ELSE 'if they hang' END
+                || ': queue jobs cancel --abort ' || string_agg(id::text, ' ' ORDER BY id)
+                || '; ' AS ending
         FROM (
             SELECT id, task, started_at FROM (
                 SELECT id, task, started_at, limit_key FROM jobs
@@ -2703,10 +2713,10 @@ BEGIN
           ) THEN 1 ELSE 0 END;
     v_is_cut := v_older >= 1000 OR cardinality(v_others) >= 100;
     RETURN QUERY SELECT 'turn',
-        'each worker starts at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
+        'at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
         || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
-        || ' jobs of queue ' || p_job.queue || ' first: ' || v_older || ' of group '
-        || p_job.group_key || ', and the turns of others in between',
+        || ' jobs of queue ' || p_job.queue || ' start before it on each worker: ' || v_older
+        || ' of its group ' || p_job.group_key || ', and others whose turns come in between',
         NULL
     WHERE v_older > 0 OR v_between > 0;
 END $$;
@@ -2870,8 +2880,10 @@ DECLARE
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'claimed', 'doing'));
     v_stored job_status[] := v_live
         || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo,paused}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'pending' = ANY (v_live) THEN '{scheduled}' ELSE '{}' END::job_status[]
         || CASE WHEN 'claimed' = ANY (v_live) THEN '{doing}' ELSE '{}' END::job_status[];
     v_exact  boolean := NOT (v_live @> '{todo,blocked}' OR NOT v_live && '{todo,blocked}')
+        OR NOT (v_live @> '{scheduled,pending}' OR NOT v_live && '{scheduled,pending}')
         OR NOT (v_live @> '{claimed,doing}' OR NOT v_live && '{claimed,doing}');
     v_turn   bigint := CASE WHEN p_backwards THEN -1 ELSE 1 END;
 BEGIN
@@ -3461,6 +3473,11 @@ CREATE FUNCTION inturn.is_past(p_xact bigint) RETURNS boolean
     SELECT p_xact <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
         OR p_xact > greatest(pg_snapshot_xmax(pg_current_snapshot()),
             pg_current_xact_id_if_assigned())::text::bigint
+$$;
+CREATE FUNCTION inturn.is_pending(p_job inturn.jobs) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p_job.has_parents IS TRUE AND p_job.scheduled_at <= clock() + interval '2 s'
 $$;
 CREATE FUNCTION inturn.is_startable(p_seen inturn.jobs, p_queues text[]) RETURNS boolean
     LANGUAGE plpgsql
@@ -4653,7 +4670,7 @@ BEGIN
     )
     SELECT count(*), count(*) FILTER (WHERE status = 'failed'), min(finished_at),
         CASE WHEN count(*) >= 5 THEN 60 * count(*)
-            / greatest(extract(epoch FROM clock() - min(finished_at)), 1) END::float8,
+            / greatest(extract(epoch FROM clock() - min(finished_at)), 60) END::float8,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY wait),
         percentile_cont(0.95) WITHIN GROUP (ORDER BY wait),
         percentile_cont(0.5) WITHIN GROUP (ORDER BY run),
@@ -5813,17 +5830,19 @@ CREATE FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[],
        OR schedules.since > clock() + interval '1 day'   -- a wrong clock wrote it
 $$;
 COMMENT ON FUNCTION inturn.register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]) IS 'Records which schedules a worker knows.';
-CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[], p_schedules text[] DEFAULT NULL::text[], p_heartbeat_every interval DEFAULT NULL::interval, p_keep_history double precision DEFAULT NULL::double precision, p_age interval DEFAULT '00:00:00'::interval) RETURNS uuid
+CREATE FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[] DEFAULT NULL::text[], p_schedules text[] DEFAULT NULL::text[], p_heartbeat_every interval DEFAULT NULL::interval, p_keep_history double precision DEFAULT NULL::double precision, p_age interval DEFAULT '00:00:00'::interval, p_clock timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS uuid
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
     INSERT INTO workers (id, name, hostname, pid, queues, tasks, schedules, concurrency,
-        started_at, heartbeat_at, loop_turned_at, heartbeat_every, keep_history)
+        started_at, heartbeat_at, loop_turned_at, heartbeat_every, keep_history,
+        clock_ahead)
     VALUES (gen_random_uuid(), p_name, p_hostname, p_pid, p_queues, p_tasks, p_schedules,
-        p_concurrency, clock() - p_age, clock(), clock(), p_heartbeat_every, p_keep_history)
+        p_concurrency, clock() - p_age, clock(), clock(), p_heartbeat_every, p_keep_history,
+        p_clock - clock_timestamp())
     RETURNING id
 $$;
-COMMENT ON FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[], p_schedules text[], p_heartbeat_every interval, p_keep_history double precision, p_age interval) IS 'Adds a worker process and returns its id, which is random and new with each start.';
+COMMENT ON FUNCTION inturn.register_worker(p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer, p_tasks text[], p_schedules text[], p_heartbeat_every interval, p_keep_history double precision, p_age interval, p_clock timestamp with time zone) IS 'Adds a worker process and returns its id, which is random and new with each start.';
 CREATE FUNCTION inturn.rejoin_batch(p_id bigint, p_batch bigint, p_status inturn.job_status) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -6732,7 +6751,11 @@ CREATE FUNCTION inturn.search_indexes(p_filter inturn.job_filter, p_stored intur
             AND ((p_filter).worker_id IS NULL OR worker_id = (p_filter).worker_id)
         ORDER BY worker_id LIMIT p_search + 1)
     UNION ALL SELECT ARRAY(
-        SELECT id FROM jobs WHERE status = 'scheduled' AND 'scheduled' = ANY (p_stored)
+        SELECT id FROM jobs
+        WHERE status = 'scheduled' AND 'scheduled' = ANY (p_stored)
+            -- If only pending ones are asked for, they are due (see is_pending).
+            AND (coalesce('scheduled' = ANY ((p_filter).statuses), true)
+                OR scheduled_at <= clock() + interval '2 s')
         ORDER BY scheduled_at LIMIT p_search + 1)
     UNION ALL SELECT ARRAY(
         SELECT id FROM jobs WHERE status = 'pending' AND 'pending' = ANY (p_stored)
@@ -7684,6 +7707,7 @@ CREATE VIEW inturn.live_jobs AS
             WHEN (status = 'doing'::inturn.job_status) THEN ( SELECT claimed_jobs.status
                FROM inturn.claimed_jobs
               WHERE ((claimed_jobs.worker_id = jobs.worker_id) AND (claimed_jobs.id = jobs.id)))
+            WHEN ((status = 'scheduled'::inturn.job_status) AND has_parents AND ((scheduled_at)::timestamp with time zone <= (inturn.clock() + '00:00:02'::interval))) THEN 'pending'::inturn.job_status
             WHEN ((status = 'paused'::inturn.job_status) OR ((status = 'todo'::inturn.job_status) AND ((task)::text IN ( SELECT task_pauses.task
                FROM inturn.task_pauses
               WHERE ((task_pauses.until > inturn.clock()) IS NOT FALSE))))) THEN 'blocked'::inturn.job_status
@@ -8643,27 +8667,74 @@ CREATE VIEW inturn.queue_status AS
                   ORDER BY jobs.task, jobs.priority DESC, jobs.id
                  LIMIT 10000) job
         ), later AS MATERIALIZED (
-         SELECT jobs.queue,
-            jobs.id,
-            jobs.lock,
-            jobs.scheduled_at,
-            jobs.priority,
-            jobs.locks,
-            jobs.shared,
-            jobs.keeps_lanes,
-            jobs.task
-           FROM inturn.jobs
-          WHERE (jobs.status = 'scheduled'::inturn.job_status)
-          ORDER BY jobs.scheduled_at
-         LIMIT 10000
+         SELECT job.queue,
+            job.id,
+            job.lock,
+            job.scheduled_at,
+            job.priority,
+            job.locks,
+            job.shared,
+            job.keeps_lanes,
+            job.task,
+                CASE
+                    WHEN (job.has_parents AND ((job.scheduled_at)::timestamp with time zone <= (inturn.clock() + '00:00:02'::interval))) THEN (( SELECT true
+                       FROM inturn.edges
+                      WHERE ((edges.child = job.id) AND ( SELECT true
+                               FROM inturn.jobs
+                              WHERE (jobs.id = edges.parent)
+                             LIMIT 1))
+                     LIMIT 1) IS NOT NULL)
+                    ELSE false
+                END AS is_pending
+           FROM ( SELECT jobs.id,
+                    jobs.claim_id,
+                    jobs.fence,
+                    jobs.worker_id,
+                    jobs.scheduled_at,
+                    jobs.created_at,
+                    jobs.started_at,
+                    jobs.status,
+                    jobs.on_retry,
+                    jobs.on_failure,
+                    jobs.abort,
+                    jobs.has_waiters,
+                    jobs.has_children,
+                    jobs.has_parents,
+                    jobs.timeout,
+                    jobs.expires_at,
+                    jobs.was_attempted,
+                    jobs.lost_queueing_lock,
+                    jobs.priority,
+                    jobs.attempts,
+                    jobs.queue,
+                    jobs.task,
+                    jobs.lock,
+                    jobs.queueing_lock,
+                    jobs.args,
+                    jobs.errors,
+                    jobs.limit_key,
+                    jobs.group_key,
+                    jobs.batch_id,
+                    jobs.locks,
+                    jobs.shared,
+                    jobs.keeps_lanes,
+                    jobs.headers
+                   FROM inturn.jobs
+                  WHERE (jobs.status = 'scheduled'::inturn.job_status)
+                  ORDER BY jobs.scheduled_at
+                 LIMIT 10000) job
         ), pending AS MATERIALIZED (
          SELECT job.queue,
             count(*) AS looked
-           FROM ( SELECT jobs.queue
+           FROM (( SELECT jobs.queue
                    FROM inturn.jobs
                   WHERE (jobs.status = 'pending'::inturn.job_status)
                   ORDER BY jobs.scheduled_at
-                 LIMIT 10000) job
+                 LIMIT 10000)
+                UNION ALL
+                 SELECT later.queue
+                   FROM later
+                  WHERE later.is_pending) job
           GROUP BY job.queue
         ), in_hand AS MATERIALIZED (
          SELECT job.queue,
@@ -8952,7 +9023,7 @@ CREATE VIEW inturn.queue_status AS
                     later.keeps_lanes,
                     later.task
                    FROM later
-                  WHERE (((later.queue)::text = name_1.queue) AND ((later.scheduled_at)::timestamp with time zone <= inturn.clock()))
+                  WHERE (((later.queue)::text = name_1.queue) AND ((later.scheduled_at)::timestamp with time zone <= inturn.clock()) AND (NOT later.is_pending))
                 UNION ALL
                  SELECT resuming.id,
                     resuming.lock,
@@ -9071,7 +9142,7 @@ CREATE VIEW inturn.queue_status AS
     COALESCE(limited.looked, (0)::bigint) AS limited,
     ( SELECT count(*) AS count
            FROM later
-          WHERE (((later.queue)::text = name.queue) AND ((later.scheduled_at)::timestamp with time zone > inturn.clock()))) AS scheduled,
+          WHERE (((later.queue)::text = name.queue) AND ((later.scheduled_at)::timestamp with time zone > inturn.clock()) AND (NOT later.is_pending))) AS scheduled,
     COALESCE(pending.looked, (0)::bigint) AS pending,
     COALESCE(in_hand.claimed, (0)::bigint) AS claimed,
     COALESCE(in_hand.doing, (0)::bigint) AS doing,
@@ -9523,7 +9594,8 @@ CREATE VIEW inturn.worker_status AS
     workers.started_at,
     workers.heartbeat_at,
     workers.loop_turned_at,
-    workers.listens
+    workers.listens,
+    workers.clock_ahead
    FROM ((inturn.workers
      CROSS JOIN LATERAL ( SELECT (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AS lately) heard)
      CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (claimed_jobs.status = 'claimed'::inturn.job_status)) AS claimed,
@@ -9546,6 +9618,7 @@ COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered first. 
 COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 COMMENT ON COLUMN inturn.worker_status.listens IS 'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it wants no notifications, or its heartbeat has not said so yet.';
+COMMENT ON COLUMN inturn.worker_status.clock_ahead IS 'How far its own clock was ahead of the server''s when it started, and negative if it was behind; NULL: unknown.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);

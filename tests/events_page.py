@@ -43,7 +43,7 @@ MEANINGS = {
     "job.lost": "Another worker has taken over a job that ran here.",
     "job.overdue": "A job runs on past its timeout.",
     "job.rescued": "The worker of a job is gone, and the job waits for its next attempt.",
-    "job.result_not_stored": "The job has succeeded, but its result cannot be stored.",
+    "job.result_not_stored": "The job has succeeded, but what the task returned is not stored.",
     "job.retry_scheduled": "The attempt has failed, and another one follows.",
     "job.skipped": "The task has raised `JobSkipped`, or the job has expired.",
     "job.snoozed": "The job waits, as its task has asked. The attempt does not count.",

@@ -486,6 +486,7 @@ CREATE TABLE workers (
     awake        boolean     NOT NULL DEFAULT false, -- needs no notification (see notify_workers)
     listens      boolean,                   -- notifications wake it; NULL: it wants none
     heartbeat_every interval,               -- how often it means to be heard of; NULL: unknown
+    clock_ahead  interval,                  -- of the server's, at its start; NULL: unknown
     -- For how many days it was told to keep the history. Infinity: for ever. NULL: not told.
     keep_history double precision,
     CONSTRAINT workers_keep_history CHECK (keep_history > 0)

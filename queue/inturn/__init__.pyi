@@ -13,6 +13,9 @@ from inturn.database.connectors import PsycopgConnector as PsycopgConnector
 from inturn.database.connectors import SyncPsycopgConnector as SyncPsycopgConnector
 from inturn.database.fences import check_fence as check_fence
 from inturn.database.fences import check_fence_async as check_fence_async
+from inturn.errors import JobAborted as JobAborted
+from inturn.errors import JobLost as JobLost
+from inturn.errors import JobSkipped as JobSkipped
 from inturn.logs import JobFilter as JobFilter
 from inturn.model import Job as Job
 from inturn.model import Status as Status

@@ -155,9 +155,9 @@ class JobNotFound(InturnError, LookupError):
 
 
 class JobSkipped(InturnError):
-    """A resource of the job is busy, and its task has `on_busy="skip"`.
+    """Raise it in a task to end the job as cancelled. The job is not retried.
 
-    The job ends as cancelled without having run.
+    The worker raises it if a resource of the job is busy and its task has `on_busy="skip"`.
     """
 
 

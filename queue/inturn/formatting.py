@@ -11,6 +11,12 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 UNITS = ("B", "KB", "MB", "GB", "TB")  # each is 1,024 times the one before
 # Commands from the database that end with a name.
 NAMED = ("queue lanes ", "queue limits set ")
+# A command in such a text: up to a sentence that follows, or a remark in brackets. What stands in
+# quotes is part of it.
+COMMAND = re.compile(
+    r"""(?:^|(?<=: ))(?:kill -9 \d+|(?:queue|SELECT|UPDATE)"""
+    r"""(?:\s(?!\()|'[^']*'|"[^"]*"|;(?! [a-z])|[^\s'";])+)"""
+)
 
 
 def visible(text: str) -> str:
@@ -48,6 +54,17 @@ def requote(command: str | None) -> str | None:
             options = " ".join(word for word in words if word != "--")
             return f"{condition}{beginning}{options} {argument(name)}"
     return command
+
+
+def list_remedies(advice: str | None) -> list[tuple[str, bool]]:
+    """Return the parts of an advice, and whether each is a command to copy."""
+    parts, at = [], 0
+    for found in COMMAND.finditer(advice or ""):
+        parts += [((advice or "")[at : found.start()], False), (found[0].rstrip(), True)]
+        at = found.start() + len(found[0].rstrip())
+    parts.append(((advice or "")[at:], False))
+    told = [(text.strip().removeprefix("; "), is_command) for text, is_command in parts]
+    return [each for each in told if each[0]]
 
 
 def span(length: timedelta) -> str:
@@ -116,6 +133,11 @@ def size(count: int) -> str:
     """Return a number of bytes as 17.3 MB."""
     exponent = min(max(count, 1).bit_length() // 10, len(UNITS) - 1)
     return f"{count / 1024**exponent:.1f} {UNITS[exponent]}" if exponent else f"{count} B"
+
+
+def at_least(count: int, more: bool) -> str:
+    """Return a count as `4,711`, as `1,000+` if there may be more, or as `?` if none was seen."""
+    return "?" if more and not count else f"{count:,}{'+' if more else ''}"
 
 
 def amount(count: int, noun: str) -> str:

@@ -5,6 +5,9 @@
 --   blocked stays so here until the next claim (queue_status counts its lane as runnable at once).
 -- * The engine sets a job of a paused task `paused` when a claim meets it. Here it is blocked at
 --   once. When the pause is over, it stays so here until claims have woken it.
+-- * The engine keeps a job that comes after others scheduled until a claim meets it. Here it is
+--   pending once it is due, like in is_pending. If its parents have ended, it stays so until then
+--   (queue_status counts it as runnable).
 -- * To the engine, a claimed job is `doing`. Here it is `claimed` until it has a slot.
 --
 -- It costs up to two probes of an index for each `todo` in a lane, and a look at the jobs of its
@@ -15,6 +18,8 @@ SELECT jobs.id,
            WHEN jobs.status = 'doing' THEN (
                SELECT claimed_jobs.status FROM claimed_jobs
                WHERE claimed_jobs.worker_id = jobs.worker_id AND claimed_jobs.id = jobs.id)
+           WHEN jobs.status = 'scheduled' AND jobs.has_parents
+               AND jobs.scheduled_at <= clock() + interval '2 s' THEN 'pending'::job_status
            WHEN jobs.status = 'paused' OR jobs.status = 'todo' AND jobs.task IN (
                SELECT task_pauses.task FROM task_pauses WHERE (until > clock()) IS NOT FALSE
            ) THEN 'blocked'::job_status

@@ -58,11 +58,21 @@ WITH RECURSIVE free_name(queue) AS (
     FROM (SELECT * FROM jobs WHERE status = 'paused'
           ORDER BY task, priority DESC, id LIMIT 10000) AS job
 ), later AS MATERIALIZED (
-    SELECT queue, id, lock, scheduled_at, priority, locks, shared, keeps_lanes, task
-    FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 10000
+    -- A claim would make those pending that come after a job that lives (see live_jobs).
+    SELECT queue, id, lock, scheduled_at, priority, locks, shared, keeps_lanes, task,
+           CASE WHEN has_parents AND scheduled_at <= clock() + interval '2 s' THEN (
+               SELECT true FROM edges
+               WHERE edges.child = job.id
+                   AND (SELECT true FROM jobs WHERE jobs.id = edges.parent LIMIT 1) LIMIT 1
+           ) IS NOT NULL ELSE false END AS is_pending
+    FROM (SELECT * FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 10000) AS job
 ), pending AS MATERIALIZED (
     SELECT queue, count(*) AS looked
-    FROM (SELECT queue FROM jobs WHERE status = 'pending' ORDER BY scheduled_at LIMIT 10000) AS job
+    FROM (
+        (SELECT queue FROM jobs WHERE status = 'pending' ORDER BY scheduled_at LIMIT 10000)
+        UNION ALL
+        SELECT queue FROM later WHERE is_pending
+    ) AS job
     GROUP BY queue
 ), in_hand AS MATERIALIZED (
     SELECT queue, count(*) AS looked, count(*) FILTER (WHERE status = 'claimed') AS claimed,
@@ -158,7 +168,8 @@ WITH RECURSIVE free_name(queue) AS (
          LIMIT 1000)
         UNION ALL
         SELECT id, lock, scheduled_at, false, false, priority, locks, shared, keeps_lanes, task
-        FROM later WHERE later.queue = name.queue AND scheduled_at <= clock()
+        FROM later
+        WHERE later.queue = name.queue AND scheduled_at <= clock() AND NOT is_pending
         UNION ALL
         SELECT id, lock, since, false, true, priority, NULL, NULL, NULL, task
         FROM resuming WHERE resuming.queue = name.queue
@@ -247,7 +258,7 @@ SELECT name.queue,
            + CASE WHEN paused.it_is THEN coalesce(startable.runnable, 0) ELSE 0 END AS blocked,
        coalesce(limited.looked, 0) AS limited,
        (SELECT count(*) FROM later WHERE later.queue = name.queue
-           AND scheduled_at > clock()) AS scheduled,
+           AND scheduled_at > clock() AND NOT is_pending) AS scheduled,
        coalesce(pending.looked, 0) AS pending,
        coalesce(in_hand.claimed, 0) AS claimed,
        coalesce(in_hand.doing, 0) AS doing,

@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from inturn.cli import web_server
 from inturn.cli.web_server import LOOPBACK, PORT, serve_beside
+from inturn.errors import ConfigurationError
 from tests.cli.calling import clean, open_page
 from tests.cli.conftest import Run, Start, Until
 
@@ -51,7 +52,7 @@ def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
     dev.send_signal(signal.SIGINT)
     assert dev.wait(60) == 0
     assert not Path(str(conninfo_to_dict(dsn)["host"])).exists()
-    assert "another address each time" in run("jobs", "list", INTURN_DSN=dsn).stderr
+    assert "another address" in run("jobs", "list", INTURN_DSN=dsn).stderr
     assert log("worker.stopped") == 2
     assert log("Traceback") == 0
 
@@ -59,16 +60,19 @@ def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
 def test_without_an_app_it_is_a_server_whose_data_stays(
     start: Start, folder: Path, until: Until
 ) -> None:
+    addresses = set()
     for found in ([], [("kept",)]):
         dev = start("dev")
         until(lambda: (folder / "out").read_text().count("\n") == 2)
-        with psycopg.connect((folder / "out").read_text().splitlines()[0]) as connection:
+        addresses.add((folder / "out").read_text().splitlines()[0])
+        with psycopg.connect(max(addresses)) as connection:
             if found:
                 assert connection.execute("SELECT * FROM remembered").fetchall() == found
             else:
                 connection.execute("CREATE TABLE remembered AS SELECT 'kept'")
         dev.send_signal(signal.SIGTERM)
         assert dev.wait(60) == 0
+    assert len(addresses) == 1
     assert (folder / ".inturn" / ".gitignore").read_text() == "*\n"
 
 
@@ -124,6 +128,11 @@ def test_the_dashboard_has_the_same_port_again_if_nobody_has_it(
         assert not second.startswith(f"http://127.0.0.1:{port}/")
     with serve_beside(app_dsn) as again:
         assert again.startswith(f"http://127.0.0.1:{port}/")
+        with pytest.raises(ConfigurationError, match=f"port {port}"):
+            serve_beside(app_dsn, port).__enter__()
+    monkeypatch.setattr(web_server, "PORT", 1)
+    with serve_beside(app_dsn, port) as chosen:
+        assert chosen.startswith(f"http://127.0.0.1:{port}/")
 
 
 def test_it_needs_no_dashboard(start: Start, folder: Path, until: Until) -> None:

@@ -280,6 +280,20 @@ def test_the_doctor_finds_a_long_transaction_and_a_clock_that_is_wrong(
             other.execute("SELECT 1")
 
 
+def test_the_doctor_names_a_worker_whose_clock_is_wrong(engine: Engine, queue: Run) -> None:
+    for name, ahead in (("right", "1 s"), ("fast", "2 hours"), ("slow", "-2 hours")):
+        engine.query(
+            "SELECT register_worker(%s, 'host', 7, NULL, 1,"
+            " p_clock => clock_timestamp() + %s::interval)",
+            name,
+            ahead,
+        )
+    told = queue("doctor").stdout
+    assert "differed from the server's: fast on host, slow on host\n" in told
+    rows = json.loads(queue("workers", "list", "--json").stdout)
+    assert [round(row["clock_ahead"] / 3600) for row in rows] == [2, 0, -2]
+
+
 def test_the_doctor_of_a_database_without_the_schema(run: Run, empty_dsn: str) -> None:
     ended = run("doctor", INTURN_DSN=empty_dsn)
     assert (ended.returncode, ended.stdout.splitlines()[1]) == (10, f"{'':<20}do: queue migrate")
@@ -600,6 +614,15 @@ def test_the_doctor_warns_of_a_history_that_is_large_and_most_of_the_database(
     found = judge_history(history.Stored(size * 2**30, round(size * 2**30 / share), 7))
     assert (found.check, found.state) == ("history", state)
     assert f"{size}.0 GB" in found.detail
+
+
+@pytest.mark.fresh_database
+def test_days_without_ended_jobs_do_not_count(engine: Engine, queue: Run) -> None:
+    engine.query("SELECT prepare_history(4)")
+    assert "ended jobs of 0 days take 0 B" in queue("doctor").stdout
+    engine.defer("t")
+    engine.fail(engine.claim(), None, "boom")
+    assert "ended jobs of 1 day take" in queue("doctor").stdout
 
 
 RAN = """

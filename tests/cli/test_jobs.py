@@ -348,6 +348,23 @@ def test_jobs_are_deleted_but_not_while_they_are_done(mixed: Engine, queue: Run)
     assert (ended.returncode, "queue jobs cancel --abort 2" in ended.stderr) == (4, True)
 
 
+def test_whoever_deletes_a_parent_is_told_of_the_jobs_that_wait_for_it(
+    engine: Engine, queue: Run
+) -> None:
+    parent = engine.defer("send")
+    engine.query(
+        "SELECT defer_jobs('{print}', '{\"{}\"}', NULL, NULL, NULL, NULL, NULL, p_after => ARRAY[%s],"
+        " p_after_of => '{1}', p_on_parent => '{hold}')",
+        parent,
+    )
+    engine.fail(engine.claim(), None, "boom")
+    engine.query("SELECT claim((SELECT id FROM workers), '{default}', 1)")
+    asked = queue("jobs", "delete", str(parent))
+    assert "Job 2 (print) waits until job 1 has succeeded" in asked.stderr
+    assert "queue jobs retry 2" in asked.stderr
+    assert "Job 2" not in queue("jobs", "delete", str(parent), "--yes").stderr
+
+
 @pytest.mark.landing
 def test_a_job_that_runs_is_aborted_by_its_worker(
     engine: Engine, queue: Run, start: Start, until: Until, folder: Path

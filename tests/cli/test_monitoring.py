@@ -107,6 +107,7 @@ def test_tasks_are_listed_with_their_rates_and_times(engine: Engine, queue: Run)
             " ARRAY[job.id], ARRAY[job.claim_id], ARRAY[%s::job_status], '{NULL}')",
             worker, worker, status,
         )  # fmt: skip
+    assert "No figures yet" in queue("tasks", "list").stderr
     engine.query("SELECT roll_up(100)")
     engine.at("2026-01-31 14:30:00+00")
     mail, pay = json.loads(queue("tasks", "list", "--json").stdout)

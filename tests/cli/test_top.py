@@ -87,6 +87,21 @@ def make_retrying(engine: Engine) -> None:
     engine.fail(engine.claim(), "5 minutes", "boom")
 
 
+def make_renamed(engine: Engine) -> None:
+    engine.defer("t", lock="lane")
+    engine.fail(engine.claim(), "30 seconds", "boom")
+    engine.query("UPDATE workers SET tasks = '{other}'")
+
+
+def make_idle(engine: Engine) -> None:
+    engine.defer("t", lock="other")
+    engine.claim()
+    engine.query(
+        "SELECT defer_jobs('{t}', '{\"{}\"}', NULL, NULL, NULL, NULL, NULL,"
+        " p_lanes => '{lane,other}', p_lanes_of => '{1,1}')"
+    )
+
+
 def make_stalled(engine: Engine) -> None:
     engine.defer("t", lock="lane")
     engine.claim()
@@ -122,8 +137,10 @@ def make_limited(engine: Engine) -> None:
         (make_stalled, "stalled", "worker w was last heard of at", "queue .*worker"),
         (make_unserved, "unserved", "no live worker serves queue lonely", "queue .*worker"),
         (make_unknown, "unknown", "no worker of queue default knows task t", "deploy the code"),
+        (make_renamed, "unknown", "no worker of queue default knows task t", "deploy the code"),
+        (make_idle, "idle", "^waits for lane other$", "queue .*lanes explain other"),
         (make_limited, "limited", "1 job of limit bank runs, and 1 may; it goes on when one",
-         "if it may take more: queue .*limits set"),
+         "if it hangs: queue .*jobs cancel --abort 1; if it may take more: queue .*limits set"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
@@ -209,7 +226,10 @@ def test_a_limit_that_holds_jobs_without_a_lock_comes_with_the_words_of_explain(
     page = queue("top", "--once").stdout
     explained = queue("jobs", "explain", "2").stdout
     assert "1 job of limit bank runs, and 1 may; it goes on when one ends: job 1 (t) since" in page
-    command = "unblock: if it may take more: queue limits set --concurrency 2 bank"
+    command = (
+        "unblock: if it hangs: queue jobs cancel --abort 1; "
+        "if it may take more: queue limits set --concurrency 2 bank"
+    )
     assert command in page
     assert command in explained
 

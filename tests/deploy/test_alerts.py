@@ -58,9 +58,11 @@ def test_the_page_for_people_on_call_has_a_row_for_each_alert_with_its_command()
         for rule in group["rules"]
     }
     page = PAGE.read_text(encoding="utf-8")
-    assert dict(re.findall(r"^\| `(Inturn\w+)` \|(?: `(.*?)`)? \| \S", page, re.MULTILINE)) == told
+    assert (
+        dict(re.findall(r"^\* `(Inturn\w+)`:(?: `([^`]*)`, then)? \S", page, re.MULTILINE)) == told
+    )
     rows = page.partition("## If an alert")[0]
-    seen = re.findall(r"^\| `Inturn\w+` \|.*\| (`[a-z ]+`|\"[^\"]+\")", page, re.MULTILINE)
+    seen = re.findall(r"^\* `Inturn\w+`: `[^`]*`, then (`[a-z ]+`|\"[^\"]+\")", page, re.MULTILINE)
     assert len(seen) > len(told) / 2
     for words in seen:
         assert words.strip('"') in rows

@@ -28,8 +28,8 @@ from alembic.script import ScriptDirectory
 from anyio.from_thread import start_blocking_portal
 from fastapi import Depends, FastAPI
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import MetaData, create_engine
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import URL, MetaData, create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
@@ -37,7 +37,6 @@ import inturn
 from inturn import App, sql, testing
 from inturn.contrib import lifespan
 from inturn.contrib.alembic import ignoring
-from inturn.errors import JobAborted
 from inturn.model import Status
 from inturn.tasks.deferred import T
 from inturn.tasks.task import P
@@ -92,6 +91,8 @@ GIVEN = {
     "UUID": UUID,
     "ask_the_bank": lambda amount: amount,
     "asyncpg": asyncpg,
+    "create_async_engine": partial(create_async_engine, poolclass=NullPool),
+    "text": text,
     "dataclass": dataclass,
     "date": date,
     "functools": functools,
@@ -105,8 +106,23 @@ def test_the_page_is_up_to_date() -> None:
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run `make docs`"
 
 
+def test_an_example_on_the_page_imports_what_it_uses() -> None:
+    code = "@app.task\ndef nap(context: JobContext, at: datetime) -> None:\n    raise JobAborted"
+    assert reference.with_imports(code).splitlines()[:3] == [
+        "from datetime import datetime",
+        "from inturn import JobAborted, JobContext",
+        "",
+    ]
+
+
+def test_the_page_links_what_it_names() -> None:
+    assert reference.with_links("see docs/flow.md; see `app.batches`; see `nothing`") == (
+        "see [flow.md](flow.md); see [`app.batches`](#appbatches); see `nothing`"
+    )
+
+
 def test_every_public_name_of_the_package_is_on_the_page() -> None:
-    values = [entry.value for entry in entries()]
+    values = [*[entry.value for entry in entries()], *all_errors()]
     for name in inturn.__all__:
         assert getattr(inturn, name) in values, name
 
@@ -179,13 +195,16 @@ def scope(
     environment = EnvironmentContext(Config(), ScriptDirectory(str(sql.find_folder("migrations"))))
     with Queue(app, dsn) as queue, engine.connect() as of_alembic, Session(engine) as session:
         yield GIVEN | NAMES | {
+            "url": URL.create(
+                "postgresql+psycopg", query={k: str(v) for k, v in conninfo_to_dict(dsn).items()}
+            ),
             "address": f"postgresql://?{urlencode(conninfo_to_dict(dsn))}",
             "app": app, "queue": queue, "write": write, "ship": ship, "report": report,
             "dsn": dsn, "test_dsn": dsn, "supplier": Supplier(), "context": environment,
             "create_my_tables": lambda dsn: None, "metadata": MetaData(), "connection": of_alembic,
             "session": session, "psycopg": psycopg, "time": time, "datetime": datetime,
             "timedelta": timedelta, "UTC": UTC, "FastAPI": FastAPI, "Any": Any, "P": P, "R": T,
-            "Callable": Callable, "Unpack": Unpack, "Status": Status, "JobAborted": JobAborted,
+            "Callable": Callable, "Unpack": Unpack, "Status": Status,
             "lifespan": lifespan.lifespan, "ignoring": ignoring,
         }  # fmt: skip
     with psycopg.connect(dsn) as connection:

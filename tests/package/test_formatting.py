@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inturn.formatting import relative
+from inturn.formatting import at_least, list_remedies, relative
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -22,3 +22,46 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 )
 def test_a_time_to_come_is_rounded_up_and_a_time_past_down(seconds: float, words: str) -> None:
     assert relative(NOW + timedelta(seconds=seconds), NOW) == words
+
+
+@pytest.mark.parametrize(
+    ("advice", "parts"),
+    [
+        (None, []),
+        ("use NTP on both", [("use NTP on both", False)]),
+        ("queue lanes resume 'a; b: queue c'", [("queue lanes resume 'a; b: queue c'", True)]),
+        (
+            "commit it; if nobody can: SELECT pg_terminate_backend(7)",
+            [("commit it; if nobody can:", False), ("SELECT pg_terminate_backend(7)", True)],
+        ),
+        (
+            "if it hangs: queue jobs cancel --abort 7; if it may take more: queue limits set 'a b'",
+            [
+                ("if it hangs:", False),
+                ("queue jobs cancel --abort 7", True),
+                ("if it may take more:", False),
+                ("queue limits set 'a b'", True),
+            ],
+        ),
+        (
+            "if it stays so: kill -9 7 on host (it runs 1 job)",
+            [
+                ("if it stays so:", False),
+                ("kill -9 7", True),
+                ("on host (it runs 1 job)", False),
+            ],
+        ),
+        (
+            "UPDATE inturn.schedules SET last_instant = now();",
+            [("UPDATE inturn.schedules SET last_instant = now();", True)],
+        ),
+    ],
+)
+def test_a_command_to_copy_stands_apart_from_its_sentence(
+    advice: str | None, parts: list[tuple[str, bool]]
+) -> None:
+    assert list_remedies(advice) == parts
+
+
+def test_a_count_that_saw_nothing_and_not_everything_is_unknown() -> None:
+    assert [at_least(0, False), at_least(0, True), at_least(1000, True)] == ["0", "?", "1,000+"]

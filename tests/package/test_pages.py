@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click import exceptions
 
+from inturn import sql
 from tests import commands_page
 from tests.deploy.command_line import parse
 
@@ -102,7 +103,7 @@ def test_the_map_has_every_page_once() -> None:
     listed = re.findall(r"^\* \[[^]]+\]\((\w[\w-]*\.md)\)", read(DOCS / "index.md"), re.MULTILINE)
     assert sorted(listed) == sorted(page.name for page in PAGES if page.name != "index.md")
     headings = re.findall(r"^## (.+)$", read(DOCS / "index.md"), re.MULTILINE)
-    assert headings == ["Tutorial", "How-to guides", "Reference", "Explanation"]
+    assert headings == ["Tutorial", "How-to guides", "Reference", "Explanation", "For contributors"]
 
 
 def test_the_readme_leads_to_the_map() -> None:
@@ -170,8 +171,14 @@ def test_a_command_on_a_page_is_one_of_ours(page: Path) -> None:
                 assert set(name.split()) <= set(words), command
 
 
+def test_the_guide_to_a_stuck_lane_can_be_read_on_a_phone() -> None:
+    page = read(DOCS / "stuck-lane.md")
+    assert "\n|" not in page, "a table is scrolled sideways"
+    assert max(len(line) for _, text in FENCE.findall(page) for line in text.splitlines()) < 80
+
+
 def test_the_guide_to_a_stuck_lane_quotes_what_explain_says() -> None:
-    rows = re.findall(r"^\| (.+?) \| .+ \| .+ \|$", read(DOCS / "stuck-lane.md"), re.MULTILINE)
+    rows = re.findall(r"^### (.+)$", read(DOCS / "stuck-lane.md"), re.MULTILINE)
     said = "\n".join(read(file) for file in (ROOT / "sql/functions/internal").glob("explain*.sql"))
     quoted = [phrase for row in rows for phrase in re.findall('"(.+?)"', row)]
     assert len(quoted) > 5
@@ -179,7 +186,16 @@ def test_the_guide_to_a_stuck_lane_quotes_what_explain_says() -> None:
         assert phrase in said, phrase
     named = {state for row in rows for state in re.findall("`([a-z]+)`", row)}
     states = read(DOCS / "cli.md").partition("| state | the lane |\n")[2].partition("\n\n")[0]
-    assert named - {"explain", "top"} == {*re.findall(r"^\| `(\w+)` \|", states, re.MULTILINE)}
+    assert named == {*re.findall(r"^\| `(\w+)` \|", states, re.MULTILINE)}
+
+
+def test_the_pages_agree_on_how_many_functions_and_views_there_are() -> None:
+    said = [
+        re.search(r"(\d+) (?:scripts|SQL functions and views)", read(DOCS / f"{name}.md"))
+        for name in ("comparison", "upgrade")
+    ]
+    numbers = [int(found[1]) for found in said if found]
+    assert numbers == pytest.approx([len(list(sql.code()))] * 2, rel=0.1)
 
 
 @pytest.mark.landing

@@ -654,7 +654,7 @@ def test_a_claim_looks_at_a_bounded_number_of_parents(stage: Stage) -> None:
     parents = producer.defer(None, *[0] * 1_000, delay="1 hour")
     children = [producer.defer_after(*parents) for _ in range(12)]
     promise(worker.claim() == [], "they wait")
-    seen = [status(worker, child) for child in children]
+    seen = [stage.statuses()[child] for child in children]
     promise(seen == ["pending"] * 10 + ["scheduled"] * 2, f"the last are for the next: {seen}")
     worker.claim()
     promise({status(worker, child) for child in children} == {"pending"}, "which judges them")

@@ -319,7 +319,9 @@ def test_explain_says_how_many_jobs_go_first(stage: Stage) -> None:
     defer(person, 5, "b")
     person.run("SELECT set_group('b', 2)")
     [(reason, detail)] = person.run("SELECT reason, detail FROM explain(%s)", jobs[2])
-    promise(reason == "turn" and "at most 8 jobs" in detail and "2 of group a" in detail, detail)
+    promise(
+        reason == "turn" and "at most 8 jobs" in detail and "2 of its group a" in detail, detail
+    )
     before = start(worker, 8)
     promise(jobs[2] in before, "no more than that start before it")
 

@@ -590,6 +590,12 @@ def test_a_lane_tells_how_fast_it_goes(session: Session) -> None:
     session.query("SELECT delete_job(max(id)) FROM finished_jobs WHERE lock = 'a'")
     assert session.query(measure, "a")[0][3] is None, "four are too few for a rate"
     assert session.query(measure, "c")[0][:2] == (0, 0)
+    session.at(NOON - timedelta(seconds=2))
+    for _ in range(5):
+        [job] = session.start("t", lock="d")
+        session.finish(job)
+    session.at(NOON)
+    assert session.query(measure, "d")[0][3] == 5, "and not 150, which they were for a moment"
 
 
 # ---------------------------------------------------------------- what it costs

@@ -55,6 +55,42 @@ def test_what_waits_in_a_stopped_lane_is_blocked_until_the_pause_is_over(engine:
     assert claim_all(engine, engine.sign_on()) == [first]
 
 
+def test_a_job_that_comes_after_others_is_pending_before_any_claim_has_met_it(
+    engine: Engine, dsn: str
+) -> None:
+    parent = engine.defer("t")
+    child = defer_after(engine, parent)
+    later = defer_after(engine, parent, "1 hour")
+    retried = engine.defer("t", delay="1 hour")
+    assert of_status(engine, "pending") == [child]
+    assert of_status(engine, "scheduled") == [later, retried]
+    asked = engine.query(
+        "SELECT id FROM find_jobs(ROW('{pending}', NULL, NULL, NULL, NULL, NULL,"
+        " NULL, NULL, NULL, NULL, NULL, NULL), 10)"
+    )
+    assert asked == [(child,)]
+    assert queue_counts(engine) == (1, 1, 2)
+    # A claim that finds the parent locked looks again a moment later.
+    with psycopg.connect(dsn) as other:
+        other.execute("SELECT FROM inturn.jobs WHERE id = %s FOR UPDATE", [parent])
+        assert claim_all(engine, engine.sign_on()) == []
+        assert of_status(engine, "pending") == [child]
+
+
+def defer_after(engine: Engine, parent: int, delay: str | None = None) -> int:
+    ((id,),) = engine.query(
+        "SELECT id FROM defer_jobs('{t}', '{\"{}\"}', NULL, NULL, NULL, NULL,"
+        " ARRAY[%s::interval], p_after => ARRAY[%s::bigint], p_after_of => '{1}')",
+        *(delay, parent),
+    )
+    return int(id)
+
+
+def queue_counts(engine: Engine) -> tuple[Any, ...]:
+    (row,) = engine.query("SELECT runnable, pending, scheduled FROM queue_status")
+    return row
+
+
 def runnable(engine: Engine, queue: str = "default") -> tuple[Any, ...]:
     (row,) = engine.query(
         "SELECT runnable, blocked, oldest_id FROM queue_status WHERE queue = %s", queue
@@ -343,7 +379,8 @@ WITH job AS (
 FILL = """
 WITH job AS (
     INSERT INTO jobs (created_at, status, task, lock, scheduled_at)
-    SELECT clock(), %s::job_status, 'b', %s, clock() FROM generate_series(1, %s) RETURNING 1
+    SELECT clock(), %s::job_status, 'b', %s, clock() + interval '1 day'
+    FROM generate_series(1, %s) RETURNING 1
 ) SELECT count(*) FROM job
 """
 

@@ -143,6 +143,7 @@ def test_guessing_passwords_costs_the_guesser(app: App, monkeypatch: pytest.Monk
         assert statuses == [401] * 5 + [429] * 3
         refused = guesser.get("/lanes", headers=basic("ana", "right"))
         assert refused.status_code == 429
+        assert has_the_bar(refused.text)
         assert int(refused.headers["retry-after"]) == 1
         now[0] += 1
         assert guesser.get("/lanes", headers=basic("ana", "8")).status_code == 401
@@ -195,6 +196,10 @@ def test_two_passwords_are_checked_at_once_and_a_flood_is_refused(
     assert most[0] == 2
 
 
+def has_the_bar(page: str) -> bool:
+    return '<a class="brand" href="/"' in page and '<a href="/lanes" data-key="l"' in page
+
+
 def basic(name: str, password: str) -> dict[str, str]:
     return {"authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
 
@@ -219,6 +224,7 @@ def test_a_password_is_asked_for(app: App, headers: dict[str, str], status: int)
             answer = client.get("/", headers=headers)
             assert answer.status_code == status
             assert ("www-authenticate" in answer.headers) == (status == 401)
+            assert has_the_bar(answer.text)
 
 
 def test_a_hash_that_cannot_be_read_is_refused_at_once() -> None:

@@ -27,6 +27,7 @@ WORKER = "0198c0de-0000-7000-8000-000000000001"
         ("lock:it's>5", {"lock": "it's>5"}),
         ("state:failed", {"statuses": ("failed",)}),
         ("state:todo,blocked,todo", {"statuses": ("todo", "blocked")}),
+        ("status:failed", {"statuses": ("failed",)}),
         ("error:Timeout", {"error": "Timeout"}),
         ('error:"no money: 17"', {"error": "no money: 17"}),
         ("id:9001", {"id": 9001}),
@@ -66,6 +67,7 @@ def test_the_beginning_of_a_task_and_a_failure_like_another_are_words_too() -> N
         ("ended>999999d", "too long ago"),
         ("state:flying", "is not a state. There are: todo"),
         ("state:todo,", "is not a state"),
+        ("state:todo status:failed", "stands there twice"),
         ("id:x", "is not a number"),
         ("id:9223372036854775808", "is not a number"),
         ("id:٣", "is not a number"),
@@ -94,6 +96,7 @@ def test_a_word_can_be_taken_out_or_replaced() -> None:
     asked = read_filter('task:a state:failed error:"x y"', NOW)
     assert asked.without("error") == "task:a state:failed"
     assert asked.with_state("todo") == 'task:a error:"x y" state:todo'
+    assert read_filter("status:failed", NOW).text == "state:failed"
     assert asked.with_state("") == 'task:a error:"x y"'
 
 

@@ -90,6 +90,24 @@ def test_the_pace_is_that_of_the_list_and_says_what_is_left_only_of_a_lane_that_
     app.run_worker()
     send.configure(lock="a").batch_defer(*[{}] * 3)
     moving = client.get("/lane?lock=a").text
-    assert "The last 6 runs: 6.0 a minute, so about 30s for all that waits" in moving
+    assert "The last 6 runs, all within a minute, so about 30s for all that waits" in moving
     app.lanes.pause("a")
-    assert "The last 6 runs: 6.0 a minute</figcaption>" in client.get("/lane?lock=a").text
+    assert "The last 6 runs, all within a minute</figcaption>" in client.get("/lane?lock=a").text
+
+
+def test_one_run_is_no_picture_and_no_time_stands_there_twice(client: TestClient, app: App) -> None:
+    @app.task(name="send")
+    def send() -> None:
+        pass
+
+    send.configure(lock="a").defer()
+    app.run_worker()
+    page = client.get("/lane?lock=a").text
+    assert "<figcaption>" not in page
+    assert "Nothing has run" not in page
+    send.configure(lock="a").defer()
+    app.run_worker()
+    page = client.get("/lane?lock=a").text
+    [below] = re.findall('<p class="ticks" aria-hidden="true">(.*?)</p>', page)
+    times = re.findall("<span>(.*?)</span>", below)
+    assert len(times) == len(set(times)) > 0

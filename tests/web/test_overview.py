@@ -86,8 +86,8 @@ def test_one_error_of_many_lanes_has_one_command_and_the_page_that_does_it(
     pay.configure(lock="order:3").defer()
     app.run_worker()
     page = client.get("/").text
-    assert "3 of them have one error: ValueError: no money" in page
-    assert RETRY_ALL in page
+    assert "All have one error: ValueError: no money" in page
+    assert f'if its cause is repaired: <code class="advice">{RETRY_ALL}</code> <button' in page
     assert BULK in page
     assert BULK not in browse(Access.READ_ONLY).get("/").text
 

@@ -208,6 +208,32 @@ async def test_after_the_commit_nothing_can_change_what_became_of_the_job(
     assert "ValueError: afterwards" in messages[0]
 
 
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_result_is_stored_with_the_commit(
+    app: App, query: Query, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    @app.task(name="async", pass_context=True)
+    async def write(context: JobContext, returns: int | None) -> int | None:
+        async with (transaction := context.transaction()) as connection:
+            await connection.execute(WRITE, [context.job.id])
+            transaction.result = 7
+        return returns
+
+    @app.task(name="sync", pass_context=True)
+    def write_sync(context: JobContext, returns: int | None) -> int | None:
+        with (transaction := context.transaction()) as connection:
+            connection.execute(WRITE, [context.job.id])
+            transaction.result = 7
+        return returns
+
+    task = app.configure_task(kind)
+    _, other, _ = [task.defer(returns=value) for value in (7, 8, None)]
+    await app.run_worker_async()
+    assert query("SELECT result FROM finished_jobs") == [(7,)] * 3
+    warned = [text for text in caplog.messages if "job.result_not_stored" in text]
+    assert [text.split()[1] for text in warned] == [str(other)]
+
+
 async def test_after_the_commit_the_lane_goes_on_although_the_code_still_runs(
     app: App, query: Query
 ) -> None:

@@ -22,7 +22,7 @@ UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
 OF_COMMANDS = ("--dsn", "--schema", "-o", "--output", "--json")  # nearly all commands have them
 OLD_ADDRESS = re.compile(r'socket "[^"]*/inturn-dev-[^"/]*/[^"]*" failed: No such file')
-NEW_ADDRESS = ". `queue dev` has another address each time it starts: use the one it printed last"
+NEW_ADDRESS = ". Start `queue dev` again. If it prints another address, use that one"
 IDLE_THREAD_SECONDS = 0.5  # how long an idle thread has to end on its own
 
 

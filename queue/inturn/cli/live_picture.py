@@ -13,7 +13,7 @@ from inturn.cli.output import STYLES, Output, find_width, prepare
 from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment
-from inturn.formatting import amount, option_value, relative, span, visible
+from inturn.formatting import amount, at_least, option_value, relative, span, visible
 from inturn.operations.queues import PausedQueue
 from inturn.operations.tasks import PausedTask
 from inturn.operations.workers import QueueStatus, WorkerStatus
@@ -78,9 +78,7 @@ def _rates(rates: Rates) -> str:
 def _states(counts: dict[str, int]) -> str:
     most = 10_000
     known = [
-        f"{count:,}{'+' if count >= most else ''} {state}"
-        for state, count in counts.items()
-        if count
+        f"{at_least(count, count >= most)} {state}" for state, count in counts.items() if count
     ]
     return ", ".join(known) or "none in use or stopped"
 
@@ -99,7 +97,7 @@ def _print_lanes(look: Look, most: int | None) -> None:
 
 def _draw_lane(lane: StuckLane, look: Look) -> Iterator[tuple[str, str, bool]]:
     """Yield lines, with a style, and True if they may be cut. A command is never cut."""
-    waiting = f"{lane.waiting:,}{'+' if lane.more else ''} waiting"
+    waiting = f"{at_least(lane.waiting, lane.more)} waiting"
     head = f"{visible(lane.lock)}  {lane.state} {span(look.at - lane.since)}, {waiting}"
     style = STYLES.get(lane.state, "yellow")
     why = visible(lane.why)
@@ -132,7 +130,7 @@ def _print_limits(look: Look) -> None:
 
 def _print_queues(look: Look) -> None:
     def count(number: int, queue: QueueStatus) -> str:
-        return f"{number:,}{'+' if queue.more else ''}"
+        return at_least(number, queue.more)
 
     columns = {
         "QUEUE": lambda queue: queue.queue,

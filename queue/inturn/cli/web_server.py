@@ -38,8 +38,10 @@ def serve(site: Gate, listener: socket.socket) -> None:
 
 
 @contextmanager
-def serve_beside(dsn: str) -> Iterator[str]:
+def serve_beside(dsn: str, port: int | None = None) -> Iterator[str]:
     """Serve the pages from a thread, until the end of the block. Give the link.
+
+    Without a port, it is PORT or a free one.
 
     Raise MissingExtra if the packages of the dashboard are not there.
     """
@@ -47,7 +49,7 @@ def serve_beside(dsn: str) -> Iterator[str]:
 
     link = SecretLink()
     server = _make_server(create_app(make_app(dsn, None), authorize=link))
-    with listen_nearly(LOOPBACK, PORT) as listener:
+    with listen(LOOPBACK, port) if port else listen_nearly(LOOPBACK, PORT) as listener:
         # A daemon, so that a second Ctrl-C need not wait for browsers.
         thread = Thread(target=server.run, args=([listener],), name="inturn dashboard", daemon=True)
         thread.start()

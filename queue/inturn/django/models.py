@@ -199,6 +199,7 @@ class Worker(ReadOnlyModelBase):
     tasks: "models.Field[Any, list[str] | None]" = Names(models.TextField(), null=True)
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()
+    clock_ahead = models.DurationField(null=True)  # of the server's, at its start
 
     class Meta:
         managed = False

@@ -16,6 +16,8 @@ from inturn.operations import history, lanes, limits, maintenance, measures, sch
 from inturn.operations.schedules import StoredSchedule, name_schedule
 
 SKEW = timedelta(seconds=2)
+WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
+NO_TIME = timedelta(0)
 LONGER = timedelta(hours=1)
 LARGE_HISTORY = 5 * 2**30  # bytes
 WORKER_SESSIONS = {
@@ -174,6 +176,13 @@ def _clock(reader: Reader) -> Finding:
     after = datetime.now(UTC)
     # The server read its clock at some time between these two.
     skew = max(server - after, before - server)
+    found = reader.run(workers.list_workers(MOST))
+    wrong = [each for each in found if abs(each.clock_ahead or NO_TIME) > WORKER_SKEW]
+    if wrong and skew <= SKEW:
+        names = name_some([f"{visible(each.name)} on {visible(each.hostname)}" for each in wrong])
+        detail = f"when these workers started, their clocks differed from the server's: {names}"
+        advice = "use NTP there. The times in their logs are wrong"
+        return Finding("clock", "warn", detail, advice)
     if skew > SKEW:
         detail = f"the clocks of this machine and the server differ by {skew.total_seconds():.1f} s"
         return Finding(

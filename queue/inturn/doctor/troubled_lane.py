@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from inturn.doctor.lane_reason import get_reason
 from inturn.doctor.reader import Run
 from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
@@ -124,6 +125,11 @@ def _explain(
     if lane is not None and found.trouble == "held":
         advised = next((each.unblock for each in reasons if each.unblock), None)
         return _describe_holder(lane), requote(advised)
+    if lane is not None and lane.waits_for is not None:
+        other = argument(lane.waits_for)
+        return get_reason(lane, now), f"queue lanes explain {other}"
+    if found.trouble == "unknown":
+        reasons = [each for each in reasons if each.reason == "task unknown"] or reasons
     return _choose(reasons, now)
 
 

@@ -222,7 +222,8 @@ def judge_halted(
     detail = f"{_lanes(len(halted))} halted by a failed job, the longest for {since}: {names}"
     worst = max(shared, key=lambda each: each.halted, default=None)
     if worst is not None and COMMON <= worst.halted > len(halted) / 2:
-        detail += f". {worst.halted:,} of them have one error{_quote(worst.error)}"
+        share = "All" if worst.halted >= len(halted) else f"{worst.halted:,} of them"
+        detail += f". {share} have one error{_quote(worst.error)}"
         return Finding("lanes", "fail", detail, f"if its cause is repaired: {RETRY_ALL}")
     return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
 

@@ -19,6 +19,7 @@ Only a SIGKILL in the half second in which initdb runs leaves a folder behind.
 """
 
 import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
@@ -97,10 +98,9 @@ class Server:
             return
         account = server_account()
         with contextlib.ExitStack() as running:
-            folder, scrap = (
-                _temporary_folder(running, parent, DEV if self._data else ANY)
-                for parent in (tempfile.gettempdir(), _fast_folder())
-            )
+            prefix = DEV if self._data else ANY
+            folder = _temporary_folder(running, tempfile.gettempdir(), prefix, self._data)
+            scrap = _temporary_folder(running, _fast_folder(), prefix)
             binaries = reachable(find_binaries(self._bin_dir), account, folder)
             account.take(folder)
             account.take(scrap)
@@ -133,11 +133,23 @@ def _dsn(folder: Path, database: str) -> str:
     return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={PORT}"
 
 
-def _temporary_folder(running: contextlib.ExitStack, parent: str, prefix: str) -> Path:
-    """Create a folder that only its owner may enter, because no password protects the socket."""
+def _temporary_folder(
+    running: contextlib.ExitStack, parent: str, prefix: str, data: Path | None = None
+) -> Path:
+    """Create a folder that only its owner may enter, because no password protects the socket.
+
+    For the same data it has the same name again, unless something has this name already.
+    """
     if len(os.fsencode(parent)) > TEMP_PATH_LIMIT:
         parent = "/tmp"  # noqa: S108 (mkdtemp chooses the name in it)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        if data is None:
+            raise FileExistsError
+        owner = f"{os.geteuid()} {data.absolute()}"
+        folder = Path(parent, prefix + hashlib.sha256(os.fsencode(owner)).hexdigest()[:8])
+        folder.mkdir(0o700)
+    except FileExistsError:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     running.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

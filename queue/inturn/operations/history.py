@@ -12,6 +12,13 @@ SELECT task, succeeded, failed, cancelled, aborted, per_minute::float8, failed_s
        wait_p50, wait_p95, run_p50, run_p95
 FROM {schema}.task_status LIMIT %s
 """
+# Jobs of the last hour are among those that were deferred last, if there are any.
+HAS_UNCOUNTED = """
+SELECT EXISTS (
+    SELECT FROM (
+        SELECT finished_at FROM {schema}.finished_jobs ORDER BY id DESC LIMIT 100) AS newest
+    WHERE finished_at > {schema}.clock() - interval '1 hour')
+"""
 BUCKETS = """
 SELECT at, name, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95
 FROM {schema}.measure_history(%s, p_minutes => %s, p_by => %s, p_task => %s, p_queue => %s)
@@ -44,6 +51,8 @@ FROM pg_inherits
 JOIN pg_class ON pg_class.oid = inhrelid
 JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname = %s AND relname LIKE 'finished\\_jobs\\_%%'
+    -- The sizes of tables have those of their indexes. Empty tables are mostly of days to come.
+    AND relkind = 'r' AND pg_relation_size(inhrelid) > 0
 ) AS stored
 LEFT JOIN LATERAL (
     SELECT workers.keep_history, workers.name
@@ -123,6 +132,17 @@ def list_tasks(limit: int) -> Operation[list[TaskStatus]]:
     """Return the tasks whose jobs ended in the last hour, the busiest first."""
     rows = yield Statement(TASKS, [limit])
     return [TaskStatus(*row) for row in rows]
+
+
+def say_nothing_ended() -> Operation[str]:
+    """Return why list_tasks has found nothing."""
+    ((has_uncounted,),) = yield Statement(HAS_UNCOUNTED)
+    if has_uncounted:
+        return (
+            "No figures yet: jobs have ended, and a worker counts them once it has lived for a "
+            "minute or two."
+        )
+    return "No job has ended in the last hour, or the history is not kept."
 
 
 def list_buckets(

@@ -61,10 +61,17 @@ WITH stopped AS MATERIALIZED (
         ORDER BY coalesce(look_at, stopped_until) LIMIT 1000) AS lane
     WHERE state = 'delayed' LIMIT %s
 ), in_use AS MATERIALIZED (
-    SELECT lock, state::text AS trouble, since FROM (
-        SELECT lock, state, since FROM {schema}.lanes ORDER BY lock LIMIT 10000) AS lane
-    WHERE state IN ('held', 'retrying') AND coalesce(state::text = %s, true)
-    ORDER BY state = 'held', since LIMIT %s
+    SELECT lock, trouble, since FROM (
+        SELECT lane.lock, lane.since, CASE WHEN lane.state = 'retrying' AND (
+            SELECT true FROM {schema}.jobs AS head
+            WHERE head.id = lane.job_id AND (head.queue::text, head.task::text) IN (
+                SELECT * FROM unnest(%s::text[], %s::text[])) LIMIT 1)
+            THEN 'unknown' ELSE lane.state::text END AS trouble
+        FROM (SELECT lock, state, since, job_id FROM {schema}.lanes ORDER BY lock LIMIT 10000)
+            AS lane
+        WHERE lane.state IN ('held', 'retrying')) AS lane
+    WHERE coalesce(trouble = %s, true)
+    ORDER BY trouble <> 'unknown', trouble = 'held', since LIMIT %s
 ), idle AS MATERIALIZED (
     SELECT lock, 'idle' AS trouble, since, job_id FROM {schema}.idle_lanes ORDER BY since LIMIT %s
 ), found AS (
@@ -162,7 +169,7 @@ def list_troubled_lanes(
     """
     queues, tasks = [queue for queue, _ in unserved], [task for _, task in unserved]
     first = [limit, limit, list(silent), limit, queues, tasks, limit, limit, limit]
-    rows = yield Statement(TROUBLED, [*first, state, limit, limit, state, limit])
+    rows = yield Statement(TROUBLED, [*first, queues, tasks, state, limit, limit, state, limit])
     return [TroubledLane(*row) for row in rows]
 
 

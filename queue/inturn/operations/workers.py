@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from inturn.operations import Operation, Statement
 
 REGISTER = """
 SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[], %s,
-    %s::double precision, %s)
+    %s::double precision, %s, %s)
 """
 HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s, %s)"
 LAST_HEARTBEATS = """
@@ -21,7 +21,7 @@ RESCUE = "SELECT id, worker_id, ended_as::text FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
 LIST = """
 SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
-       heartbeat_at, loop_turned_at, listens
+       heartbeat_at, loop_turned_at, listens, clock_ahead
 FROM {schema}.worker_status LIMIT %s
 """
 IN_HAND = """
@@ -75,6 +75,7 @@ class WorkerStatus:
     heartbeat_at: datetime
     loop_turned_at: datetime
     listens: bool | None  # None: it wants no notifications, or unknown
+    clock_ahead: timedelta | None = None  # of the server's, at its start; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,10 @@ def register_worker(
     """
     names = None if queues is None else list(queues)
     known = [list(tasks), list(schedules)]
+    told = [heartbeat_every, keep_history, age, datetime.now(UTC)]
     ((worker_id,),) = yield Statement(
         REGISTER,
-        [name, hostname, pid, names, concurrency, *known, heartbeat_every, keep_history, age],
+        [name, hostname, pid, names, concurrency, *known, *told],
     )
     assert isinstance(worker_id, UUID)
     return worker_id

@@ -314,6 +314,7 @@ workers = Table(
     Column("awake", Boolean, nullable=False, server_default="false"),
     Column("listens", Boolean),
     Column("heartbeat_every", Interval),
+    Column("clock_ahead", Interval),
     Column("keep_history", Double),
 )
 

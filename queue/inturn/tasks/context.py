@@ -28,8 +28,11 @@ class JobTransaction(
 ):
     """What `context.transaction()` returns.
 
-    Use it with `with` in a sync task and with `async with` in an async one.
+    Use it with `with` in a sync task and with `async with` in an async one. Set `result` in the
+    block to store the job's result with the commit.
     """
+
+    result: Any
 
 
 class HeldResource(Protocol):
@@ -135,7 +138,9 @@ class JobContext:
         So effects in this database happen exactly once. If another worker has taken the job over,
         all is rolled back and JobLost is raised. If the block raises, all is rolled back and the
         attempt fails. After the block the job has ended and its lane goes on. From then on an error
-        is only logged, and what the task returns is not stored.
+        is only logged, and what the task returns is not stored. To store a result, keep the
+        transaction, as in `async with (transaction := context.transaction()) as connection`, and
+        set `transaction.result` in the block.
         """
         if self.begin is None:
             raise ConfigurationError(

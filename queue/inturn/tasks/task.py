@@ -75,7 +75,7 @@ class Deferrer(Generic[P, R_co]):
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob[R_co]:
         """Enqueue one job and return its id.
 
-        The id's `is_new` is False if a waiting job stands for this one; see `queueing_lock`.
+        The id's `is_new` is False if a waiting job stands for this one; see `configure`.
         """
         [job] = self._owner.enqueue([self._job(args, kwargs)], self._connection)
         return job

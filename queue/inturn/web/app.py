@@ -129,7 +129,7 @@ def create_app(
     made = Starlette(
         routes=routes,
         lifespan=close_at_end,
-        exception_handlers={HTTPException: partial(show_error, site)},
+        exception_handlers={HTTPException: show_error},
     )
     made.router.redirect_slashes = False
     made.state.runs = Runs(app.connector)
@@ -196,14 +196,13 @@ async def take_action(site: Site, action: Action, request: Request, access: Acce
         )
 
 
-def show_error(site: Site, request: Request, error: Exception) -> Response:
+def show_error(request: Request, error: Exception) -> Response:
     """Return a page for an address that does not exist."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     text = "Look for it in the navigation." if status == 404 else str(error)
     title = TITLES.get(status, "This does not work")
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
-    schema = site.reading.schema if status == 404 else None
-    return render_message(request, status, title, text, headers, schema=schema)
+    return render_message(request, status, title, text, headers)
 
 
 def render_message(
@@ -215,7 +214,7 @@ def render_message(
     back: str = "/",
     schema: str | None = None,
 ) -> Response:
-    """Return a page that only says something. It has the bar if it is told the schema."""
+    """Return a page that only says something. Who may not see pages is not told the schema."""
     links = Links(request)
     html = (
         make_environment()
@@ -227,7 +226,7 @@ def render_message(
             title=title,
             detail=detail,
             back=back,
-            sections=[] if schema is None else _list_sections(),
+            sections=_list_sections(),
             schema=schema,
             header=Panel(None),
             here=None,

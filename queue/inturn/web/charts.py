@@ -126,7 +126,8 @@ def draw_ticks(span: Span, count: int = 4) -> list[Tick]:
     form = "%H:%M:%S" if length < timedelta(minutes=10) else "%H:%M"
     form = "%a %H:%M" if length > timedelta(days=2) else form
     times = [span.since + step * number for number in range(count)]
-    return [Tick(round(span.place(at), 1), f"{at:{form}}") for at in times]
+    ticks = [Tick(round(span.place(at), 1), f"{at:{form}}") for at in times]
+    return list({tick.text: tick for tick in reversed(ticks)}.values())[::-1]  # no time twice
 
 
 def _draw_line(

@@ -73,13 +73,17 @@ def judge(scope: Scope) -> tuple[int, str] | None:
 def is_same_origin(headers: Headers) -> bool:
     """Return True if a page of this very host sent the request.
 
-    Browsers send Sec-Fetch-Site over https and on this machine only. Elsewhere Origin has to name
-    the host. A request that has neither is refused.
+    Browsers send Sec-Fetch-Site over https and on this machine only, and Origin with every form.
+    Whatever is there has to say so, and a request that has neither is refused.
     """
-    site = headers.get("sec-fetch-site")
-    if site is not None:
-        return site == "same-origin"
-    scheme, separator, host = headers.get("origin", "").partition("://")
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is None and origin is None:
+        return False
+    return site in (None, "same-origin") and (origin is None or _names(origin, headers))
+
+
+def _names(origin: str, headers: Headers) -> bool:
+    scheme, separator, host = origin.partition("://")
     asked = headers.get("host", "")
     return (
         bool(separator and asked) and scheme in ("http", "https") and host.lower() == asked.lower()

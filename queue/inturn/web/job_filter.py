@@ -87,6 +87,8 @@ def read_filter(text: str, now: datetime) -> Asked:
     for written in _split(text):
         try:
             term = _unquote(written)
+            if term.name == "status":  # the word of the commands and of the API
+                term = replace(term, name="state", raw=f"state{term.raw.removeprefix('status')}")
             _take(asked, term, now)
         except BadTerm as bad:
             asked.problems.append(str(bad))

@@ -43,7 +43,7 @@ class Picture:
 
 
 def draw_runs(ended: Sequence[JobSummary], report: LaneReport, now: datetime) -> Picture | None:
-    """Return the last runs, or None if nothing has run."""
+    """Return the last runs, or None if fewer than two make no picture."""
     times = [
         (each.id, each.status, _get_due(each), each.started_at, each.finished_at)
         for each in ended
@@ -52,7 +52,7 @@ def draw_runs(ended: Sequence[JobSummary], report: LaneReport, now: datetime) ->
     if report.head is not None and report.head_runs and report.head.at:
         # Since when it was due is not known here, so it has no wait.
         times.append((report.head.id, "doing", report.head.at, report.head.at, now))
-    if not times:
+    if len(times) < 2:
         return None
     times.sort(key=lambda each: (each[3], each[0]))
     since = min(each[3] for each in times)

@@ -68,8 +68,11 @@ def _describe(
     if row is None:
         since = found.since or seen.now
         return TroubledLane(found.lock, _judge(job, seen), since, found.job_id, found.waiting)
-    is_stalled = row.state == "held" and job and job.worker_id in list_silent(seen.workers)
-    state = "stalled" if is_stalled else row.state
+    state = row.state
+    if state == "held" and job and job.worker_id in list_silent(seen.workers):
+        state = "stalled"
+    elif state == "retrying" and job and (job.queue, job.task) in seen.unknown_tasks:
+        state = "unknown"
     return TroubledLane(found.lock, state, row.stopped_at or row.since, None, found.waiting)
 
 

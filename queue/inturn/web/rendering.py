@@ -17,7 +17,19 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from inturn.formatting import amount, brief, iso, last_line, relative, span, visible, with_times
+from inturn.formatting import (
+    amount,
+    at_least,
+    brief,
+    iso,
+    last_line,
+    list_remedies,
+    relative,
+    size,
+    span,
+    visible,
+    with_times,
+)
 
 NAMED_ID = re.compile(r"\b(job|batch) ([0-9]{1,19})\b", re.IGNORECASE)
 LONGEST_TEXT = 20_000  # characters of a traceback or an argument
@@ -43,6 +55,8 @@ def make_environment() -> Environment:
         last_line=last_line,
         lines=show_lines,
         linked=link_ids,
+        remedies=list_remedies,
+        size=size,
         span=span,
         times=with_times,
     )
@@ -79,8 +93,8 @@ def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
 
 
 def show_count(count: int, more: bool = False) -> str:
-    """Return a number as `4,711`, or `1,000+` if there are more."""
-    return f"{count:,}{'+' if more else ''}"
+    """Return a number as `at_least` does. Most counts are exact."""
+    return at_least(count, more)
 
 
 def show_lines(text: str | None) -> Markup:

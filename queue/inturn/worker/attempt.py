@@ -73,6 +73,7 @@ class Attempt:
         "_aborted",
         "_chain",
         "_committed",
+        "_committed_result",
         "_context",
         "_deadline",
         "_is_abandoned",
@@ -104,6 +105,7 @@ class Attempt:
         self._is_overdue = False  # it runs on past its deadline, which was logged
         self._lost_database = False  # in its own transaction, which is rolled back
         self._committed = False  # by its own transaction: the job has ended, whatever follows
+        self._committed_result: str | None = None
 
     # ------------------------------------------------------------------ before it runs
 
@@ -127,9 +129,10 @@ class Attempt:
         """Return True if the task's own transaction has committed the end of the job."""
         return self._committed
 
-    def note_committed(self) -> None:
-        """Note that the task's own transaction has committed the end of the job."""
+    def note_committed(self, result: str | None) -> None:
+        """Note that the task's own transaction has committed the end of the job, and its result."""
         self._committed = True
+        self._committed_result = result
 
     def note_lost_database(self, lost: bool) -> None:
         """Note whether the task's own transaction failed because it lost the database."""
@@ -292,6 +295,7 @@ class Attempt:
     def _judge_value(self, value: object, max_result: int) -> Outcome | None:
         """Return the outcome of a task that returned this value."""
         if self._committed:
+            result_json.check_stored(self.job, value, self._committed_result, max_result)
             return Committed(self.job)
         # It was stopped and goes on: nobody can tell whether it did all of its work.
         if self._timed_out:

@@ -113,7 +113,7 @@ def _lasted(seconds: float | None) -> str:
 def note_not_stored(job: Job, why: object) -> None:
     _warn(
         job,
-        "job.result_not_stored: %s %s succeeded, but its result cannot be stored: %s",
+        "job.result_not_stored: %s %s succeeded, but its result is not stored: %s",
         why,
     )
 

@@ -17,6 +17,13 @@ def encode(job: Job, value: object, max_bytes: int) -> str | None:
         return None
 
 
+def check_stored(job: Job, value: object, stored: str | None, max_bytes: int) -> None:
+    """Warn if the task returned a value that its own transaction has not stored."""
+    text = None if value is None else encode(job, value, max_bytes)
+    if text is not None and text != stored:
+        joblog.note_not_stored(job, "the task's own transaction had ended the job")
+
+
 def _text(error: Exception) -> str:
     try:
         return str(error)

@@ -151,7 +151,7 @@ class RunningJobs:
             None if o.queues is None else tuple(o.queues),
             time.time(),
             dict(o.additional_context or {}),
-            begin=partial(FinishingTransaction, self._connector, attempt, o.forget),
+            begin=partial(FinishingTransaction, self._connector, attempt, o),
             note_progress=self.progress.in_this_loop().note,
         )
 

@@ -27,7 +27,9 @@ from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable,
 from inturn.model import Ended, Status
 from inturn.operations import Operation, finish
 from inturn.tasks.context import JobTransaction
+from inturn.worker import result_json
 from inturn.worker.attempt import Attempt
+from inturn.worker.options import Options
 
 # Another open transaction may be in the way. Ours holds locks too: do not wait for it for long.
 HELD_UP_SECONDS = 5.0
@@ -36,10 +38,12 @@ HELD_UP_SECONDS = 5.0
 class FinishingTransaction(JobTransaction):
     """What `context.transaction()` returns: for `async with` in an async task, or for `with`."""
 
-    def __init__(self, connector: Connector, attempt: Attempt, forget: tuple[Status, ...]) -> None:
+    def __init__(self, connector: Connector, attempt: Attempt, options: Options) -> None:
         self._connector = connector
         self._attempt = attempt
-        self._forget = forget
+        self._options = options
+        self.result: Any = None
+        self._result: str | None = None  # its JSON text
         self._sync: AbstractContextManager[psycopg.Connection[Any]]
         self._async: AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]
 
@@ -82,10 +86,10 @@ class FinishingTransaction(JobTransaction):
                 raise
             if not self._ask(error):
                 raise
-            self._attempt.note_committed()
+            self._attempt.note_committed(self._result)
             if not isinstance(error, Exception):
                 raise
-        self._attempt.note_committed()
+        self._attempt.note_committed(self._result)
 
     @asynccontextmanager
     async def _run_async(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
@@ -108,10 +112,10 @@ class FinishingTransaction(JobTransaction):
                 has_ended = await self._ask_async(error)
             if not has_ended:
                 raise
-            self._attempt.note_committed()
+            self._attempt.note_committed(self._result)
             if not isinstance(error, Exception):
                 raise
-        self._attempt.note_committed()
+        self._attempt.note_committed(self._result)
 
     def _refuse_a_second(self) -> None:
         if self._attempt.committed:
@@ -123,11 +127,13 @@ class FinishingTransaction(JobTransaction):
     def _end(self) -> Operation[None]:
         """Finish the job, or raise an error that rolls everything back."""
         job = self._attempt.job
+        if self.result is not None:
+            most = self._options.max_result_size
+            self._result = result_json.encode(job, self.result, most)
+        ended = Ended(job, Status.SUCCEEDED, None, self._result)
         give_up_at = time.monotonic() + HELD_UP_SECONDS
         while True:  # while somebody's open transaction is in the way; each call waits a moment
-            done = yield from finish.finish(
-                None, None, 0, [Ended(job, Status.SUCCEEDED)], self._forget
-            )
+            done = yield from finish.finish(None, None, 0, [ended], self._options.forget)
             if job.id not in done.busy:
                 break
             if time.monotonic() > give_up_at:

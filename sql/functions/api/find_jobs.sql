@@ -23,8 +23,10 @@ DECLARE
         WHERE status IN ('todo', 'blocked', 'limited', 'scheduled', 'pending', 'claimed', 'doing'));
     v_stored job_status[] := v_live
         || CASE WHEN 'blocked' = ANY (v_live) THEN '{todo,paused}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'pending' = ANY (v_live) THEN '{scheduled}' ELSE '{}' END::job_status[]
         || CASE WHEN 'claimed' = ANY (v_live) THEN '{doing}' ELSE '{}' END::job_status[];
     v_exact  boolean := NOT (v_live @> '{todo,blocked}' OR NOT v_live && '{todo,blocked}')
+        OR NOT (v_live @> '{scheduled,pending}' OR NOT v_live && '{scheduled,pending}')
         OR NOT (v_live @> '{claimed,doing}' OR NOT v_live && '{claimed,doing}');
     v_turn   bigint := CASE WHEN p_backwards THEN -1 ELSE 1 END;
 BEGIN

@@ -1,6 +1,6 @@
 -- Returns how fast a lane went in the last hour: how many of its jobs ended, since when, how many
 -- that is in a minute, and how long they waited and ran (see measure_history, but exact). One row.
--- `per_minute` is NULL if fewer than five ended.
+-- `per_minute` is NULL if fewer than five ended. Five within a second are five in a minute.
 --
 -- The history has no index by lane, which would cost each end something. So this looks at the
 -- 10,000 jobs that were deferred last before the lane's next job, and have ended. `more` is true if
@@ -35,7 +35,7 @@ BEGIN
     )
     SELECT count(*), count(*) FILTER (WHERE status = 'failed'), min(finished_at),
         CASE WHEN count(*) >= 5 THEN 60 * count(*)
-            / greatest(extract(epoch FROM clock() - min(finished_at)), 1) END::float8,
+            / greatest(extract(epoch FROM clock() - min(finished_at)), 60) END::float8,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY wait),
         percentile_cont(0.95) WITHIN GROUP (ORDER BY wait),
         percentile_cont(0.5) WITHIN GROUP (ORDER BY run),

@@ -34,11 +34,15 @@ DECLARE
             AND ((p_filter).worker_id IS NULL));
     v_stored  job_status[] := v_waiting
         || CASE WHEN 'blocked' = ANY (v_waiting) THEN '{todo,paused}' ELSE '{}' END::job_status[]
+        || CASE WHEN 'pending' = ANY (v_waiting) THEN '{scheduled}' ELSE '{}' END::job_status[]
         || CASE WHEN (p_filter).statuses IS NULL THEN '{doing}' ELSE '{}' END::job_status[];
     v_lanes   boolean := v_stored <> '{todo}' OR (p_filter).batch_id IS NOT NULL;
     -- A free job is only blocked if its task is paused.
     v_free    boolean := 'todo' = ANY (v_waiting)
         OR 'blocked' = ANY (v_waiting) AND EXISTS (SELECT FROM task_pauses);
+    v_pending boolean := 'pending' = ANY (v_waiting);
+    -- Only one of these two is asked for.
+    v_apart   boolean := v_pending <> ('scheduled' = ANY (v_waiting));
     v_exact   boolean := v_waiting @> '{todo,blocked}' OR NOT v_waiting && '{todo,blocked}';
     v_enough  integer := CASE WHEN v_exact THEN p_limit ELSE p_looked END;
     v_found   bigint[] := '{}';
@@ -64,6 +68,7 @@ BEGIN
     v_found := ARRAY(
         SELECT job.id FROM newest_live(p_search, (p_filter).batch_id, p_before_id) AS job
         WHERE job.status = ANY (v_stored) AND (NOT p_in_lanes OR job.lock IS NOT NULL)
+            AND (NOT v_apart OR job.status <> 'scheduled' OR is_pending(job) = v_pending)
             AND CASE WHEN job.lock IS NOT NULL THEN v_lanes ELSE v_free OR job.status <> 'todo' END
             AND matches_live(p_filter, job)
         ORDER BY job.id DESC LIMIT v_enough);
@@ -82,6 +87,7 @@ BEGIN
             SELECT job.id FROM jobs AS job
             WHERE job.id = ANY (v_more) AND job.id < v_last AND job.status = ANY (v_stored)
                 AND (NOT p_in_lanes OR job.lock IS NOT NULL) AND (v_lanes OR job.lock IS NULL)
+                AND (NOT v_apart OR job.status <> 'scheduled' OR is_pending(job) = v_pending)
                 AND matches_live(p_filter, job)
             ORDER BY job.id DESC LIMIT v_enough - cardinality(v_found));
     END IF;

@@ -6,8 +6,8 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY SELECT 'lane held',
         'by job ' || id || ' (' || task || ')' || CASE job.status
-            WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at
-            ELSE ' since ' || claimed_at || '; the lane goes on when it ends' END || p_where,
+            WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at || p_where
+            ELSE ' since ' || claimed_at || p_where || '; the lane goes on when it ends' END,
         ending_of_run(id)
     FROM claimed_jobs AS job
     WHERE (p_lane.worker_id IS NULL OR worker_id = p_lane.worker_id)

@@ -17,7 +17,7 @@ LANGUAGE sql STABLE AS $$
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
                  || rule.period || '; the next at ' || room.next_at
              ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
-        'if it may take more: queue limits set --' || CASE
+        coalesce(holders.ending, '') || 'if it may take more: queue limits set --' || CASE
             WHEN own.used >= rule.slots THEN 'concurrency ' || rule.slots::bigint * 2
             WHEN room.free <= 0 THEN 'rate ' || rule.rate::bigint * 2 || '/' || CASE rule.period
                 WHEN '1 second' THEN 's' WHEN '1 minute' THEN 'min' WHEN '1 hour' THEN 'h'
@@ -28,7 +28,10 @@ LANGUAGE sql STABLE AS $$
     LEFT JOIN LATERAL fold_key(own, rule) AS room ON true
     LEFT JOIN LATERAL (
         SELECT string_agg('job ' || id || ' (' || task || ') since ' || started_at, ', '
-            ORDER BY id) || CASE WHEN own.used > 3 THEN ' …' ELSE '' END AS names
+            ORDER BY id) || CASE WHEN own.used > 3 THEN ' …' ELSE '' END AS names,
+            CASE own.used WHEN 1 THEN 'if it hangs' ELSE 'if they hang' END
+                || ': queue jobs cancel --abort ' || string_agg(id::text, ' ' ORDER BY id)
+                || '; ' AS ending
         FROM (
             SELECT id, task, started_at FROM (
                 SELECT id, task, started_at, limit_key FROM jobs

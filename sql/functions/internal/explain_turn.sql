@@ -37,10 +37,10 @@ BEGIN
           ) THEN 1 ELSE 0 END;
     v_is_cut := v_older >= 1000 OR cardinality(v_others) >= 100;
     RETURN QUERY SELECT 'turn',
-        'each worker starts at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
+        'at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
         || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
-        || ' jobs of queue ' || p_job.queue || ' first: ' || v_older || ' of group '
-        || p_job.group_key || ', and the turns of others in between',
+        || ' jobs of queue ' || p_job.queue || ' start before it on each worker: ' || v_older
+        || ' of its group ' || p_job.group_key || ', and others whose turns come in between',
         NULL
     WHERE v_older > 0 OR v_between > 0;
 END $$;

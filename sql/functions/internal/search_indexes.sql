@@ -18,7 +18,11 @@ LANGUAGE sql STABLE AS $$
             AND ((p_filter).worker_id IS NULL OR worker_id = (p_filter).worker_id)
         ORDER BY worker_id LIMIT p_search + 1)
     UNION ALL SELECT ARRAY(
-        SELECT id FROM jobs WHERE status = 'scheduled' AND 'scheduled' = ANY (p_stored)
+        SELECT id FROM jobs
+        WHERE status = 'scheduled' AND 'scheduled' = ANY (p_stored)
+            -- If only pending ones are asked for, they are due (see is_pending).
+            AND (coalesce('scheduled' = ANY ((p_filter).statuses), true)
+                OR scheduled_at <= clock() + interval '2 s')
         ORDER BY scheduled_at LIMIT p_search + 1)
     UNION ALL SELECT ARRAY(
         SELECT id FROM jobs WHERE status = 'pending' AND 'pending' = ANY (p_stored)

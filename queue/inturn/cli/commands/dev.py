@@ -13,7 +13,8 @@ from inturn.cli import logs
 from inturn.cli.dev_server import FOLDER, VARIABLE, announce, find_dev_server
 from inturn.cli.exit_status import Conflict
 from inturn.cli.settings import Settings, app_option, pass_settings, verbose_option
-from inturn.cli.web_server import serve_beside
+from inturn.cli.values import Number
+from inturn.cli.web_server import PORT, serve_beside
 from inturn.errors import ConfigurationError, MissingExtra
 
 logger = logging.getLogger("inturn.dev")
@@ -30,19 +31,31 @@ Examples:
 @click.option(
     "--web/--no-web", "has_web", default=True, help="Serve the dashboard. This is the default."
 )
+@click.option(
+    "--web-port",
+    type=Number(1, 65535),
+    metavar="PORT",
+    help=f"Serve the dashboard at this port. [default: {PORT}, or another one if that is taken]",
+)
 @app_option
 @logs.log_options
 @verbose_option
 @pass_settings
 def command(
-    settings: Settings, path: str | None, has_web: bool, log_level: str | None, log_format: str
+    settings: Settings,
+    path: str | None,
+    has_web: bool,
+    web_port: int | None,
+    log_level: str | None,
+    log_format: str,
 ) -> None:
     """Start a PostgreSQL server, a worker and the dashboard, for development.
 
     The worker runs the jobs of APP, and restarts when you change a .py file below the current
     folder. Without APP there is only the server. The data stays in .inturn in this folder, and
-    other commands in this folder find the server there. The log has a link to the dashboard. Its
-    port is 8780, or another one if that is taken. Ctrl-C ends the worker, then the rest.
+    other commands in this folder find the server there. Its address stays the same, unless
+    something else has taken it. The log has a link to the dashboard. Ctrl-C ends the worker, then
+    the rest.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:
@@ -54,12 +67,12 @@ def command(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # both mean: end in order
     try:
-        _serve(path, has_web=has_web, verbose=settings.verbose)
+        _serve(path, has_web=has_web, web_port=web_port, verbose=settings.verbose)
     except KeyboardInterrupt:
         logger.info("dev.stopped: the data stays in %s", FOLDER)
 
 
-def _serve(path: str | None, *, has_web: bool, verbose: bool) -> None:
+def _serve(path: str | None, *, has_web: bool, web_port: int | None, verbose: bool) -> None:
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate, prepare_history
 
@@ -77,7 +90,7 @@ def _serve(path: str | None, *, has_web: bool, verbose: bool) -> None:
         )
         click.echo(f"{server.dsn()}\nexport {VARIABLE}={shlex.quote(server.dsn())}")
         if has_web:
-            _serve_dashboard(server.dsn(), beside)
+            _serve_dashboard(server.dsn(), web_port, beside)
         if path is None:
             logger.info(
                 "dev.ready: you named no app, so there is no worker. Ctrl-C ends the server"
@@ -89,9 +102,9 @@ def _serve(path: str | None, *, has_web: bool, verbose: bool) -> None:
         follow(path, server.dsn(), verbose=verbose)
 
 
-def _serve_dashboard(dsn: str, beside: ExitStack) -> None:
+def _serve_dashboard(dsn: str, port: int | None, beside: ExitStack) -> None:
     try:
-        address = beside.enter_context(serve_beside(dsn))
+        address = beside.enter_context(serve_beside(dsn, port))
     except MissingExtra as missing:
         logger.info("dev.no_dashboard: %s", missing)
     else:

@@ -27,9 +27,10 @@ from inturn.cli.job_bulk import (
 from inturn.cli.job_details import in_words_of_sql, list_details, name_locks
 from inturn.cli.job_pages import say_what_is_left_out
 from inturn.cli.lane_argument import by_option
-from inturn.cli.output import Output, advice, output_options
+from inturn.cli.next_command import complete
+from inturn.cli.output import Output, advice, output_options, remark
 from inturn.cli.values import Number
-from inturn.formatting import last_line, relative, with_times
+from inturn.formatting import last_line, relative, visible, with_times
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -334,5 +335,20 @@ def delete(
             f"Job {job_id} is running. To abort it first: queue jobs cancel --abort {job_id}"
         )
 
+    if not yes:
+        _warn_of_children(database, job_ids)
     confirm_jobs("Delete", database, job_ids, yes=yes, command="queue jobs delete --yes")
     change_jobs(job_ids, change, form)
+
+
+def _warn_of_children(database: Database, job_ids: tuple[int, ...]) -> None:
+    """Say which jobs would wait for ever if these were deleted."""
+    from inturn.operations import failures
+
+    for each in database.run(failures.list_failed_parents()):
+        if each.parent_id in job_ids:
+            remark(
+                f"Job {each.job_id} ({visible(each.task)}) waits until job {each.parent_id} has "
+                "succeeded, and waits for ever if you delete that. To let it go on without it: "
+                + complete(f"queue jobs retry {each.job_id}")
+            )

@@ -28,7 +28,7 @@ from inturn.cli.output import Output, details, more, output_options, remark
 from inturn.cli.pause_options import check_end, pause_options
 from inturn.cli.values import Number
 from inturn.doctor.lane_reason import get_reason
-from inturn.formatting import amount, argument, on_clock, relative, visible
+from inturn.formatting import amount, argument, at_least, on_clock, relative, visible
 from inturn.states import LANE_STATES
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
         "LOCK": lambda lane: lane.lock,
         "STATE": lambda lane: lane.state,
         "SINCE": lambda lane: relative(lane.stopped_at or lane.since, now),
-        "WAITING": lambda lane: f"{lane.waiting:,}{'+' if lane.more else ''}",
+        "WAITING": lambda lane: at_least(lane.waiting, lane.more),
         "JOB": _job,
         "WORKER": lambda lane: lane.worker or "",
         "WHY": lambda lane: get_reason(lane, now),

@@ -13,7 +13,7 @@ from inturn.cli.lane_argument import by_option
 from inturn.cli.next_command import complete
 from inturn.cli.output import Output, output_options, remark
 from inturn.cli.pause_options import check_end, pause_options
-from inturn.formatting import on_clock, relative, visible
+from inturn.formatting import at_least, on_clock, relative, visible
 
 
 @click.group(
@@ -48,7 +48,7 @@ def list_queues(database: Database, form: str) -> None:
     now = database.now()
 
     def count(number: int, queue: workers.QueueStatus) -> str:
-        return f"{number:,}{'+' if queue.more else ''}"
+        return at_least(number, queue.more)
 
     def describe(queue: workers.QueueStatus) -> str:
         pause = paused.get(queue.queue) or paused.get(None)

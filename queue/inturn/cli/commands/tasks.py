@@ -69,7 +69,7 @@ def list_tasks(database: Database, form: str) -> None:
     }
     if paused:
         columns["PAUSED"] = describe
-    nothing = "No job has ended in the last hour, or the history is not kept."
+    nothing = "" if found else database.run(history.say_nothing_ended())
     Output(form).records(found, columns, nothing, spare=("SUCCEEDED", "WAIT 95%"))
     for name in paused.keys() - {task.task for task in found}:
         pause = paused[name]

@@ -174,7 +174,9 @@
     }
     ticked = box;
   });
-  function offerAll() { const all = $("#live input[data-all]"); if (all) all.hidden = false; }
+  function offerAll() {
+    for (const each of document.querySelectorAll("#live input[data-all], #live [data-copy]")) each.hidden = false;
+  }
   setInterval(() => { if ($("#live [data-refresh]") && !document.hidden) changed(); }, 1000);
 
   // ---- keys
@@ -216,7 +218,8 @@
     if (copied) copy(copied);
   });
   function copy(button) {
-    const text = $(button.dataset.copy).textContent;
+    const source = button.dataset.copy ? $(button.dataset.copy) : button.previousElementSibling;
+    const text = source.textContent;
     const area = document.createElement("textarea");
     const done = () => { button.textContent = "Copied"; };
     if (navigator.clipboard) { navigator.clipboard.writeText(text).then(done, () => {}); return; }

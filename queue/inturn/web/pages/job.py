@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from inturn.formatting import argument, option_value, requote
+from inturn.formatting import argument, at_least, option_value, requote
 from inturn.model import Reason, StoredJob
 from inturn.operations import dashboard, jobs, lanes
 from inturn.operations.jobs import JobSummary
@@ -84,7 +84,7 @@ def _read_line(reader: Reader, job: StoredJob | None) -> list[JobSummary]:
 
 def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[JobOffer]:
     others = [each for each in line if each.id != job.id]
-    count = f"{len(others)}{'+' if len(line) >= NEIGHBOURS else ''}"
+    count = at_least(len(others), len(line) >= NEIGHBOURS)
     noun = "job" if len(others) == 1 else "jobs"
     waits = f" {count} other {noun} of its lane keep their order." if others else ""
     if job.status in ENDED:

@@ -12,6 +12,7 @@ from inturn.operations.dashboard import Situation
 from inturn.operations.history import TaskStatus
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
+from inturn.web.reading import Reader
 
 LOOKED, LISTED, PAUSES = 1000, 40, 10
 NEVER = timedelta(0)
@@ -57,6 +58,7 @@ def read(view: View) -> dict[str, Any]:
     pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "tasks": tasks,
+        "nothing": None if found else view.panel(_say_nothing).value,
         "is_new": bool(view.header.value and view.header.value.is_new),
         "found": sorted(found, key=SORTS[sort])[:LISTED],
         "cut": len(found) - LISTED,
@@ -91,6 +93,10 @@ def read_one(view: View) -> dict[str, Any]:
         "workers_cut": len(workers) - LISTED,
         "waits_in": known.unknown.get(name, [])[:LISTED],
     }
+
+
+def _say_nothing(reader: Reader) -> str:
+    return reader.run(history.say_nothing_ended())
 
 
 PAGE = Page("/tasks", "tasks", "tasks.html", read, "Tasks")
