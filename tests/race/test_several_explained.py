@@ -18,9 +18,9 @@ def test_it_names_each_lane_that_is_held_and_the_job_there(stage: Stage) -> None
     found = explain(stage, both)
     assert [reason for reason, _, _ in found] == ["lane held", "lane held"]
     assert found[0][1].startswith(f"by job {a[0]} (task)")
-    assert found[0][1].endswith("in lane a")
+    assert found[0][1].endswith("in lane a; the lane goes on when it ends")
     assert found[1][1].startswith(f"by job {b[0]} (task)")
-    assert found[1][1].endswith("in lane b")
+    assert found[1][1].endswith("in lane b; the lane goes on when it ends")
 
 
 def test_a_job_behind_it_says_that_it_waits_for_another_lane(stage: Stage) -> None:
