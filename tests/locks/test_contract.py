@@ -310,7 +310,7 @@ def test_breaking_it_takes_it_from_its_holder(make: Make) -> None:
 def asynchronously(opened: Any, body: Callable[[Any], Any]) -> None:
     async def main() -> None:
         async with opened() as make:
-            await asyncio.wait_for(body(make), 30)
+            await asyncio.wait_for(body(make), 120)  # a failing test shall not hang
 
     asyncio.run(main())
 

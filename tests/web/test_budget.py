@@ -20,11 +20,11 @@ from inturn.web.pages import PAGES
 from tests.sql.recorder import KINDS
 from tests.sql.test_growth import Bench
 from tests.sql.test_reads_cost import DEEPER, FEW, LARGE, SMALL
+from tests.web.operated import MOST_QUERIES_OF_CHECKS
 from tests.web.test_attacks import fill_in
 
 FIRST_LOAD = 150 * 1024  # bytes
 STATEMENTS = 6
-OF_CHECKS = 32  # "All checks" runs the whole doctor, and does not follow changes
 LOADED = re.compile(
     r"""<(?:script src|link rel="stylesheet" href|link rel="icon" href)="([^"]*)\""""
 )
@@ -152,7 +152,9 @@ def test_a_page_asks_few_questions(client: TestClient, app: App, address: str) -
     if said is None:  # nothing is there
         assert answer.status_code == 404
         return
-    assert 0 < int(said[1]) <= (OF_CHECKS if address == "/system/checks" else STATEMENTS)
+    assert (
+        0 < int(said[1]) <= (MOST_QUERIES_OF_CHECKS if address == "/system/checks" else STATEMENTS)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)

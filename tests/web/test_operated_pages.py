@@ -12,7 +12,7 @@ from inturn.web import Access
 from inturn.web.queue_actions import QUEUE_ACTIONS
 from inturn.web.results import describe_result
 from tests.conftest import Query
-from tests.web.operated import HOSTILE, fill
+from tests.web.operated import HOSTILE, MOST_QUERIES_OF_CHECKS, fill
 
 PAGES = (
     "/queues", "/queue?name=paused", "/tasks", f"/task?name={quote(HOSTILE)}", "/workers", "/schedules",
@@ -20,7 +20,6 @@ PAGES = (
 )  # fmt: skip
 CHECKS = "/system/checks"
 MOST_QUERIES = 6
-MOST_QUERIES_OF_CHECKS = 30
 FIRST_LOAD = 150 * 1024  # bytes
 ROWS = 60  # more than most pages list
 MANY_ROWS = 120
