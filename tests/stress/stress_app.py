@@ -64,8 +64,9 @@ def report(context: JobContext, fails: int) -> None:
 
 
 class Producer:
-    def __init__(self, seed: str, until: float) -> None:
-        self.dice, self.until, self.calls = random.Random(seed), until, 0
+    def __init__(self, seed: str, seconds: float) -> None:
+        self.dice, self.calls = random.Random(seed), 0
+        self.until = time.monotonic() + seconds
         self.known: deque[int] = deque(maxlen=30)  # jobs that others may come after
         self.batches = Batches(self.dice, app, report)
 

@@ -116,12 +116,22 @@ class Play:
         self.asleep: dict[Process, int] = {}  # since when
 
     def begin(self) -> None:
-        """Start the producers when all workers are there, which takes long on a busy machine."""
+        """Start the producers when all workers are there, and count the time from the first job.
+
+        On a busy machine both may take longer than the run.
+        """
         self.await_workers()
+        for _ in range(PRODUCERS):
+            self.add_producer(SECONDS)
+        deadline = time.monotonic() + LIMIT
+        while not self.committed:
+            assert time.monotonic() < deadline, "the producers do not start"
+            time.sleep(0.05)
+            self.note_commits()
         self.until = time.monotonic() + SECONDS
-        self.producers |= {
-            self.spawn("produce", f"{SEED} {n}", str(self.until)) for n in range(PRODUCERS)
-        }
+
+    def add_producer(self, seconds: float) -> None:
+        self.producers.add(self.spawn("produce", f"{SEED} {len(self.names)}", str(seconds)))
 
     def await_workers(self) -> None:
         """Wait until all workers have registered. Before that, a signal would just kill them."""
@@ -218,7 +228,7 @@ class Play:
     def kill_a_producer(self) -> bool:
         producer = self.producers.pop()
         self.kill(producer)
-        self.producers.add(self.spawn("produce", f"{SEED} {len(self.names)}", str(self.until)))
+        self.add_producer(max(0, self.until - time.monotonic()))
         return True
 
     def kill(self, process: Process) -> None:

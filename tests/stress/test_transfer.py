@@ -21,6 +21,7 @@ LIMIT = 300 + TRANSFERS // 20  # seconds; only keeps a failing test from hanging
 FILL = "INSERT INTO public.accounts SELECT id, 0 FROM generate_series(0, %s) AS id"
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 LEFT = "SELECT count(*) FROM jobs"
+REGISTERED = "SELECT count(*) FROM workers WHERE pid = ANY(%s)"
 STARVED = "SELECT count(*) FROM finished_jobs WHERE status <> 'succeeded'"
 
 
@@ -60,6 +61,9 @@ def test_money_that_is_moved_between_accounts_is_neither_lost_nor_made(
             workers[place] = spawn(app_dsn, "work")
         assert [producer.wait(LIMIT) for producer in producers] == [0] * PRODUCERS
         wait_until(lambda: query(LEFT) == [(0,)], LIMIT)
+        # Before that, a signal would just kill them.
+        pids = [worker.pid for worker in workers]
+        wait_until(lambda: query(REGISTERED, pids) == [(WORKERS,)], LIMIT)
         for worker in workers:
             worker.send_signal(signal.SIGTERM)
         assert [worker.wait(LIMIT) for worker in workers] == [0] * WORKERS
