@@ -10,6 +10,7 @@ A story is told on the SQL as shipped, where its promises must hold. It is told 
 a protection is taken out of the text of a shipped file, and the same story must break a promise.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -81,27 +82,35 @@ def replace_once(text: str, old: str, new: str, where: str) -> str:
     return before.removesuffix(lead) + new + text[found[0].end() :]
 
 
-def story(
-    *mutations: Mutation,
-) -> Callable[[Callable[["Stage"], None]], Callable[["Stage", Mutation | None], None]]:
-    """Make a test of a script. It keeps every promise as shipped and breaks one on each mutant."""
+def story(*mutations: Mutation) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a test of a script. It keeps every promise as shipped and breaks one on each mutant.
 
-    def tell(script: Callable[[Stage], None]) -> Callable[[Stage, Mutation | None], None]:
-        def test(stage: Stage, mutation: Mutation | None) -> None:
+    Beside the stage, the script may take other fixtures and parameters.
+    """
+
+    def tell(script: Callable[..., None]) -> Callable[..., None]:
+        def test(stage: Stage, mutation: Mutation | None, **given: object) -> None:
             if mutation is None:
-                script(stage)
+                script(stage, **given)
                 return
             stage.mutate(mutation)
             with pytest.raises(PromiseBroken):
-                script(stage)
+                script(stage, **given)
 
         test.__name__, test.__doc__ = script.__name__, script.__doc__
+        test.__signature__ = _add_parameter(script, "mutation")  # type: ignore[attr-defined]
         test.mutations = mutations  # type: ignore[attr-defined] # tests/tiers.py chooses by them
         mutants = [pytest.param(each, id=each.name, marks=pytest.mark.mutant) for each in mutations]
         told = pytest.mark.parametrize("mutation", [pytest.param(None, id="as shipped"), *mutants])
-        return cast(Callable[[Stage, Mutation | None], None], told(test))
+        return cast(Callable[..., None], told(test))
 
     return tell
+
+
+def _add_parameter(function: Callable[..., object], name: str) -> inspect.Signature:
+    signature = inspect.signature(function)
+    added = inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return signature.replace(parameters=[*signature.parameters.values(), added])
 
 
 class Job(NamedTuple):

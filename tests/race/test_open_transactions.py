@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest
 
-from tests.race.harness import Mutation, PromiseBroken, Session, Stage, Worker, ids, promise
+from tests.race import harness
+from tests.race.harness import Mutation, Session, Stage, Worker, ids, promise
 from tests.race.test_queueing_locks import enqueue
 from tests.waiting import wait_until
 
@@ -47,20 +48,10 @@ def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Call
     """Like the harness's `story`, for both ends of the transaction."""
 
     def tell(script: Callable[[Stage, End], None]) -> Callable[..., None]:
-        @pytest.mark.parametrize(
-            "mutation", [None, *mutations], ids=["as shipped", *(m.name for m in mutations)]
+        told = pytest.mark.parametrize("end", [commits, rolls_back])(
+            harness.story(*mutations)(script)
         )
-        @pytest.mark.parametrize("end", [commits, rolls_back])
-        def test(stage: Stage, end: End, mutation: Mutation | None) -> None:
-            if mutation is None:
-                script(stage, end)
-                return
-            stage.mutate(mutation)
-            with pytest.raises(PromiseBroken):
-                script(stage, end)
-
-        test.__name__, test.__doc__ = script.__name__, script.__doc__
-        return test
+        return cast(Callable[..., None], told)
 
     return tell
 
