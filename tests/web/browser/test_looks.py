@@ -81,7 +81,7 @@ def test_every_value_of_every_page_can_be_read(
 def test_long_names_and_counters_in_the_bar_leave_every_value_readable(
     shop: Shop, offer: Offer, visit: Visit, width: int, dsn: str
 ) -> None:
-    job = shop.send.configure(lock=LONG_LOCK, queue="mail").defer(number=1)
+    job = shop.send.configure(lock=LONG_LOCK, queue="mail").defer(number=int("9" * 400))
     shop.fail.configure(lock="halted").defer()
     shop.work()
     shop.app.queues.pause("mail", reason="x")
