@@ -78,6 +78,32 @@ with asyncio.Runner() as runner:
     runner.run(start())
     runner.run(end())
 """
+TEST_CASE = """
+import unittest
+
+class Case(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        await start()
+
+    def test_without_a_loop(self):
+        pause()
+        app.configure_task("tests.field.field_app.say").defer(word="hello")
+
+    async def asyncTearDown(self):
+        await end()
+
+result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Case))
+assert result.wasSuccessful()
+"""
+BREAKPOINT = """
+async def main():
+    await start()
+    pause()
+    app.configure_task("tests.field.field_app.say").defer(word="hello")
+    await end()
+
+asyncio.run(main())
+"""
 THREADS = """
 from threading import Thread
 
@@ -98,7 +124,14 @@ for each in (work, go_on):
     Thread(target=each).start()  # the main thread ends before them
 """
 END = "print('the host goes on', file=sys.stderr)"
-HOSTS = {"a runner": RUNNER, "pieces": PIECES, "a stopped loop": STOPPED, "another loop": CLOSED}
+HOSTS = {
+    "a runner": RUNNER,
+    "pieces": PIECES,
+    "a stopped loop": STOPPED,
+    "another loop": CLOSED,
+    "a test case": TEST_CASE,
+    "a breakpoint": BREAKPOINT,
+}
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=list(HOSTS))
