@@ -13,6 +13,7 @@ from inturn.web.queue_actions import QUEUE_ACTIONS
 from inturn.web.results import describe_result
 from tests.conftest import Query
 from tests.web.operated import HOSTILE, fill
+from tests.web.test_budget import OF_CHECKS
 
 PAGES = (
     "/queues", "/queue?name=paused", "/tasks", f"/task?name={quote(HOSTILE)}", "/workers", "/schedules",
@@ -20,7 +21,6 @@ PAGES = (
 )  # fmt: skip
 CHECKS = "/system/checks"
 MOST_QUERIES = 6
-MOST_QUERIES_OF_CHECKS = 30
 FIRST_LOAD = 150 * 1024  # bytes
 ROWS = 60  # more than most pages list
 MANY_ROWS = 120
@@ -58,7 +58,7 @@ def test_no_page_asks_more_than_it_may_whatever_there_is(
     empty = {path: count_queries(client, path) for path in PAGES if path != "/batch"}
     batch = fill(app, query, "x", ROWS)
     for path in PAGES:
-        most = MOST_QUERIES_OF_CHECKS if path == CHECKS else MOST_QUERIES
+        most = OF_CHECKS if path == CHECKS else MOST_QUERIES
         assert empty.get(path, 0) <= most, path
         assert count_queries(client, complete(path, batch)) <= most, path
 
