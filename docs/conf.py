@@ -2,10 +2,12 @@
 
 They are plain Markdown, so that they read the same on GitHub. Two things are translated: the lists
 in index.md become the tables of contents, and links that leave this folder lead to the repository.
+The pages also lack two things that people without a mouse or a screen need.
 """
 
 import posixpath
 import re
+from typing import Any
 
 from pygments.lexers.sql import PostgresLexer
 from sphinx.application import Sphinx
@@ -38,10 +40,22 @@ def translate(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def add_toctree(chapter: re.Match[str]) -> str:
-    pages = "\n".join(re.findall(r"^\* \[[^]]+\]\((\w[\w-]*)\.md\)", chapter[2], re.MULTILINE))
+    listed = re.findall(r"^\* \[([^]]+)\]\((\w[\w-]*)\.md\)", chapter[2], re.MULTILINE)
+    pages = "\n".join(f"{title} <{page}>" for title, page in listed)
     return f"{chapter[0]}\n```{{toctree}}\n:hidden:\n:caption: {chapter[1]}\n\n{pages}\n```\n\n"
+
+
+def mend(app: Sphinx, page: str, template: str, context: dict[str, Any], _: object) -> None:
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+    # Wide code and tables are scrolled, also with the keyboard.
+    wide = r'<pre(?=>)|<div(?= class="table-wrapper)'
+    context["body"] = re.sub(wide, r'\g<0> tabindex="0"', context.get("body") or "")
 
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", translate)
+    app.connect("html-page-context", mend, priority=900)  # after the theme
     app.add_lexer("sql", PostgresLexer)  # the usual one does not know $$

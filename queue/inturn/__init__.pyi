@@ -5,6 +5,8 @@ from inturn import blueprints as blueprints
 from inturn import exceptions as exceptions
 from inturn import job_context as job_context
 from inturn import jobs as jobs
+from inturn import manager as manager
+from inturn import middleware as middleware
 from inturn import retry as retry
 from inturn import tasks as tasks
 from inturn.app import App as App

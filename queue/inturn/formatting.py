@@ -11,10 +11,10 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 UNITS = ("B", "KB", "MB", "GB", "TB")  # each is 1,024 times the one before
 # Commands from the database that end with a name.
 NAMED = ("queue lanes ", "queue limits set ")
-# A command in such a text: up to a sentence that follows, or a remark in brackets. What stands in
-# quotes is part of it.
+# A command in such a text: up to a sentence or a command that follows, or a remark in brackets.
+# What stands in quotes is part of it.
 COMMAND = re.compile(
-    r"""(?:^|(?<=: ))(?:kill -9 \d+|(?:queue|SELECT|UPDATE)"""
+    r"""(?:^|(?<=[:;] ))(?:kill -9 \d+|(?:queue|SELECT|UPDATE)"""
     r"""(?:\s(?!\()|'[^']*'|"[^"]*"|;(?! [a-z])|[^\s'";])+)"""
 )
 
@@ -63,7 +63,7 @@ def list_remedies(advice: str | None) -> list[tuple[str, bool]]:
         parts += [((advice or "")[at : found.start()], False), (found[0].rstrip(), True)]
         at = found.start() + len(found[0].rstrip())
     parts.append(((advice or "")[at:], False))
-    told = [(text.strip().removeprefix("; "), is_command) for text, is_command in parts]
+    told = [(text.strip().removeprefix(";").lstrip(), is_command) for text, is_command in parts]
     return [each for each in told if each[0]]
 
 

@@ -374,6 +374,17 @@ def test_lanes_are_listed_stopped_ones_first(retrying: Engine, queue: Run) -> No
     ]
 
 
+def test_lanes_that_are_held_are_listed_after_one_that_waits(engine: Engine, queue: Run) -> None:
+    engine.at("2026-01-31 12:00:00+00")
+    engine.defer("t", lock="held")
+    engine.claim()
+    engine.at("2026-01-31 12:00:01+00")
+    engine.defer("t", lock="retrying")
+    engine.fail(engine.claim(), "30 seconds", "boom")
+    listed = json.loads(queue("lanes", "list", "--json").stdout)
+    assert [lane["lock"] for lane in listed] == ["retrying", "held"]
+
+
 def test_what_a_worker_has_claimed_ahead_is_told_from_what_it_runs(
     engine: Engine, queue: Run
 ) -> None:

@@ -98,6 +98,14 @@ def test_its_settings_apply_and_its_function_is_called(manage: Manage) -> None:
     assert shell(manage, code) == "prepared True\n{'concurrency': 4} ['shop.reports']\n"
 
 
+def test_the_app_works_before_django_has_loaded_its_apps(manage: Manage) -> None:
+    code = (
+        "from django.apps import apps; from inturn.django import app\n"
+        "job = app.configure_task('early').defer(); print(apps.ready, app.job_manager.cancel_job_by_id(job))"
+    )
+    assert manage("-c", code) == "False True\n"
+
+
 def test_its_views_defer_and_its_script_works(manage: Manage) -> None:
     shell(
         manage,

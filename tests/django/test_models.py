@@ -99,8 +99,9 @@ def test_a_test_can_make_the_models_writable(live: Any) -> None:
 def test_a_live_job_shows_its_locks_timeout_worker_and_whether_it_is_to_abort(
     app: App, live: Any, ship: Any
 ) -> None:
-    from inturn.django.models import Job
+    from inturn.django.models import AnyJob, Job
 
+    assert not hasattr(AnyJob, "abort_requested")
     assert (live.queueing_lock, live.timeout.total_seconds()) == ("q", 5)
     assert (live.abort_requested, live.worker_id) == (False, None)
     seen: list[Any] = []

@@ -78,8 +78,60 @@ with asyncio.Runner() as runner:
     runner.run(start())
     runner.run(end())
 """
+TEST_CASE = """
+import unittest
+
+class Case(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        await start()
+
+    def test_without_a_loop(self):
+        pause()
+        app.configure_task("tests.field.field_app.say").defer(word="hello")
+
+    async def asyncTearDown(self):
+        await end()
+
+result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Case))
+assert result.wasSuccessful()
+"""
+BREAKPOINT = """
+async def main():
+    await start()
+    pause()
+    app.configure_task("tests.field.field_app.say").defer(word="hello")
+    await end()
+
+asyncio.run(main())
+"""
+THREADS = """
+from threading import Thread
+
+@app.task
+async def break_loop() -> None:
+    asyncio.get_running_loop()._selector.close()
+
+def work():
+    app.run_worker(update_heartbeat_interval=0.2)
+
+def go_on():
+    wait_until(lambda: sees("SELECT FROM inturn.workers"))
+    break_loop.defer()
+    wait_until(lambda: sees("SELECT FROM inturn.jobs WHERE errors -> 0 ->> 'crashed' = 'true'"))
+    print("the host goes on", file=sys.stderr)
+
+for each in (work, go_on):
+    Thread(target=each).start()  # the main thread ends before them
+"""
 END = "print('the host goes on', file=sys.stderr)"
-HOSTS = {"a runner": RUNNER, "pieces": PIECES, "a stopped loop": STOPPED, "another loop": CLOSED}
+HOSTS = {
+    "a runner": RUNNER,
+    "pieces": PIECES,
+    "a stopped loop": STOPPED,
+    "another loop": CLOSED,
+    "a test case": TEST_CASE,
+    "a breakpoint": BREAKPOINT,
+}
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=list(HOSTS))
@@ -92,6 +144,14 @@ def test_a_worker_leaves_its_host_alone_and_goes_on_when_the_loop_does(
     assert "the host goes on" in stderr
     assert task_log() == ["hello"]
     assert query("SELECT FROM workers") == []
+
+
+def test_a_worker_in_a_thread_ends_no_host_whose_main_thread_has_ended(run_python: Start) -> None:
+    process = run_python("-c", HOST + THREADS)
+    _, stderr = process.communicate(timeout=120)
+    assert "loop.dead" in stderr
+    assert "the host goes on" in stderr
+    assert process.returncode == 0, stderr
 
 
 def test_a_worker_runs_in_a_thread_beside_a_loop_of_anyio(app: App, query: Query) -> None:

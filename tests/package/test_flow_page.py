@@ -47,6 +47,10 @@ def test_the_examples_of_a_page_run(app: App, page: str) -> None:
     assert run_examples(app, page) == PAGES[page]
 
 
+def test_the_example_of_the_map_runs(app: App) -> None:
+    assert run_examples(app, "index.md") == 1
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "several-locks.md"])
 def test_a_page_says_what_its_tool_does_not_promise(page: str) -> None:
     text = (DOCS / page).read_text("utf-8")

@@ -52,6 +52,10 @@ def test_a_time_to_come_is_rounded_up_and_a_time_past_down(seconds: float, words
             ],
         ),
         (
+            "queue queues resume mail; queue lanes resume 'a; b'",
+            [("queue queues resume mail", True), ("queue lanes resume 'a; b'", True)],
+        ),
+        (
             "UPDATE inturn.schedules SET last_instant = now();",
             [("UPDATE inturn.schedules SET last_instant = now();", True)],
         ),

@@ -2,9 +2,12 @@
 
 import asyncio
 import re
+import warnings
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from uuid import UUID
 
@@ -12,6 +15,7 @@ import click
 import pytest
 from psycopg_pool import ConnectionPool
 
+import inturn.middleware
 import inturn.testing
 import inturn.worker
 from inturn import (
@@ -79,6 +83,12 @@ CHECKS: dict[str, "str | Callable[..., object]"] = {
     "test_a_decorator_that_takes_other_arguments_is_told_to_hide_the_function",
     "`procrastinate.contrib.django`": "django/test_models.py::"
     "test_a_foreign_key_follows_its_job_into_the_history",
+    "it may be any object": "control/test_results.py::"
+    "test_a_result_that_cannot_be_stored_is_named_in_the_log_and_its_job_succeeds",
+    "Django's `app` raises": "django/test_guide.py::"
+    "test_the_app_works_before_django_has_loaded_its_apps",
+    "`ProcrastinateJob.abort_requested`": "django/test_models.py::"
+    "test_a_live_job_shows_its_locks_timeout_worker_and_whether_it_is_to_abort",
     "`finish_job`, `fetch_job`": "tasks/test_moved_programs.py::"
     "test_a_method_that_is_not_there_names_what_to_use",
 }
@@ -123,6 +133,67 @@ def _(app: App, query: Query) -> None:
 def _(app: App, query: Query) -> None:
     with pytest.raises(errors.BadArgument, match="1,048,576"):
         app.configure_task("t").defer(text="x" * 2**20)
+
+
+@row("keys that are numbers")
+def _(app: App, query: Query) -> None:
+    with pytest.raises(errors.BadArgument, match="Use text as keys"):
+        app.configure_task("t").defer(prices={1: "one"})
+
+
+@row("it is NULL once the worker is gone")
+def _(app: App, query: Query) -> None:
+    app.task(name="t")(_nothing)
+    app.configure_task("t").defer()
+    app.run_worker()
+    assert query("SELECT FROM workers") == []
+    assert query("SELECT worker_id IS NOT NULL FROM finished_jobs") == [(True,)]
+
+
+@row("`app.open(pool_or_engine=pool)`")
+def _(app: App, query: Query) -> None:
+    assert [*signature(app.open).parameters] == [*signature(app.open_async).parameters] == ["pool"]
+
+
+@row("`get_stalled_jobs(nb_seconds=")
+def _(app: App, query: Query) -> None:
+    app.configure_task("t").defer()
+    [(worker,)] = query("SELECT register_worker('w', 'h', 1, NULL, 1)")
+    query("SELECT id FROM claim(%s, NULL, 1)", worker)
+    with warnings.catch_warnings(action="error"):
+        assert len(app.job_manager.get_stalled_jobs(nb_seconds=0)) == 1
+
+
+@row("`AlreadyEnqueued` is caused by")
+def _(app: App, query: Query) -> None:
+    waiting = app.configure_task("t", queueing_lock="k").defer()
+    with pytest.raises(errors.AlreadyEnqueued) as raised:
+        app.configure_task("t", queueing_lock="k").defer()
+    assert (raised.value.__cause__, raised.value.job_id) == (None, waiting)
+    assert not hasattr(errors, "UniqueViolation")
+
+
+@row("an aborted job is logged")
+def _(app: App, query: Query) -> None:
+    events = (ROOT / "docs" / "logging.md").read_text(encoding="utf-8")
+    assert "| `job.aborted` | warning |" in events
+
+
+@row("`middleware.compose`")
+def _(app: App, query: Query) -> None:
+    assert inturn.middleware.__all__ == ["TaskMiddleware", "WorkerMiddleware"]
+
+
+@row("`schema.SchemaManager(connector)`")
+def _(app: App, query: Query) -> None:
+    assert Path(app.schema_manager.get_migrations_path(), "0001.up.sql").exists()
+    assert not hasattr(import_module("inturn.schema"), "SchemaManager")
+
+
+@row("`procrastinate --log-level")
+def _(app: App, query: Query) -> None:
+    assert re.search(r"^ +--log-level", _queue("worker", "--help"), re.MULTILINE)
+    assert "No such option" in invoke("--log-level", "debug", "worker").stderr
 
 
 @row('`lock=""`')

@@ -39,6 +39,7 @@ RUN_BY = {
     "fair-shares": "package/test_flow_page.py",
     "flow": "package/test_flow_page.py",
     "high-availability": "race/test_fences_after_failover.py",
+    "index": "package/test_flow_page.py",
     "integrations": "django/test_guide.py",
     "limits": "package/test_flow_page.py",
     "locks": "package/test_api_reference.py",

@@ -248,9 +248,12 @@ def test_a_failed_job_says_that_it_halts_its_lane(client: TestClient, app: App) 
     job = pay.defer()
     pay.defer()
     app.run_worker(wait=False)
-    assert (
-        "lane order:1 is halted until somebody decides about it" in client.get(f"/jobs/{job}").text
-    )
+    page = client.get(f"/jobs/{job}").text
+    assert "lane order:1 is halted until somebody decides about it" in page
+    assert 'class="verdict plain fail"' in page
+    lane = client.get("/lane?lock=order:1").text
+    assert f'Failed <a href="/jobs/{job}">job {job}</a> shop.pay: attempt 1 failed' in lane
+    assert 'class="verdict plain fail"' in lane
 
 
 def test_text_beside_the_id_of_a_job_stays_text() -> None:

@@ -19,7 +19,7 @@ def test_a_new_queue_shows_versions_and_tables(client: TestClient) -> None:
 
 
 def test_the_findings_are_those_of_the_doctor(client: TestClient, app: App) -> None:
-    app.configure_task("mail.send", queue="mail").defer()
+    job = app.configure_task("mail.send", queue="mail").defer()
     reading = Reading(app.connector)
     with reading.open() as reader:
         expected = [each.check for each in examine(reader)]
@@ -29,6 +29,7 @@ def test_the_findings_are_those_of_the_doctor(client: TestClient, app: App) -> N
     for check in expected:
         assert f'<th scope="row" data-label="Check" class="whole">{check}</th>' in page
     assert "no live worker, although jobs wait" in page
+    assert f'<a href="/jobs/{job}">job {job}</a> in queue mail' in page
     assert page.index("<span>fail</span>") < page.index("<span>ok</span>")
     assert "no live worker, although jobs wait" in client.get("/system").text
 

@@ -73,11 +73,13 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
         return DatabaseUnavailable(
             f"The database cannot do this now: {reason}", outcome_unknown=False
         )
-    if state == FORBIDDEN:
-        reason += ". If a right is missing: queue schema grants"
     if state.startswith(WANTING):
+        problem = "The database cannot do this now"
+        if state == FORBIDDEN:
+            problem = "This login may not do this"
+            reason += ". Roles and what they may do: queue schema grants"
         return DatabaseUnavailable(
-            f"The database cannot do this now: {reason}",
+            f"{problem}: {reason}",
             connection_lost=False,
             outcome_unknown=False,
         )

@@ -366,12 +366,12 @@ class Worker:
         return not self._maintenance.suspects
 
     def _end_with_dead_loop(self) -> None:
-        """Sign off, and end the process if it is nothing but a worker or about to end anyway.
+        """Sign off, and end the process if it is a worker's, or if its main thread was one.
 
-        It ends even if every step here fails. The thread of the heartbeat calls this. It is all
-        that is left of the worker.
+        The heartbeat's thread, all that is left of the worker, does so even if each step fails.
         """
-        ends_process = signals.is_dedicated() or not threading.main_thread().is_alive()
+        main = threading.main_thread()
+        is_ours = signals.is_dedicated() or (main.ident == self._thread and not main.is_alive())
         try:
             with suppress(Exception):  # the log may be what is broken
                 logger.critical(
@@ -381,10 +381,10 @@ class Worker:
                 )
             with suppress(Exception):
                 self._leave_charged()
-            if ends_process:
+            if is_ours:
                 logging.shutdown()
         finally:
-            if ends_process:
+            if is_ours:
                 os._exit(1)
 
     def _leave_charged(self) -> None:

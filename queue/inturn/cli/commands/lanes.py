@@ -76,12 +76,14 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
     """List lanes that are in use, stopped or idle.
 
     These lanes are halted, paused, held, retrying or delayed, or idle: nobody holds them, and their
-    next job waits for another lane. Halted lanes come first, then paused ones, then those that have
-    been in their state for longest. For a halted lane, JOB is the job that failed.
+    next job waits for another lane. Halted lanes come first, then paused ones, and those that are
+    held come last, each by how long they have been so. `queue top` also says which of them no
+    worker can run. For a halted lane, JOB is the job that failed.
     """
     from inturn.operations import lanes
 
     found = database.run(lanes.list_lanes(limit, states))
+    found.sort(key=lambda lane: lane.state == "held")
     now = database.now()
     columns = {
         "LOCK": lambda lane: lane.lock,

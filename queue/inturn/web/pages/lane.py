@@ -87,10 +87,15 @@ def _read_state(reader: Reader, lock: str, now: datetime) -> State:
         reasons,
         lane_picture.describe_state(report),
         lane_picture.describe_waiting(report, now),
-        [line.strip().replace("  ", ": ", 1) for line in lane_picture.describe_job(report, now)],
+        [_make_headline(line) for line in lane_picture.describe_job(report, now)],
         lane_picture.list_steps(report, reasons, now) if report.is_known else [],
         list(list_offers(report)),
     )
+
+
+def _make_headline(line: str) -> str:
+    """Return the line `failed 7 mail.send  why` as `failed job 7 mail.send: why`."""
+    return line.strip().replace(" ", " job ", 1).replace("  ", ": ", 1)
 
 
 def _read_runs(reader: Reader, lock: str, report: LaneReport | None, now: datetime) -> Runs:

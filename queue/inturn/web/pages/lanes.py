@@ -82,7 +82,9 @@ def _measure(reader: Reader, lanes: Sequence[StuckLane]) -> list[Row]:
 
 
 def _make_row(lane: StuckLane, pace: float | None) -> Row:
-    if pace is None or not lane.waiting or lane.state not in MOVING:
+    if pace is None or lane.state not in MOVING:  # what stands still has no pace
+        return Row(lane, None, None)
+    if not lane.waiting:
         return Row(lane, pace, None)
     return Row(lane, pace, timedelta(minutes=lane.waiting / pace))
 

@@ -1,0 +1,5 @@
+"""Names that programs written for procrastinate import from here."""
+
+from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware
+
+__all__ = ["TaskMiddleware", "WorkerMiddleware"]
