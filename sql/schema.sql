@@ -3099,9 +3099,10 @@ BEGIN
         RETURN;
     END IF;
     -- This statement may have begun, and waited, before others came here first. If the clock was
-    -- set back, the last time lies even behind the server's present.
+    -- set back, the last time lies even behind the server's present. By more than some seconds, no
+    -- key waits until it has caught up.
     refilled_at := v_now;
-    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '1 min'
+    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '5 s'
     THEN
         refilled_at := p_key.refilled_at;
     END IF;
@@ -5776,7 +5777,9 @@ BEGIN
         WHERE used = 0 AND look_at IS NULL
             AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
             AND coalesce(tokens IS NULL OR (
+                -- A claim that began before its tokens were back may still come.
                 SELECT (fold_key(limit_keys, rule)).tokens >= rule.burst
+                    AND refilled_at < clock() - interval '1 min'
                 FROM find_limit(key) AS rule), true)
         LIMIT p_limit FOR UPDATE SKIP LOCKED);
     -- A new statement: from here on, no claim makes a job of these keys `limited`.
@@ -7231,7 +7234,8 @@ BEGIN
         claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
-        started_at = v_now,
+        started_at = CASE WHEN jobs.limit_key IS NULL THEN v_now ELSE greatest(v_now,
+            (SELECT refilled_at FROM limit_keys WHERE key = jobs.limit_key)) END,
         attempts = jobs.attempts + 1
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
