@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -210,6 +211,7 @@ class Attempt:
     ) -> Outcome | None:
         """Run the task. Return the outcome, or None if the job was only given back."""
         timer: asyncio.TimerHandle | None = None
+        process = os.getpid()
         self.slot = slot
         running_job.set(self.job)  # until the next job of this slot
         try:
@@ -220,6 +222,7 @@ class Attempt:
             try:
                 value = await self._call_task(limiter)
             finally:  # now, since one that is cancelled looks as if the worker were cancelled
+                _end_copy_of(process)
                 left_open = slot.close_scopes()
             if left_open:
                 raise RuntimeError("the task has left a cancel scope or a task group open")
@@ -393,7 +396,19 @@ def _catch(
     The error is a value because StopIteration and SystemExit do not survive the way out of a
     thread.
     """
+    process = os.getpid()
     try:
         return None, function(*args, **kwargs)
     except BaseException as error:
         return error, None
+    finally:
+        _end_copy_of(process)
+
+
+def _end_copy_of(process: int) -> None:
+    """End this process if the task has forked it, and has returned in the child.
+
+    The copy is no worker, but would write to the connections of the one that it was made from.
+    """
+    if os.getpid() != process:
+        os._exit(1)
