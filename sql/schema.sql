@@ -2167,6 +2167,7 @@ CREATE TABLE inturn.workers (
     loop_turned_at timestamp with time zone NOT NULL,
     awake boolean DEFAULT false NOT NULL,
     listens boolean,
+    refused boolean,
     heartbeat_every interval,
     clock_ahead interval,
     keep_history double precision,
@@ -3376,19 +3377,19 @@ CREATE FUNCTION inturn.has_invalid_queue(p_queues text[]) RETURNS boolean
     SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',')
         ~ '[^A-Za-z0-9_.:,-]'
 $$;
-CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval, p_listens boolean DEFAULT NULL::boolean) RETURNS boolean
+CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval, p_listens boolean DEFAULT NULL::boolean, p_refused boolean DEFAULT NULL::boolean) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,
-            listens = p_listens
+            listens = p_listens, refused = p_refused
         WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
-COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval, p_listens boolean) IS 'Records that a worker is alive, for how long its event loop has not turned, and whether it hears notifications (NULL: it wants none).';
+COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval, p_listens boolean, p_refused boolean) IS 'Records that a worker is alive, for how long its event loop has not turned, whether it hears notifications (NULL: it wants none), and whether the database refuses a call of it with an error that nobody expected, so that it tries again and again.';
 CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, job_id bigint, task text, since timestamp with time zone, usual interval, limit_key text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -9599,6 +9600,7 @@ CREATE VIEW inturn.worker_status AS
     workers.heartbeat_at,
     workers.loop_turned_at,
     workers.listens,
+    workers.refused,
     workers.clock_ahead
    FROM ((inturn.workers
      CROSS JOIN LATERAL ( SELECT (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AS lately) heard)
@@ -9622,6 +9624,7 @@ COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered first. 
 COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 COMMENT ON COLUMN inturn.worker_status.listens IS 'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it wants no notifications, or its heartbeat has not said so yet.';
+COMMENT ON COLUMN inturn.worker_status.refused IS 'True if the database refuses a call of it with an unexpected error, so that it tries again: see its log. NULL: its heartbeat has not said so yet.';
 COMMENT ON COLUMN inturn.worker_status.clock_ahead IS 'How far its own clock was ahead of the server''s when it started, and negative if it was behind; NULL: unknown.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code

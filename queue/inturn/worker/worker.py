@@ -121,11 +121,11 @@ class Worker:
             connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
         )
         self._heartbeat = heartbeat = self._make_heartbeat()
+        mine.is_refused = self._is_refused
         self._probes = probes
         if probes is not None:
-            helpers = heartbeat, self._maintenance, self._scheduler, self._listener
             parts = running, recovery, loop, wakeups, heartbeat
-            probes.attach(Vitals(options, mine, *parts, helpers))
+            probes.attach(Vitals(options, mine, *parts))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the common limiter, and keep them.
         self._limiter = anyio.CapacityLimiter(1)
@@ -361,6 +361,12 @@ class Worker:
     def _in_loop(self, function: Callable[..., object], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._event_loop.call_soon_threadsafe(function, *arguments)
+
+    def _is_refused(self) -> bool:
+        """Return True if the database refuses a call, with an error that nobody has listed."""
+        helpers = self._heartbeat, self._maintenance, self._scheduler, self._recovery
+        is_deaf = self._listener is not None and self._listener.is_refused
+        return is_deaf or any(each.is_refused for each in helpers)
 
     def _is_settled(self) -> bool:
         return not self._maintenance.suspects
