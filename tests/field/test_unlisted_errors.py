@@ -86,6 +86,18 @@ async def test_a_call_that_is_refused_is_tried_again_until_it_succeeds(
     assert query("SELECT DISTINCT status::text FROM finished_jobs") == [("succeeded",)]
 
 
+async def test_a_worker_with_a_grace_starts_when_its_call_is_no_longer_refused(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with anyio.create_task_group() as group:
+        with refused(dsn, "BEFORE INSERT ON inturn.workers FOR EACH ROW", "54000"):
+            group.start_soon(partial(app.run_worker_async, db_grace=3600, **OPTIONS))
+            await until(lambda: "strange" in caplog.text)
+        await until(lambda: query("SELECT FROM workers"))
+        group.cancel_scope.cancel()
+    assert "database.away" in caplog.text
+
+
 async def look_until(port: int, is_refused: bool) -> None:
     """Ask the worker until it says that a call is refused, or says so no more."""
 
