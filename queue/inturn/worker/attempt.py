@@ -4,7 +4,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from types import CoroutineType
@@ -22,6 +22,7 @@ from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
+from inturn.worker.user_code import catch, end_copy_of
 
 # How many attempts an outage may cost a task without `retry`. After that, the task itself may be
 # breaking the connection.
@@ -222,7 +223,7 @@ class Attempt:
             try:
                 value = await self._call_task(limiter)
             finally:  # now, since one that is cancelled looks as if the worker were cancelled
-                _end_copy_of(process)
+                end_copy_of(process)
                 left_open = slot.close_scopes()
             if left_open:
                 raise RuntimeError("the task has left a cancel scope or a task group open")
@@ -276,7 +277,7 @@ class Attempt:
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(
-                _catch,
+                catch,
                 function,
                 args,
                 self.job.task_kwargs,
@@ -386,29 +387,3 @@ def is_cancelled() -> bool:
     Otherwise a cancellation comes from somewhere else.
     """
     return anyio.current_effective_deadline() == -math.inf
-
-
-def _catch(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[BaseException | None, Any]:
-    """Return what the function raised and what it returned.
-
-    The error is a value because StopIteration and SystemExit do not survive the way out of a
-    thread.
-    """
-    process = os.getpid()
-    try:
-        return None, function(*args, **kwargs)
-    except BaseException as error:
-        return error, None
-    finally:
-        _end_copy_of(process)
-
-
-def _end_copy_of(process: int) -> None:
-    """End this process if the task has forked it, and has returned in the child.
-
-    The copy is no worker, but would write to the connections of the one that it was made from.
-    """
-    if os.getpid() != process:
-        os._exit(1)

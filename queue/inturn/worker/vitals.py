@@ -58,7 +58,7 @@ class Vitals:
     @property
     def is_refused(self) -> bool:
         """Return True if the database refuses a call, with an error that nobody has listed."""
-        return self.registration.is_refused()
+        return self.registration.is_refused
 
     @property
     def is_listening(self) -> bool | None:

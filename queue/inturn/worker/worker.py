@@ -121,7 +121,7 @@ class Worker:
             connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
         )
         self._heartbeat = heartbeat = self._make_heartbeat()
-        mine.is_refused = self._is_refused
+        mine.callers = recovery, heartbeat, self._maintenance, self._scheduler, self._listener
         self._probes = probes
         if probes is not None:
             parts = running, recovery, loop, wakeups, heartbeat
@@ -361,12 +361,6 @@ class Worker:
     def _in_loop(self, function: Callable[..., object], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._event_loop.call_soon_threadsafe(function, *arguments)
-
-    def _is_refused(self) -> bool:
-        """Return True if the database refuses a call, with an error that nobody has listed."""
-        helpers = self._heartbeat, self._maintenance, self._scheduler, self._recovery
-        is_deaf = self._listener is not None and self._listener.is_refused
-        return is_deaf or any(each.is_refused for each in helpers)
 
     def _is_settled(self) -> bool:
         return not self._maintenance.suspects
