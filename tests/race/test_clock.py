@@ -96,6 +96,17 @@ def test_a_child_whose_parent_was_not_there_goes_on(stage: Stage) -> None:
     promise(stage.statuses()[later] == "scheduled", "and what is for later stays")
 
 
+@story(Mutation("only those that a claim has met", RECALL, "far.born_due OR", "false OR"))
+def test_a_child_that_no_claim_has_met_goes_on(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    producer.run("SELECT set_config('inturn.clock', (now() + interval '1 hour')::text, false)")
+    child = producer.defer_after(parent)
+    set_back(worker)
+    worker.finish(*worker.claim())
+    promise(next_of(worker) == [child], "it is looked at")
+
+
 @story(unrecalled("batches", "due_at > v_now + interval '2 s'"))
 def test_a_batch_that_was_locked_ends(stage: Stage) -> None:
     producer, person, worker = stage.session(), stage.session(), stage.worker()
