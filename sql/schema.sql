@@ -2167,6 +2167,7 @@ CREATE TABLE inturn.workers (
     loop_turned_at timestamp with time zone NOT NULL,
     awake boolean DEFAULT false NOT NULL,
     listens boolean,
+    refused boolean,
     heartbeat_every interval,
     clock_ahead interval,
     keep_history double precision,
@@ -3096,9 +3097,10 @@ BEGIN
         RETURN;
     END IF;
     -- This statement may have begun, and waited, before others came here first. If the clock was
-    -- set back, the last time lies even behind the server's present.
+    -- set back, the last time lies even behind the server's present. By more than some seconds, no
+    -- key waits until it has caught up.
     refilled_at := v_now;
-    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '1 min'
+    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '5 s'
     THEN
         refilled_at := p_key.refilled_at;
     END IF;
@@ -3372,19 +3374,19 @@ CREATE FUNCTION inturn.has_invalid_queue(p_queues text[]) RETURNS boolean
     SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',')
         ~ '[^A-Za-z0-9_.:,-]'
 $$;
-CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval, p_listens boolean DEFAULT NULL::boolean) RETURNS boolean
+CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval, p_listens boolean DEFAULT NULL::boolean, p_refused boolean DEFAULT NULL::boolean) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,
-            listens = p_listens
+            listens = p_listens, refused = p_refused
         WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
-COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval, p_listens boolean) IS 'Records that a worker is alive, for how long its event loop has not turned, and whether it hears notifications (NULL: it wants none).';
+COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval, p_listens boolean, p_refused boolean) IS 'Records that a worker is alive, for how long its event loop has not turned, whether it hears notifications (NULL: it wants none), and whether the database refuses a call of it with an error that nobody expected, so that it tries again and again.';
 CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, job_id bigint, task text, since timestamp with time zone, usual interval, limit_key text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -5638,16 +5640,18 @@ BEGIN
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    -- Children that were due, whose parents an open transaction might have brought.
+    -- Children that were due: no claim has met them yet, or an open transaction might have brought
+    -- their parents.
     UPDATE jobs SET scheduled_at = v_now WHERE jobs.id = ANY (ARRAY(
         SELECT id FROM jobs WHERE id = ANY (ARRAY(
             SELECT far.id FROM (
-                SELECT id, has_parents FROM jobs
+                SELECT id, has_parents, scheduled_at <= created_at AS born_due FROM jobs
                 WHERE status = 'scheduled' AND scheduled_at > v_now + interval '2 s'
                 ORDER BY scheduled_at LIMIT 100
             ) AS far
-            WHERE far.has_parents AND (SELECT bool_or(first.horizon IS NOT NULL) FROM (
-                SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first)))
+            WHERE far.has_parents AND (far.born_due OR (
+                SELECT bool_or(first.horizon IS NOT NULL) FROM (
+                    SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first))))
             AND status::text = 'scheduled'   -- as text, or the planner would read all of them
         FOR UPDATE SKIP LOCKED));
 END $$;
@@ -5773,7 +5777,9 @@ BEGIN
         WHERE used = 0 AND look_at IS NULL
             AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
             AND coalesce(tokens IS NULL OR (
+                -- A claim that began before its tokens were back may still come.
                 SELECT (fold_key(limit_keys, rule)).tokens >= rule.burst
+                    AND refilled_at < clock() - interval '1 min'
                 FROM find_limit(key) AS rule), true)
         LIMIT p_limit FOR UPDATE SKIP LOCKED);
     -- A new statement: from here on, no claim makes a job of these keys `limited`.
@@ -7228,7 +7234,8 @@ BEGIN
         claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
-        started_at = v_now,
+        started_at = CASE WHEN jobs.limit_key IS NULL THEN v_now ELSE greatest(v_now,
+            (SELECT refilled_at FROM limit_keys WHERE key = jobs.limit_key)) END,
         attempts = jobs.attempts + 1
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
@@ -9592,6 +9599,7 @@ CREATE VIEW inturn.worker_status AS
     workers.heartbeat_at,
     workers.loop_turned_at,
     workers.listens,
+    workers.refused,
     workers.clock_ahead
    FROM ((inturn.workers
      CROSS JOIN LATERAL ( SELECT (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AS lately) heard)
@@ -9615,6 +9623,7 @@ COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered first. 
 COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 COMMENT ON COLUMN inturn.worker_status.listens IS 'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it wants no notifications, or its heartbeat has not said so yet.';
+COMMENT ON COLUMN inturn.worker_status.refused IS 'True if the database refuses a call of it with an unexpected error, so that it tries again: see its log. NULL: its heartbeat has not said so yet.';
 COMMENT ON COLUMN inturn.worker_status.clock_ahead IS 'How far its own clock was ahead of the server''s when it started, and negative if it was behind; NULL: unknown.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code

@@ -144,6 +144,7 @@ A traceback or the text of an error may contain values of your task.
 A job that has failed for good is logged as an error, with its exception in `exc_info`, as error
 trackers such as Sentry want it.
 A retry is expected, so it is a warning on one line.
+If a traceback has more than 64 KiB, as that of a thousand causes, the end of its text is logged.
 `queue jobs show` has the traceback of each attempt.
 
 ## Events

@@ -68,6 +68,21 @@ async def cancel_all() -> None:
         task.cancel()
 
 
+@app.task
+async def fork(awaits: bool) -> None:
+    """Return in the child as well."""
+    child = os.fork()
+    if awaits:
+        await asyncio.sleep(0)
+    note("parent" if child else "child")
+
+
+@app.task
+def fork_in_thread() -> None:
+    os.fork()
+    note("forked")
+
+
 class Broken(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         raise ZeroDivisionError("a filter of the log is broken")

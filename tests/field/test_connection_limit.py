@@ -36,6 +36,14 @@ def allow(dsn: str, connections: int) -> str:
     return as_login(dsn, LOGIN)
 
 
+def judge_workers(app: App) -> tuple[str, str]:
+    """Return what the doctor says of the workers."""
+    with closing(app.connector.connect()) as connection:
+        database = Database(connection, app.connector.schema)
+        [found] = [each for each in examine_work(database) if each.check == "workers"]
+    return found.state, found.detail
+
+
 async def test_the_doctor_names_a_worker_that_cannot_listen(
     dsn: str, app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -46,22 +54,17 @@ async def test_the_doctor_names_a_worker_that_cannot_listen(
     async def step(number: int) -> None:
         runs.append(number)
 
-    def examine() -> tuple[str, str]:
-        with closing(app.connector.connect()) as connection:
-            database = Database(connection, app.connector.schema)
-            [found] = [each for each in examine_work(database) if each.check == "workers"]
-        return found.state, found.detail
-
     caplog.set_level(logging.WARNING)
     async with anyio.create_task_group() as group:
         group.start_soon(partial(narrow.run_worker_async, name="alone", **OPTIONS))
         await until(lambda: query("SELECT FROM worker_status WHERE listens IS FALSE"))
-        assert examine() == ("warn", "cannot listen, so new jobs wait until they poll: alone")
+        said = "cannot listen, so new jobs wait until they poll: alone"
+        assert judge_workers(app) == ("warn", said)
         app.configure_task("step").defer(number=1)
         await until(lambda: runs == [1])
         allow(dsn, 10)
         await until(lambda: query("SELECT FROM worker_status WHERE listens"))
-        assert examine() == ("ok", "1 live")
+        assert judge_workers(app) == ("ok", "1 live")
         group.cancel_scope.cancel()
     lines = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     for event in ("listen.lost", "heartbeat.failed"):

@@ -56,6 +56,27 @@ def test_a_dead_loop_ends_its_process_though_its_last_words_fail(
     assert query("SELECT count(*) FROM jobs WHERE (errors -> 0 -> 'crashed')::boolean") == [(2,)]
 
 
+@pytest.mark.parametrize("awaits", [False, True], ids=["returns", "awaits"])
+def test_a_child_that_a_task_has_forked_is_no_worker(
+    worker: Start, app: App, query: Query, task_log: TaskLog, awaits: bool
+) -> None:
+    app.configure_task(task("fork"), lock="lane").defer(awaits=awaits)
+    app.configure_task(task("say"), lock="lane").defer(word="hello")
+    _, stderr = worker("--one-shot").communicate(timeout=120)  # until no child has its stderr
+    assert stderr.count("worker.stopped") == 1, stderr
+    assert set(task_log()) == ({"parent", "hello"} if awaits else {"parent", "child", "hello"})
+    assert query("SELECT DISTINCT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
+
+
+def test_a_child_that_is_forked_in_a_thread_ends(
+    worker: Start, app: App, query: Query, task_log: TaskLog
+) -> None:
+    app.configure_task(task("fork_in_thread")).defer()
+    worker("--one-shot").communicate(timeout=120)
+    assert task_log() == ["forked", "forked"]
+    assert query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
+
+
 def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(
     worker: Start, app: App, query: Query
 ) -> None:

@@ -20,6 +20,7 @@ from tests.chaos.server import free_port
 from tests.conftest import Query, Until
 from tests.field.conftest import Start
 from tests.field.outage import END_SESSIONS
+from tests.field.test_connection_limit import judge_workers
 from tests.waiting import LIMIT, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
@@ -85,6 +86,18 @@ async def test_a_call_that_is_refused_is_tried_again_until_it_succeeds(
     assert query("SELECT DISTINCT status::text FROM finished_jobs") == [("succeeded",)]
 
 
+async def test_a_worker_with_a_grace_starts_when_its_call_is_no_longer_refused(
+    app: App, dsn: str, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with anyio.create_task_group() as group:
+        with refused(dsn, "BEFORE INSERT ON inturn.workers FOR EACH ROW", "54000"):
+            group.start_soon(partial(app.run_worker_async, db_grace=3600, **OPTIONS))
+            await until(lambda: "strange" in caplog.text)
+        await until(lambda: query("SELECT FROM workers"))
+        group.cancel_scope.cancel()
+    assert "database.away" in caplog.text
+
+
 async def look_until(port: int, is_refused: bool) -> None:
     """Ask the worker until it says that a call is refused, or says so no more."""
 
@@ -96,7 +109,7 @@ async def look_until(port: int, is_refused: bool) -> None:
             pass
 
 
-async def test_ready_says_that_a_call_is_refused(
+async def test_ready_and_the_doctor_say_that_a_call_is_refused(
     app: App, dsn: str, query: Query, until: Until
 ) -> None:
     port = free_port()
@@ -105,12 +118,17 @@ async def test_ready_says_that_a_call_is_refused(
     async def step() -> None: ...
 
     async with anyio.create_task_group() as group:
-        group.start_soon(partial(app.run_worker_async, health_port=port, **OPTIONS))
+        group.start_soon(partial(app.run_worker_async, name="w", health_port=port, **OPTIONS))
         await until(lambda: query("SELECT FROM workers"))
         with refused(dsn, FINISH, "0A000"):
             step.defer()
             await look_until(port, True)
+            await until(lambda: query("SELECT FROM worker_status WHERE refused"))
+            said = "the database refuses a call of w, which is tried again"
+            assert judge_workers(app) == ("warn", said)
         await look_until(port, False)
+        await until(lambda: query("SELECT FROM worker_status WHERE NOT refused"))
+        assert judge_workers(app) == ("ok", "1 live")
         group.cancel_scope.cancel()
     assert query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
 

@@ -47,12 +47,17 @@ def test_a_lane_whose_next_job_was_locked_goes_on(stage: Stage) -> None:
     promise(stage.lanes()["stopped"] == "paused", "and what a person has stopped stays")
 
 
-@story(unrecalled("keys", "WHERE look_at > v_now + interval '5 s'"))
+@story(
+    unrecalled("keys", "WHERE look_at > v_now + interval '5 s'"),
+    Mutation(
+        "tokens wait for it", "fold_key.sql", "+ interval '5 s' THEN", "+ interval '1 m' THEN"
+    ),
+)
 def test_a_key_goes_on(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     producer.run("SELECT set_limit('key', p_rate => 1, p_period => '10 s', p_burst => 1)")
     first, second = producer.defer(None, 0, 0, limit="key")
-    ahead(worker)
+    worker.hasten("30 seconds")  # a short way back, since tokens are as of the last start
     promise(ids(worker.claim()) == [first], "the second has no token")
     set_back(worker)
     promise(worker.claim() == [], "it waits for a token")
@@ -89,6 +94,17 @@ def test_a_child_whose_parent_was_not_there_goes_on(stage: Stage) -> None:
     person.rollback()
     promise(next_of(worker) == [child], "it is looked at")
     promise(stage.statuses()[later] == "scheduled", "and what is for later stays")
+
+
+@story(Mutation("only those that a claim has met", RECALL, "far.born_due OR", "false OR"))
+def test_a_child_that_no_claim_has_met_goes_on(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    producer.run("SELECT set_config('inturn.clock', (now() + interval '1 hour')::text, false)")
+    child = producer.defer_after(parent)
+    set_back(worker)
+    worker.finish(*worker.claim())
+    promise(next_of(worker) == [child], "it is looked at")
 
 
 @story(unrecalled("batches", "due_at > v_now + interval '2 s'"))

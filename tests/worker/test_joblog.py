@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from inturn import App, JobContext, RetryStrategy
+from inturn.worker.error_text import MAX_CHARACTERS
 from tests.conftest import Query
 
 LOGGER = "inturn.jobs"
@@ -43,6 +44,29 @@ def test_a_failure_is_logged_with_its_exception_and_says_which_attempt_it_was(
     assert frames.tb_frame.f_code.co_name == "pay"  # none of the worker's own frames
     assert failed.__dict__["duration"] >= 0
     assert failed.__dict__["lock"] == "customer"
+
+
+def test_of_an_endless_chain_of_causes_the_end_is_logged(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(name="shop.pay")
+    def pay() -> None:
+        error: Exception | None = None
+        for number in range(1000):
+            cause, error = error, ValueError(f"cause {number}")
+            error.__cause__ = cause
+        assert error is not None
+        raise error
+
+    pay.defer()
+    with caplog.at_level(logging.INFO, LOGGER):
+        app.run_worker()
+    failed = find(caplog, "job_error")
+    lines = logging.Formatter().format(failed).splitlines()
+    assert lines[0].startswith("job.failed: 1 shop.pay, attempt 1")
+    assert lines[-1] == "ValueError: cause 999"
+    assert failed.exc_info is None
+    assert len("".join(lines)) < 2 * MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(("level", "has_traceback"), [("INFO", False), ("DEBUG", True)])

@@ -124,3 +124,32 @@ async def test_a_job_is_in_sight_until_it_runs() -> None:
     with anyio.fail_after(120):
         await slots.run(work)
     assert (unseen, sorted(ran)) == ([], list(range(1, 10)))
+
+
+@pytest.mark.anyio
+async def test_each_start_is_asked_for_and_the_rest_waits_until_it_may() -> None:
+    ran: list[int] = []
+    may_start = True
+
+    async def perform(waiting: Waiting, slot: Slot) -> None:
+        nonlocal may_start
+        ran.append(waiting.job.id)
+        may_start = len(ran) != 2  # the process sleeps during the second job
+
+    slots = Slots(1, perform)
+    slots.may_start = lambda: may_start
+
+    async def work() -> None:
+        nonlocal may_start
+        slots.add(_waiting(1, 2, 3, 4))
+        await anyio.wait_all_tasks_blocked()
+        assert ran == [1, 2]
+        slots.add(_waiting(5))
+        await anyio.wait_all_tasks_blocked()
+        assert ran == [1, 2]
+        may_start = True
+        slots.resume()
+        await anyio.wait_all_tasks_blocked()
+
+    await slots.run(work)
+    assert ran == [1, 2, 3, 4, 5]

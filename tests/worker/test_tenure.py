@@ -1,9 +1,11 @@
 """A worker starts jobs only while it is certain that they are its own."""
 
+import time
+
 import pytest
 
 from inturn import App
-from inturn.worker.tenure import Tenure
+from inturn.worker.tenure import Tenure, read_clock
 from tests.conftest import Query, Until
 from tests.worker.parts import Parts
 
@@ -18,6 +20,14 @@ def test_it_lasts_for_half_of_three_heartbeats_from_the_question_on() -> None:
     assert tenure.lasts
     now[0] += 0.1
     assert not tenure.lasts
+
+
+def test_it_is_measured_by_a_clock_that_goes_on_while_the_machine_is_suspended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = {time.CLOCK_BOOTTIME: 7.0}
+    monkeypatch.setattr(time, "clock_gettime", times.__getitem__)
+    assert read_clock() == 7.0
 
 
 def test_an_older_confirmation_takes_nothing_back() -> None:

@@ -17,6 +17,10 @@ DEAF = (
     "listen.lost in their log says why. If the server refuses more connections, "
     "raise max_connections, or the CONNECTION LIMIT of their role"
 )
+REFUSED = (
+    "database.refused, maintenance.failed, schedule.lost or listen.lost in their log says why. "
+    "They go on when its cause is gone"
+)
 READABLE = 100  # characters of an error
 
 
@@ -92,6 +96,10 @@ def _workers(scene: Scene) -> Finding:
         names = name_some([visible(worker.name) for worker in blocked])
         detail = f"the event loop of {names} is blocked. Look for loop.blocked in the log"
         return Finding("workers", "warn", detail, f"if it stays blocked: {_end(blocked[0])}")
+    refused = [visible(worker.name) for worker in scene.workers if worker.refused]
+    if refused:
+        detail = f"the database refuses a call of {name_some(refused)}, which is tried again"
+        return Finding("workers", "warn", detail, REFUSED)
     deaf = [visible(worker.name) for worker in scene.workers if worker.listens is False]
     if deaf:
         detail = f"cannot listen, so new jobs wait until they poll: {name_some(deaf)}"

@@ -23,7 +23,8 @@ SELECT {schema}.clock(),
        (SELECT coalesce(jsonb_agg(one), '[]') FROM {schema}.queue_status AS one),
        (SELECT coalesce(jsonb_agg(one), '[]') FROM (
            SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks,
-                  started_at, heartbeat_at, loop_turned_at, listens
+                  started_at, heartbeat_at, loop_turned_at, listens,
+                  refused
            FROM {schema}.worker_status LIMIT %s) AS one),
        (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, task)), '[]')
         FROM {schema}.unknown_tasks),

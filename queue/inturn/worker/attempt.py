@@ -2,8 +2,9 @@
 
 import asyncio
 import math
+import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from types import CoroutineType
@@ -21,6 +22,7 @@ from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
+from inturn.worker.user_code import catch, end_copy_of
 
 # How many attempts an outage may cost a task without `retry`. After that, the task itself may be
 # breaking the connection.
@@ -210,6 +212,7 @@ class Attempt:
     ) -> Outcome | None:
         """Run the task. Return the outcome, or None if the job was only given back."""
         timer: asyncio.TimerHandle | None = None
+        process = os.getpid()
         self.slot = slot
         running_job.set(self.job)  # until the next job of this slot
         try:
@@ -220,6 +223,7 @@ class Attempt:
             try:
                 value = await self._call_task(limiter)
             finally:  # now, since one that is cancelled looks as if the worker were cancelled
+                end_copy_of(process)
                 left_open = slot.close_scopes()
             if left_open:
                 raise RuntimeError("the task has left a cancel scope or a task group open")
@@ -273,7 +277,7 @@ class Attempt:
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(
-                _catch,
+                catch,
                 function,
                 args,
                 self.job.task_kwargs,
@@ -383,17 +387,3 @@ def is_cancelled() -> bool:
     Otherwise a cancellation comes from somewhere else.
     """
     return anyio.current_effective_deadline() == -math.inf
-
-
-def _catch(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[BaseException | None, Any]:
-    """Return what the function raised and what it returned.
-
-    The error is a value because StopIteration and SystemExit do not survive the way out of a
-    thread.
-    """
-    try:
-        return None, function(*args, **kwargs)
-    except BaseException as error:
-        return error, None

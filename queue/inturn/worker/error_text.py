@@ -4,8 +4,11 @@ import traceback
 from types import TracebackType
 
 MAX_CHARACTERS = 8192
+MAX_LOGGED = 65536  # bytes of a traceback; of a longer one the end that is stored is logged
 # The frames between the worker and the task's code tell a reader nothing.
-HIDDEN_MODULES = frozenset({"inturn.worker.attempt", "inturn.worker.middleware_chain"})
+HIDDEN_MODULES = frozenset(
+    {"inturn.worker.attempt", "inturn.worker.middleware_chain", "inturn.worker.user_code"}
+)
 
 
 def describe(error: BaseException) -> str:
@@ -38,12 +41,15 @@ def name(error: BaseException) -> str:
 
 
 def can_be_printed(error: BaseException) -> bool:
-    """Return False for an error whose traceback no handler could write to a file."""
+    """Return False for an error whose traceback no handler could write to a file, or would flood.
+
+    A chain of thousands of causes has tens of thousands of lines.
+    """
     try:
-        "".join(traceback.format_exception(error)).encode()
+        text = "".join(traceback.format_exception(error)).encode()
     except BaseException:  # printing runs code of the user, which may raise KeyboardInterrupt
         return False
-    return True
+    return len(text) <= MAX_LOGGED
 
 
 def storable(text: str) -> str:

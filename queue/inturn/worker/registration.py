@@ -4,8 +4,9 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Protocol
 from uuid import UUID
 
 from inturn.operations import Operation, workers
@@ -16,6 +17,14 @@ from inturn.worker.options import Options
 from inturn.worker.tenure import Tenure
 
 logger = logging.getLogger(__name__)
+
+
+class Caller(Protocol):
+    """A part of the worker that calls the database."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if its last call failed with an error that nobody has listed."""
 
 
 class Registration:
@@ -35,6 +44,7 @@ class Registration:
     ) -> None:
         self.tenure = Tenure(options.update_heartbeat_interval)
         self.listens: Callable[[], bool | None] = lambda: None  # None: it wants no notifications
+        self.callers: Sequence[Caller | None] = ()
         self._registered_at: float | None = None  # first, by the monotonic clock
         self._connection = connection
         self._options = options
@@ -42,6 +52,11 @@ class Registration:
         self._schedules = [
             name_schedule(schedule.task.name, schedule.periodic_id) for schedule in app.schedules()
         ]
+
+    @property
+    def is_refused(self) -> bool:
+        """Return True if the database refuses a call, with an error that nobody has listed."""
+        return any(each is not None and each.is_refused for each in self.callers)
 
     async def register(self) -> None:
         """Insert a new row and take its id."""
@@ -81,7 +96,7 @@ class Registration:
 
     def beat_operation(self, blocked: timedelta = timedelta(0)) -> Operation[bool]:
         """Return the operation of `beat`. `blocked` is how long the event loop has not turned."""
-        return workers.record_heartbeat(self.worker_id, blocked, self.listens())
+        return workers.record_heartbeat(self.worker_id, blocked, self.listens(), self.is_refused)
 
     async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""

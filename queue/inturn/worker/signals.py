@@ -94,7 +94,7 @@ class Caught:
 
     def __init__(self, patience: float) -> None:
         self.counted: asyncio.Queue[tuple[int, signal.Signals]] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._patience = patience
         self._count = 0
         self._counted_at = -INSTANT
@@ -182,7 +182,7 @@ class Caught:
             self._ended_by = number
             self._end("the third signal")
         with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(self.counted.put_nowait, (self._count, number))
+            self.loop.call_soon_threadsafe(self.counted.put_nowait, (self._count, number))
 
     def _end(self, why: str) -> None:
         # In a thread of its own, since another thread may be stuck in the log.
@@ -219,6 +219,8 @@ def _after_fork_in_child() -> None:
     for caught in list(_listening):
         # Not the usual handlers: one that raises would raise here, where nothing can catch it.
         caught.restore(dict.fromkeys(caught.usual, signal.SIG_DFL))
+        with suppress(RuntimeError):  # it is closed
+            caught.loop.call_soon(os._exit, 1)  # if a task lets the child come back to the loop
     _after_fork()
 
 

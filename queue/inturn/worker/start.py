@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import anyio
 
-from inturn.errors import DatabaseUnavailable, InturnError
+from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
 from inturn.worker.backoff import Backoff
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ async def patiently(
     grace: float | None,
     is_told_to_end: Callable[[], bool] = lambda: False,
 ) -> T:
-    """Run a step, and try again for `grace` seconds while the database is away.
+    """Run a step, and try again for `grace` seconds while the database is away or refuses it.
 
     If `grace` is None, or as soon as the worker is told to end, raise the error at once.
     """
@@ -40,7 +40,7 @@ async def patiently(
     while True:
         try:
             return await step()
-        except DatabaseUnavailable as error:
+        except ConnectorException as error:  # it is away, or refuses the call
             if grace is None or is_told_to_end():
                 raise
             left = until - time.monotonic()

@@ -1,9 +1,8 @@
 """What others may read of a running worker, in any thread, while it runs."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.heartbeat import Heartbeat
@@ -12,14 +11,6 @@ from inturn.worker.options import Options
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
-
-
-class Helper(Protocol):
-    """What a worker does beside its loop."""
-
-    @property
-    def is_refused(self) -> bool:
-        """Return True if it fails with an error that nobody has listed."""
 
 
 @dataclass
@@ -33,7 +24,6 @@ class Vitals:
     loop: Loop
     wakeups: Wakeups
     heartbeat: Heartbeat
-    helpers: Sequence[Helper | None]
 
     def __post_init__(self) -> None:
         self._turns = self.loop.turns
@@ -68,8 +58,7 @@ class Vitals:
     @property
     def is_refused(self) -> bool:
         """Return True if the database refuses a call, with an error that nobody has listed."""
-        parts = (self.recovery, *self.helpers)
-        return any(each is not None and each.is_refused for each in parts)
+        return self.registration.is_refused
 
     @property
     def is_listening(self) -> bool | None:

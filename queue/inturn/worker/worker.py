@@ -121,11 +121,11 @@ class Worker:
             connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
         )
         self._heartbeat = heartbeat = self._make_heartbeat()
+        mine.callers = recovery, heartbeat, self._maintenance, self._scheduler, self._listener
         self._probes = probes
         if probes is not None:
-            helpers = heartbeat, self._maintenance, self._scheduler, self._listener
             parts = running, recovery, loop, wakeups, heartbeat
-            probes.attach(Vitals(options, mine, *parts, helpers))
+            probes.attach(Vitals(options, mine, *parts))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the common limiter, and keep them.
         self._limiter = anyio.CapacityLimiter(1)

@@ -1,8 +1,11 @@
--- Records that a worker is alive, for how long its event loop has not turned, and whether it hears
--- notifications (NULL: it wants none). Returns false if the worker was declared dead: its jobs then
--- belong to others. While somebody has the worker's row locked, nobody declares it dead.
+-- Records that a worker is alive, for how long its event loop has not turned, whether it hears
+-- notifications (NULL: it wants none), and whether the database refuses a call of it with an error
+-- that nobody expected, so that it tries again and again. Returns false if the worker was declared
+-- dead: its jobs then belong to others. While somebody has the worker's row locked, nobody declares
+-- it dead.
 CREATE OR REPLACE FUNCTION heartbeat(
-    p_worker uuid, p_blocked interval DEFAULT '0', p_listens boolean DEFAULT NULL
+    p_worker uuid, p_blocked interval DEFAULT '0', p_listens boolean DEFAULT NULL,
+    p_refused boolean DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -10,7 +13,7 @@ AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,
-            listens = p_listens
+            listens = p_listens, refused = p_refused
         WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);

@@ -16,9 +16,10 @@ BEGIN
         RETURN;
     END IF;
     -- This statement may have begun, and waited, before others came here first. If the clock was
-    -- set back, the last time lies even behind the server's present.
+    -- set back, the last time lies even behind the server's present. By more than some seconds, no
+    -- key waits until it has caught up.
     refilled_at := v_now;
-    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '1 min'
+    IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '5 s'
     THEN
         refilled_at := p_key.refilled_at;
     END IF;

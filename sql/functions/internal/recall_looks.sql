@@ -38,16 +38,18 @@ BEGIN
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    -- Children that were due, whose parents an open transaction might have brought.
+    -- Children that were due: no claim has met them yet, or an open transaction might have brought
+    -- their parents.
     UPDATE jobs SET scheduled_at = v_now WHERE jobs.id = ANY (ARRAY(
         SELECT id FROM jobs WHERE id = ANY (ARRAY(
             SELECT far.id FROM (
-                SELECT id, has_parents FROM jobs
+                SELECT id, has_parents, scheduled_at <= created_at AS born_due FROM jobs
                 WHERE status = 'scheduled' AND scheduled_at > v_now + interval '2 s'
                 ORDER BY scheduled_at LIMIT 100
             ) AS far
-            WHERE far.has_parents AND (SELECT bool_or(first.horizon IS NOT NULL) FROM (
-                SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first)))
+            WHERE far.has_parents AND (far.born_due OR (
+                SELECT bool_or(first.horizon IS NOT NULL) FROM (
+                    SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first))))
             AND status::text = 'scheduled'   -- as text, or the planner would read all of them
         FOR UPDATE SKIP LOCKED));
 END $$;

@@ -61,7 +61,9 @@ BEGIN
         WHERE used = 0 AND look_at IS NULL
             AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
             AND coalesce(tokens IS NULL OR (
+                -- A claim that began before its tokens were back may still come.
                 SELECT (fold_key(limit_keys, rule)).tokens >= rule.burst
+                    AND refilled_at < clock() - interval '1 min'
                 FROM find_limit(key) AS rule), true)
         LIMIT p_limit FOR UPDATE SKIP LOCKED);
     -- A new statement: from here on, no claim makes a job of these keys `limited`.

@@ -6,6 +6,10 @@
 --
 -- A job that has expired does not start. The caller must not ask for one in a lane, because it
 -- would hold the lane for nothing. (The clock stands still during a call.)
+--
+-- A job with a limit starts at the time for which take_slots has charged its token. This may be
+-- after the call began, if another claim began later and had the key first. Otherwise its start
+-- would count for a time whose tokens others have taken.
 CREATE OR REPLACE FUNCTION start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -30,7 +34,8 @@ BEGIN
         claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
-        started_at = v_now,
+        started_at = CASE WHEN jobs.limit_key IS NULL THEN v_now ELSE greatest(v_now,
+            (SELECT refilled_at FROM limit_keys WHERE key = jobs.limit_key)) END,
         attempts = jobs.attempts + 1
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)

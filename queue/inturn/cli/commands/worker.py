@@ -183,7 +183,8 @@ def command(
 
     You can set each option by a variable, such as INTURN_WORKER_QUEUES for --queues.
 
-    Exits with status 0 after the first signal, and with 130 or 143 if the second had to abort jobs.
+    Exits with status 0 after the first signal, and with 130 or 143 if the second had to abort jobs,
+    or if the first came before it has registered with the database.
     Other statuses: 2 wrong option or app, 11 wrong schema, 69 no database.
     """
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)

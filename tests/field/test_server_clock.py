@@ -1,0 +1,160 @@
+"""The server's own clock jumps, and goes too fast or too slowly, while jobs run.
+
+A library that the server preloads tells it the time (clock.c).
+"""
+
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, LiteralString
+
+import anyio
+import psycopg
+import pytest
+
+from inturn import App
+from inturn.embedded import Server
+from inturn.schema.migrate import migrate, prepare_history
+from tests.conftest import Until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.proof]
+SOURCE = Path(__file__).with_name("clock.c")
+SETTING = struct.Struct("qqd")
+SECOND = 1_000_000
+HOUR = 3600
+OPTIONS = {
+    "wait": True,
+    "install_signal_handlers": False,
+    "concurrency": 5,
+    "update_heartbeat_interval": 0.2,
+    "stalled_worker_timeout": 5.0,
+    "fetch_job_polling_interval": 0.5,
+}
+LOCK_NEXT = """
+SELECT FROM jobs WHERE lock = 'locked' AND status <> 'doing' ORDER BY id LIMIT 1 FOR UPDATE
+"""
+HAS_BEGUN = "SELECT FROM finished_jobs WHERE lock = 'one'"
+IS_LEFT = "SELECT FROM jobs LIMIT 1"
+AHEAD = "SELECT extract(epoch FROM clock_timestamp())::float8"
+
+
+class Clock:
+    """The clock of a server. `show` takes how far it is ahead of the real one, and its speed."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._count = 0
+        file.write_bytes(bytes(8 + 64 * SETTING.size))
+        self.show(0)
+
+    def show(self, ahead: int, speed: float = 1.0) -> None:
+        self._count += 1
+        now = time.time_ns() // 1000
+        with self._file.open("r+b", buffering=0) as file:
+            file.seek(8 + self._count * SETTING.size)
+            file.write(SETTING.pack(now, now + ahead, speed))
+            file.seek(0)
+            file.write(struct.pack("q", self._count))
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """A clock for the next server that is started."""
+    if shutil.which("cc") is None:
+        pytest.fail("There is no C compiler. On Debian: apt-get install gcc libc6-dev")
+    folder = Path(tempfile.mkdtemp(prefix="inturn-clock-"))
+    folder.chmod(0o755)  # for the account of the server
+    library = folder / "clock.so"
+    options = "-shared", "-fPIC", "-O2", "-Wall", "-Werror"
+    subprocess.run(["cc", *options, "-o", library, SOURCE], check=True)
+    clock = Clock(folder / "clock")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_PRELOAD", str(library))
+        patch.setenv("INTURN_CLOCK", str(folder / "clock"))
+        yield clock
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def address(clock: Clock, bin_dir: Path | None) -> Iterator[str]:
+    with Server(bin_dir=bin_dir) as server:
+        migrate(server.dsn())
+        prepare_history(server.dsn())
+        yield server.dsn()
+
+
+class Load:
+    """Jobs of many kinds, and which of them have run."""
+
+    def __init__(self, app: App) -> None:
+        self.runs: dict[str, list[int]] = {}
+        self.deferred: dict[str, list[int]] = {}
+        self._count = 0
+        app.limits.set("rated", rate="50/s", burst=5)
+        self._task = app.task(name="step")(self._run)
+
+    async def _run(self, kind: str, number: int) -> None:
+        self.runs.setdefault(kind, []).append(number)
+
+    def _defer(self, kind: str, **options: Any) -> int:
+        self._count += 1
+        self.deferred.setdefault(kind, []).append(self._count)
+        return self._task.configure(**options).defer(kind=kind, number=self._count)
+
+    def add(self) -> None:
+        for lane in ("locked", "one", "locked", "one"):
+            self._defer(lane, lock=lane)
+        self._defer("both", lock=["locked", "one"])
+        self._defer("child", after=self._defer("parent"))
+        for _ in range(7):
+            self._defer("rated", limit="rated")
+        self._defer("tenant", group="tenant")
+
+
+async def test_no_jump_of_the_server_s_clock_holds_up_jobs(
+    address: str, clock: Clock, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(address)
+    with (
+        app.open(),
+        psycopg.connect(address, autocommit=True, options="-c search_path=inturn") as session,
+        psycopg.connect(address, options="-c search_path=inturn") as person,
+    ):
+        load = Load(app)
+
+        def finds(statement: LiteralString) -> bool:
+            return bool(session.execute(statement).fetchall())
+
+        def get_ahead() -> float:
+            [(now,)] = session.execute(AHEAD).fetchall()
+            return float(now) - time.time()
+
+        async def jump(ahead: int, speed: float = 1.0) -> None:
+            """Set the clock while an open transaction has the next job of a lane."""
+            load.add()
+            person.execute(LOCK_NEXT)
+            await until(lambda: finds(HAS_BEGUN))
+            clock.show(ahead * SECOND, speed)
+            assert abs(get_ahead() - ahead) < HOUR / 10
+            load.add()
+            await until(lambda: finds(HAS_BEGUN))
+            person.rollback()
+            await until(lambda: not finds(IS_LEFT))
+            session.execute("SELECT delete_old_jobs('0 s', NULL, '{succeeded}')")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(app.run_worker_async, **OPTIONS))
+            for ahead in (HOUR, 0, -HOUR, 0, 30, 0):
+                await jump(ahead)
+            for speed in (1.5, 0.5, 1.0):
+                await jump(0, speed)
+            group.cancel_scope.cancel()
+    for lane in ("locked", "one", "both"):
+        assert load.runs[lane] == load.deferred[lane]
+    assert {kind: sorted(ran) for kind, ran in load.runs.items()} == load.deferred
+    assert "worker.lost" not in caplog.text
