@@ -312,8 +312,7 @@ BEGIN
             + least(greatest((clock() - created_at) / 10, interval '0.1 s'), interval '2 s')
         WHERE id = ANY (v_seen.late);
         UPDATE edges SET horizon = v_own
-        WHERE edges.child = ANY (v_seen.late) AND horizon IS NULL
-            AND (SELECT true FROM jobs WHERE jobs.id = edges.parent LIMIT 1) IS NULL;
+        WHERE edges.child = ANY (v_seen.late) AND horizon IS NULL;
     END IF;
     PERFORM cut_edges(v_seen.parents, v_seen.children, v_seen.outcomes);
     PERFORM free_children(p_children, 'scheduled');

@@ -107,6 +107,29 @@ def test_a_child_that_no_claim_has_met_goes_on(stage: Stage) -> None:
     promise(next_of(worker) == [child], "it is looked at")
 
 
+@story(
+    Mutation(
+        "only those whose parent is in no table",
+        "await_parents.sql",
+        "horizon IS NULL;",
+        "horizon IS NULL AND (SELECT true FROM jobs WHERE jobs.id = edges.parent LIMIT 1) IS NULL;",
+    )
+)
+def test_a_child_whose_parent_was_locked_goes_on(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    running = worker.claim()
+    person.begin()
+    person.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", parent)
+    child = producer.defer_after(parent)
+    ahead(worker)
+    promise(worker.claim() == [], "somebody has the parent locked")
+    person.rollback()
+    set_back(worker)
+    worker.finish(*running)
+    promise(ids(worker.claim() or worker.claim()) == [child], "it is looked at")
+
+
 @story(unrecalled("batches", "due_at > v_now + interval '2 s'"))
 def test_a_batch_that_was_locked_ends(stage: Stage) -> None:
     producer, person, worker = stage.session(), stage.session(), stage.worker()
