@@ -12,7 +12,7 @@ REGISTER = """
 SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[], %s,
     %s::double precision, %s, %s)
 """
-HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s, %s)"
+HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s, %s, %s)"
 LAST_HEARTBEATS = """
 SELECT id, heartbeat_at, late, locked, heartbeat_every FROM {schema}.last_heartbeats(%s)
 """
@@ -21,7 +21,7 @@ RESCUE = "SELECT id, worker_id, ended_as::text FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
 LIST = """
 SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
-       heartbeat_at, loop_turned_at, listens, clock_ahead
+       heartbeat_at, loop_turned_at, listens, clock_ahead, trouble
 FROM {schema}.worker_status LIMIT %s
 """
 IN_HAND = """
@@ -76,6 +76,7 @@ class WorkerStatus:
     loop_turned_at: datetime
     listens: bool | None  # None: it wants no notifications, or unknown
     clock_ahead: timedelta | None = None  # of the server's, at its start; None: unknown
+    trouble: str | None = None  # why the database refuses its calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +148,17 @@ def register_worker(
 
 
 def record_heartbeat(
-    worker_id: UUID, blocked: timedelta = timedelta(0), listens: bool | None = None
+    worker_id: UUID,
+    blocked: timedelta = timedelta(0),
+    listens: bool | None = None,
+    trouble: str | None = None,
 ) -> Operation[bool]:
     """Return False if the worker was declared dead.
 
     `blocked` is how long its event loop has not turned. `listens` says whether notifications wake
-    it, and None that it wants none.
+    it, and None that it wants none. `trouble` is why the database refuses its other calls.
     """
-    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked, listens])
+    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked, listens, trouble])
     return bool(alive)
 
 

@@ -35,6 +35,7 @@ class Registration:
     ) -> None:
         self.tenure = Tenure(options.update_heartbeat_interval)
         self.listens: Callable[[], bool | None] = lambda: None  # None: it wants no notifications
+        self.trouble: Callable[[], str | None] = lambda: None  # why the database refuses its calls
         self._registered_at: float | None = None  # first, by the monotonic clock
         self._connection = connection
         self._options = options
@@ -81,7 +82,7 @@ class Registration:
 
     def beat_operation(self, blocked: timedelta = timedelta(0)) -> Operation[bool]:
         """Return the operation of `beat`. `blocked` is how long the event loop has not turned."""
-        return workers.record_heartbeat(self.worker_id, blocked, self.listens())
+        return workers.record_heartbeat(self.worker_id, blocked, self.listens(), self.trouble())
 
     async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""

@@ -1,8 +1,10 @@
--- Records that a worker is alive, for how long its event loop has not turned, and whether it hears
--- notifications (NULL: it wants none). Returns false if the worker was declared dead: its jobs then
--- belong to others. While somebody has the worker's row locked, nobody declares it dead.
+-- Records that a worker is alive, for how long its event loop has not turned, whether it hears
+-- notifications (NULL: it wants none), and why the database refuses its other calls (NULL: it does
+-- not). Returns false if the worker was declared dead: its jobs then belong to others. While
+-- somebody has the worker's row locked, nobody declares it dead.
 CREATE OR REPLACE FUNCTION heartbeat(
-    p_worker uuid, p_blocked interval DEFAULT '0', p_listens boolean DEFAULT NULL
+    p_worker uuid, p_blocked interval DEFAULT '0', p_listens boolean DEFAULT NULL,
+    p_trouble text DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -10,7 +12,7 @@ AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,
-            listens = p_listens
+            listens = p_listens, trouble = p_trouble
         WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
