@@ -2150,7 +2150,7 @@ CREATE FUNCTION inturn.ending_of_run(p_id bigint) RETURNS text
         ELSE 'if it hangs: queue jobs cancel --abort ' || job.id END
     FROM jobs AS job JOIN workers AS worker ON worker.id = job.worker_id
     WHERE job.id = p_id AND job.status = 'doing' AND job.started_at < clock() - interval '1 hour'
-        AND is_live(worker) AND NOT is_blocked(worker)
+        AND is_live(worker) AND NOT is_blocked(worker) AND worker.trouble IS NULL
 $$;
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
@@ -2166,7 +2166,7 @@ CREATE TABLE inturn.workers (
     loop_turned_at timestamp with time zone NOT NULL,
     awake boolean DEFAULT false NOT NULL,
     listens boolean,
-    refused boolean,
+    trouble text,
     heartbeat_every interval,
     clock_ahead interval,
     keep_history double precision,
@@ -2444,6 +2444,12 @@ CREATE FUNCTION inturn.explain_holder(p_worker uuid) RETURNS TABLE(reason text, 
         'its log says what blocks it (loop.blocked); if it stays blocked: '
             || ending_of_worker(workers)
     FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
+    UNION ALL
+    SELECT 'holder refused',
+        'the database refuses calls of worker ' || name
+            || ', perhaps its report that the job has ended: ' || trouble,
+        NULL
+    FROM workers WHERE id = p_worker AND is_live(workers) AND trouble IS NOT NULL
 $$;
 CREATE FUNCTION inturn.explain_lane(p_job inturn.jobs, p_lock text) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE
@@ -2674,6 +2680,16 @@ CREATE FUNCTION inturn.explain_progress(p_id bigint, p_fence bigint) RETURNS TAB
         NULL
     FROM progress WHERE job_id = p_id AND fence = p_fence
 $$;
+CREATE FUNCTION inturn.explain_read_only() RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'inturn', 'pg_temp'
+    AS $$
+    SELECT CASE
+        WHEN pg_is_in_recovery() THEN 'this server is a standby, which takes no writes'
+        WHEN current_setting('default_transaction_read_only')::boolean
+        THEN 'default_transaction_read_only is on, so this database takes no writes' END
+$$;
+COMMENT ON FUNCTION inturn.explain_read_only() IS 'Returns why new sessions of this login cannot write to this database, or NULL if they can.';
 CREATE FUNCTION inturn.explain_turn(p_job inturn.jobs) RETURNS TABLE(reason text, detail text, unblock text)
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2727,8 +2743,9 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolea
     ), knowing AS (
         SELECT * FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
     )
-    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue,
-        'queue worker --queues ' || p_queue
+    SELECT 'queue unserved',
+        'no live worker serves queue ' || p_queue || coalesce(': ' || explain_read_only(), ''),
+        CASE WHEN explain_read_only() IS NULL THEN 'queue worker --queues ' || p_queue END
     WHERE NOT EXISTS (SELECT FROM serving)
     UNION ALL
     SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task,
@@ -2741,6 +2758,13 @@ CREATE FUNCTION inturn.explain_workers(p_queue text, p_task text, p_waits boolea
             || ' that could run it stands still; their logs say what blocks them (loop.blocked)',
         'queue worker --queues ' || p_queue
     FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(blocked)
+    UNION ALL
+    SELECT 'workers refused', 'the database refuses calls of '
+            || CASE count(*) WHEN 1 THEN 'the only worker'
+                             ELSE 'each of the ' || count(*) || ' workers' END
+            || ' that could run it: ' || min(trouble),
+        NULL
+    FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(trouble IS NOT NULL)
     UNION ALL
     SELECT 'slots busy',
         CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'
@@ -3373,19 +3397,19 @@ CREATE FUNCTION inturn.has_invalid_queue(p_queues text[]) RETURNS boolean
     SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',')
         ~ '[^A-Za-z0-9_.:,-]'
 $$;
-CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval, p_listens boolean DEFAULT NULL::boolean, p_refused boolean DEFAULT NULL::boolean) RETURNS boolean
+CREATE FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval DEFAULT '00:00:00'::interval, p_listens boolean DEFAULT NULL::boolean, p_trouble text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
     AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,
-            listens = p_listens, refused = p_refused
+            listens = p_listens, trouble = left(p_trouble, 500)
         WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);
 END $$;
-COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval, p_listens boolean, p_refused boolean) IS 'Records that a worker is alive, for how long its event loop has not turned, whether it hears notifications (NULL: it wants none), and whether the database refuses a call of it with an error that nobody expected, so that it tries again and again.';
+COMMENT ON FUNCTION inturn.heartbeat(p_worker uuid, p_blocked interval, p_listens boolean, p_trouble text) IS 'Records that a worker is alive, for how long its event loop has not turned, whether it hears notifications (NULL: it wants none), and why the database refuses its other calls (NULL: it does not).';
 CREATE FUNCTION inturn.held_for_long(p_limit integer) RETURNS TABLE(lock text, job_id bigint, task text, since timestamp with time zone, usual interval, limit_key text)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -4504,25 +4528,33 @@ CREATE FUNCTION inturn.locking_processes(p_what text, p_xmin xid, p_xmax xid, p_
     LANGUAGE sql STABLE
     AS $$
     SELECT DISTINCT
-        'an open transaction has ' || p_what || ' locked: ' || CASE WHEN passes
-            THEN 'it should end within seconds'
+        'an open transaction has ' || p_what || ' locked: ' || CASE
+            WHEN passes THEN 'it should end within seconds'
+            WHEN gid IS NOT NULL
+            THEN 'somebody has prepared it as ' || quote_literal(gid) || ' at ' || since
             ELSE 'process ' || pid || ' of the server' || coalesce(', since ' || since, '') END,
-        CASE WHEN NOT passes THEN
+        CASE WHEN gid IS NOT NULL
+             THEN 'if nobody commits it: ROLLBACK PREPARED ' || quote_literal(gid)
+             WHEN NOT passes THEN
             'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
         END
     FROM (
-        SELECT locks.pid, activity.xact_start AS since,
-            coalesce(activity.application_name IN (
+        SELECT locks.pid, prepared.gid, coalesce(activity.xact_start, prepared.prepared) AS since,
+            prepared.gid IS NULL AND (coalesce(activity.application_name IN (
                 'inturn worker', 'inturn task', 'inturn maintenance', 'inturn heartbeat',
                 'inturn schedule'), false)
             -- The server's own time: a test cannot set the one of pg_stat_activity either.
-            OR coalesce(activity.xact_start > clock_timestamp() - interval '2 s', false) AS passes
+            OR coalesce(activity.xact_start > clock_timestamp() - interval '2 s', false)) AS passes
         FROM locking_transactions(p_xmax) AS locker(xid)
         JOIN pg_locks AS locks
             ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
         LEFT JOIN pg_stat_activity AS activity ON activity.pid = locks.pid
-        WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid() AND EXISTS (
-            SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+        LEFT JOIN pg_prepared_xacts AS prepared
+            ON locks.pid IS NULL AND prepared.transaction = locker.xid
+        WHERE is_touched(p_xmin, p_xmax) AND locks.pid IS DISTINCT FROM pg_backend_pid()
+            AND EXISTS (
+                SELECT FROM pg_locks AS own
+                WHERE own.virtualtransaction = locks.virtualtransaction AND own.relation = p_table)
     ) AS locker
 $$;
 CREATE FUNCTION inturn.locking_transactions(p_xmax xid) RETURNS SETOF xid
@@ -8464,17 +8496,35 @@ COMMENT ON COLUMN inturn.miscounted_limits.counted IS 'How many jobs it counts.'
 COMMENT ON COLUMN inturn.miscounted_limits.running IS 'How many jobs of it run.';
 CREATE VIEW inturn.open_transactions AS
  SELECT pid,
-    COALESCE(application_name, ''::text) AS application,
-    COALESCE(state, ''::text) AS state,
-    (clock_timestamp() - xact_start) AS age
-   FROM pg_stat_activity
-  WHERE ((datname = current_database()) AND (pid <> pg_backend_pid()) AND (backend_type = 'client backend'::text) AND (xact_start IS NOT NULL))
-  ORDER BY xact_start;
+    application,
+    state,
+    (clock_timestamp() - since) AS age,
+    ( SELECT array_agg(DISTINCT (pg_class.relname)::text ORDER BY ((pg_class.relname)::text)) AS array_agg
+           FROM (pg_locks
+             JOIN pg_class ON ((pg_class.oid = pg_locks.relation)))
+          WHERE ((pg_locks.pid = one.pid) AND (pg_locks.mode = ANY (ARRAY['ShareLock'::text, 'ShareRowExclusiveLock'::text, 'ExclusiveLock'::text, 'AccessExclusiveLock'::text])) AND (pg_class.relkind = ANY (ARRAY['r'::"char", 'p'::"char"])) AND (pg_class.relnamespace = ( SELECT pg_class_1.relnamespace
+                   FROM pg_class pg_class_1
+                  WHERE (pg_class_1.oid = ('inturn.jobs'::regclass)::oid))))) AS tables
+   FROM ( SELECT pg_stat_activity.pid,
+            COALESCE(pg_stat_activity.application_name, ''::text) AS application,
+            COALESCE(pg_stat_activity.state, ''::text) AS state,
+            pg_stat_activity.xact_start AS since
+           FROM pg_stat_activity
+          WHERE ((pg_stat_activity.datname = current_database()) AND (pg_stat_activity.pid <> pg_backend_pid()) AND (pg_stat_activity.backend_type = 'client backend'::text) AND (pg_stat_activity.xact_start IS NOT NULL))
+        UNION ALL
+         SELECT NULL::integer,
+            pg_prepared_xacts.gid,
+            'prepared'::text,
+            pg_prepared_xacts.prepared
+           FROM pg_prepared_xacts
+          WHERE (pg_prepared_xacts.database = current_database())) one
+  ORDER BY since;
 COMMENT ON VIEW inturn.open_transactions IS 'Open transactions of this database, the oldest first.';
-COMMENT ON COLUMN inturn.open_transactions.pid IS 'The process of the server.';
-COMMENT ON COLUMN inturn.open_transactions.application IS 'The name that the client has given itself.';
-COMMENT ON COLUMN inturn.open_transactions.state IS 'What it is doing, as pg_stat_activity says.';
-COMMENT ON COLUMN inturn.open_transactions.age IS 'How long ago it began.';
+COMMENT ON COLUMN inturn.open_transactions.pid IS 'The process of the server; NULL: none, as the transaction is prepared.';
+COMMENT ON COLUMN inturn.open_transactions.application IS 'The name that the client has given itself, or that of a prepared transaction.';
+COMMENT ON COLUMN inturn.open_transactions.state IS 'What it is doing, as pg_stat_activity says; prepared: it waits for somebody to end it.';
+COMMENT ON COLUMN inturn.open_transactions.age IS 'How long ago it began, or was prepared.';
+COMMENT ON COLUMN inturn.open_transactions.tables IS 'Tables of the queue to which nobody else may write, because it has locked them or waits to.';
 CREATE VIEW inturn.paused_lanes AS
  SELECT lock,
     stopped_at,
@@ -9411,7 +9461,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'runnable_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'explain_read_only'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'runnable_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -9598,8 +9648,8 @@ CREATE VIEW inturn.worker_status AS
     workers.heartbeat_at,
     workers.loop_turned_at,
     workers.listens,
-    workers.refused,
-    workers.clock_ahead
+    workers.clock_ahead,
+    workers.trouble
    FROM ((inturn.workers
      CROSS JOIN LATERAL ( SELECT (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AS lately) heard)
      CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (claimed_jobs.status = 'claimed'::inturn.job_status)) AS claimed,
@@ -9622,8 +9672,8 @@ COMMENT ON COLUMN inturn.worker_status.started_at IS 'When it registered first. 
 COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 COMMENT ON COLUMN inturn.worker_status.listens IS 'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it wants no notifications, or its heartbeat has not said so yet.';
-COMMENT ON COLUMN inturn.worker_status.refused IS 'True if the database refuses a call of it with an unexpected error, so that it tries again: see its log. NULL: its heartbeat has not said so yet.';
 COMMENT ON COLUMN inturn.worker_status.clock_ahead IS 'How far its own clock was ahead of the server''s when it started, and negative if it was behind; NULL: unknown.';
+COMMENT ON COLUMN inturn.worker_status.trouble IS 'Why the database refuses its calls, though it takes its heartbeats; NULL: it does not.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);

@@ -485,7 +485,7 @@ CREATE TABLE workers (
     loop_turned_at timestamptz NOT NULL,    -- the heartbeat's thread goes on if the loop blocks
     awake        boolean     NOT NULL DEFAULT false, -- needs no notification (see notify_workers)
     listens      boolean,                   -- notifications wake it; NULL: it wants none
-    refused      boolean,                   -- the database refuses a call of it (see heartbeat)
+    trouble      text,                      -- why the database refuses its calls; NULL: it does not
     heartbeat_every interval,               -- how often it means to be heard of; NULL: unknown
     clock_ahead  interval,                  -- of the server's, at its start; NULL: unknown
     -- For how many days it was told to keep the history. Infinity: for ever. NULL: not told.

@@ -1,15 +1,33 @@
--- The open transactions of this database's clients, the oldest first. You see only those that your
--- role may see.
+-- The open transactions of this database's clients, the oldest first, and those that somebody has
+-- prepared and left. You see only those that your role may see.
 CREATE OR REPLACE VIEW open_transactions AS
-SELECT pid, coalesce(application_name, '') AS application, coalesce(state, '') AS state,
-       clock_timestamp() - xact_start AS age
-FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid()
-  AND backend_type = 'client backend' AND xact_start IS NOT NULL
-ORDER BY xact_start;
+SELECT one.pid, one.application, one.state, clock_timestamp() - one.since AS age,
+       (SELECT array_agg(DISTINCT pg_class.relname::text ORDER BY pg_class.relname::text)
+        FROM pg_locks JOIN pg_class ON pg_class.oid = pg_locks.relation
+        WHERE pg_locks.pid = one.pid
+          AND pg_locks.mode IN (
+              'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+          AND pg_class.relkind IN ('r', 'p') AND pg_class.relnamespace =
+              (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)) AS tables
+FROM (
+    SELECT pid, coalesce(application_name, '') AS application, coalesce(state, '') AS state,
+           xact_start AS since
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+      AND backend_type = 'client backend' AND xact_start IS NOT NULL
+    UNION ALL
+    SELECT NULL, gid, 'prepared', prepared FROM pg_prepared_xacts
+    WHERE database = current_database()
+) AS one
+ORDER BY one.since;
 
 COMMENT ON VIEW open_transactions IS 'Open transactions of this database, the oldest first.';
-COMMENT ON COLUMN open_transactions.pid IS 'The process of the server.';
-COMMENT ON COLUMN open_transactions.application IS 'The name that the client has given itself.';
-COMMENT ON COLUMN open_transactions.state IS 'What it is doing, as pg_stat_activity says.';
-COMMENT ON COLUMN open_transactions.age IS 'How long ago it began.';
+COMMENT ON COLUMN open_transactions.pid IS
+    'The process of the server; NULL: none, as the transaction is prepared.';
+COMMENT ON COLUMN open_transactions.application IS
+    'The name that the client has given itself, or that of a prepared transaction.';
+COMMENT ON COLUMN open_transactions.state IS
+    'What it is doing, as pg_stat_activity says; prepared: it waits for somebody to end it.';
+COMMENT ON COLUMN open_transactions.age IS 'How long ago it began, or was prepared.';
+COMMENT ON COLUMN open_transactions.tables IS
+    'Tables of the queue to which nobody else may write, because it has locked them or waits to.';

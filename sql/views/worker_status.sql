@@ -8,7 +8,7 @@ SELECT workers.id, name, hostname, pid,
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
             ELSE 'live' END AS state,
        in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
-       loop_turned_at, listens, refused, clock_ahead
+       loop_turned_at, listens, clock_ahead, trouble
 FROM workers
 CROSS JOIN LATERAL (
     SELECT heartbeat_at > clock() - greatest(interval '30 seconds', 3 * heartbeat_every) AS lately
@@ -42,9 +42,8 @@ COMMENT ON COLUMN worker_status.loop_turned_at IS
 COMMENT ON COLUMN worker_status.listens IS
     'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it '
     'wants no notifications, or its heartbeat has not said so yet.';
-COMMENT ON COLUMN worker_status.refused IS
-    'True if the database refuses a call of it with an unexpected error, so that it tries again: '
-    'see its log. NULL: its heartbeat has not said so yet.';
 COMMENT ON COLUMN worker_status.clock_ahead IS
     'How far its own clock was ahead of the server''s when it started, and negative if it was '
     'behind; NULL: unknown.';
+COMMENT ON COLUMN worker_status.trouble IS
+    'Why the database refuses its calls, though it takes its heartbeats; NULL: it does not.';

@@ -9,7 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.chaos.faults import ALL, chosen
+from tests.chaos.clock import LIBRARY, MISSING, Clock
+from tests.chaos.faults import ALL, chosen, needs_clock
 from tests.chaos.play import ALWAYS, Setup, perform
 from tests.chaos.pooler import BINARY
 from tests.chaos.report import report
@@ -36,10 +37,16 @@ def main() -> int:
     folder = given.folder or Path(tempfile.mkdtemp(prefix="inturn-chaos-history-"))
     folder.mkdir(exist_ok=True)
     print(f"seed {seed}, history in {folder}", flush=True)
+    if LIBRARY is None:
+        print(MISSING)
+    faults = chosen(given.only) if given.only else [*ALL]
     setup = Setup(
-        bin_dir=given.pg_bin, pooled=BINARY is not None, required=() if given.only else ALWAYS
+        bin_dir=given.pg_bin,
+        pooled=BINARY is not None,
+        required=() if given.only else ALWAYS,
+        clock=Clock() if needs_clock(faults) else None,
     )
-    perform(folder, seed, chosen(given.only) if given.only else ALL, given.seconds, setup)
+    perform(folder, seed, faults, given.seconds, setup)
     verdict = check(folder)
     print(report(verdict))
     print(describe(verdict))

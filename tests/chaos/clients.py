@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -79,6 +81,21 @@ class Clients:
         client.log.close()
         self.history.write("killed", victim=client.who)
         self._start(client.slot)
+
+    @contextmanager
+    def all_killed(self) -> Iterator[None]:
+        """Kill the workers. After the block, start all that have been dismissed or killed."""
+        slots = [slot for slot in self._commands if slot not in self.clients]
+        for client in self.workers():
+            client.process.kill()
+            client.process.wait()
+            client.log.close()
+            self.history.write("killed", victim=client.who)
+            del self.clients[client.slot]
+            slots.append(client.slot)
+        yield
+        for slot in slots:
+            self._start(slot)
 
     def stop(self, client: Client) -> int:
         """Stop a process, and return since when it is stopped."""

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from inturn.schema.migrate import migrate
 from tests.chaos.clients import Clients
+from tests.chaos.clock import Clock
 from tests.chaos.pooler import Pooler
 from tests.chaos.produce_flow import LIMITS
 from tests.chaos.proxy import Network
@@ -309,6 +310,7 @@ class Setup:
     required: Sequence[str] = ALWAYS
     bin_dir: Path | None = None
     pooled: bool = False  # one more worker connects through PgBouncer
+    clock: Clock | None = None  # moves the server's
 
     @property
     def command(self) -> list[str]:
@@ -351,7 +353,9 @@ def perform(
         limits=LIMITS,
     )  # fmt: skip
     with ExitStack() as stack:
-        server = stack.enter_context(Server(bin_dir=setup.bin_dir, settings=setup.settings))
+        server = stack.enter_context(
+            Server(bin_dir=setup.bin_dir, settings=setup.settings, clock=setup.clock)
+        )
         migrate(server.dsn)
         set_limits(server)
         setup.prepare(server)

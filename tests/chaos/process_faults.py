@@ -5,6 +5,7 @@ import signal
 from tests.chaos.play import STALLED, Fault, Play
 
 KILLED = "a worker was killed in the middle of a job"
+SLOTS = 4  # of a worker, and it claims two more jobs ahead
 STOPPED = "a process was stopped for longer than its heartbeat"
 
 
@@ -42,6 +43,18 @@ def _stop(play: Play, seconds: float) -> None:
         play.clients.wake(*caught)
 
 
+def sleep_over_short_jobs(play: Play) -> None:
+    """Stop workers, twice each, that have claimed short jobs which others then run."""
+    for client in play.clients.workers()[:2]:
+        for _ in range(2):
+            for _ in range(4 * SLOTS):
+                play.defer(0.02)
+            since = play.clients.stop(client)
+            play.hold(play.stalled + 1.0)
+            play.clients.wake(client, since)
+            play.hold(0.5)
+
+
 def deploy(play: Play) -> None:
     signals = play.dice.choice(
         [(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGTERM)]
@@ -56,5 +69,6 @@ FAULTS = [
     Fault("a producer is killed", kill_a_producer, 2, ()),
     Fault("a worker is stopped briefly", stop_briefly, 3, ()),
     Fault("a worker is stopped beyond its heartbeat", stop_for_long, STALLED + 6, (STOPPED,)),
+    Fault("workers sleep over short jobs", sleep_over_short_jobs, 4 * (STALLED + 3), (STOPPED,)),
     Fault("a worker is asked to end, and another one begins", deploy, 10, ()),
 ]

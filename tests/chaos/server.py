@@ -5,6 +5,7 @@ It listens on loopback only.
 
 import contextlib
 import ctypes
+import os
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ from typing import IO, Any, Self
 import psycopg
 
 from inturn.embedded.binaries import find_binaries, reachable, server_account
+from tests.chaos.clock import Clock
 
 LIMIT = 60.0  # seconds: only keeps a failing run from hanging
 STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": signal.SIGKILL}
@@ -26,6 +28,7 @@ SETTINGS = {
     "max_connections": "100",
     "shared_buffers": "64MB",
     "autovacuum_naptime": "5s",
+    "max_prepared_transactions": "5",
 }
 _libc = ctypes.CDLL(None)
 
@@ -50,8 +53,14 @@ def free_port() -> int:
 
 class Server:
     def __init__(
-        self, *, bin_dir: Path | None = None, settings: Mapping[str, str] | None = None
+        self,
+        *,
+        bin_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        self.clock = clock
+        self._clusters = 0
         self.port = free_port()
         self._settings = {**SETTINGS, **(settings or {})}
         self._account = server_account()
@@ -62,6 +71,11 @@ class Server:
 
     def __enter__(self) -> Self:
         self._account.take(self._folder)
+        self._make_cluster()
+        self.start()
+        return self
+
+    def _make_cluster(self) -> None:
         options = [
             "--no-sync",
             "--auth=trust",
@@ -69,14 +83,32 @@ class Server:
             "--locale=C",
             "--username=postgres",
         ]
-        self._account.run([self._binaries / "initdb", *options, "-D", self._folder / "data"])
-        self.start()
-        return self
+        self._clusters += 1
+        self._account.run([self._binaries / "initdb", *options, "-D", self._data])
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / f"data-{self._clusters}"
 
     def __exit__(self, *_: object) -> None:
         self.stop("immediate")
         self._log.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self.clock is not None:
+            self.clock.close()
+
+    def move(self) -> None:
+        """Dump the database, and restore it into a new cluster at the same address."""
+        dump = self._folder / "dump"
+        self._account.run([self._binaries / "pg_dump", "-Fc", "-f", dump, "-d", self.dsn])
+        self.stop("fast")
+        self._make_cluster()
+        self.start()
+        self._account.run([self._binaries / "pg_restore", "-e", "-d", self.dsn, dump])
+
+    def age(self, oldest: int) -> None:
+        """Let the server, which is stopped, believe that this is its oldest transaction."""
+        self._account.run([self._binaries / "pg_resetwal", "-u", str(oldest), "-D", self._data])
 
     @property
     def dsn(self) -> str:
@@ -126,7 +158,8 @@ class Server:
         }
         options = [f"--{name}={value}" for name, value in {**self._settings, **place}.items()]
         return subprocess.Popen(
-            [self._binaries / "postgres", "-D", self._folder / "data", *options],
+            [self._binaries / "postgres", "-D", self._data, *options],
+            env={**os.environ, **({} if self.clock is None else self.clock.environment())},
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,

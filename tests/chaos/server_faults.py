@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import LiteralString
 
+import psycopg
+
 from tests.chaos.play import STALLED, Fault, Play
 
 OUTAGE = "an outage was seen by a worker"
@@ -18,6 +20,9 @@ ODD = (
 CONNECTED = "SELECT FROM pg_stat_activity WHERE application_name = 'inturn worker'"
 CONNECTED_SO = "a worker connected under odd settings"
 ENDED = "SELECT count(*) FROM finished_jobs"
+MARGIN = 1_000_000  # before the end, the server keeps three million numbers for itself
+EXHAUSTED = "the server had no more transaction ids"
+YOUNGER = "the database was restored into a younger cluster"
 ENDED_SO = "jobs ended while all tables were published"
 
 
@@ -119,6 +124,34 @@ def with_settings(play: Play, *settings: LiteralString) -> Iterator[None]:
         play.query("SELECT pg_reload_conf()")
 
 
+def exhaust_ids(play: Play) -> None:
+    """Let the server believe that its oldest transaction is two billion before the next one."""
+    [(next_id,)] = play.query("SELECT pg_current_xact_id()::text::bigint")
+    play.server.stop("fast")
+    play.server.age(next_id % 2**32 - 2**31 + MARGIN & 0xFFFFFFFF)
+    play.server.start()
+    play.history.write("returned")
+    try:
+        play.query("SELECT pg_current_xact_id()")
+    except psycopg.errors.ProgramLimitExceeded:
+        play.seen(EXHAUSTED)
+    play.hold(2)
+    play.query("VACUUM progress")  # it looks for the oldest transaction again
+
+
+def move_to_a_younger_cluster(play: Play) -> None:
+    """Kill the workers, and restore a dump into a cluster whose transactions have lower numbers."""
+    play.clients.dismiss(play.clients.producers())
+    [(before,)] = play.query("SELECT pg_current_xact_id()::text::bigint")
+    with play.clients.all_killed():
+        play.server.move()
+    [(after,)] = play.query("SELECT pg_current_xact_id()::text::bigint")
+    play.history.write("returned")
+    if after < before:
+        play.seen(YOUNGER)
+    play.hold(2)
+
+
 def publish(play: Play) -> None:
     """Publish all tables, as an upgrade by logical replication does."""
     play.query("CREATE PUBLICATION everything FOR ALL TABLES")
@@ -162,5 +195,7 @@ FAULTS = [
     Fault("PgBouncer is killed and restarts", restart_the_pooler, 4, ()),
     Fault("sessions are serializable", serializable, 4, ()),
     Fault("sessions have odd settings", odd_settings, 6, (CONNECTED_SO,)),
+    Fault("transaction ids are exhausted", exhaust_ids, 6, (EXHAUSTED,), 3),
+    Fault("the data moves to a younger cluster", move_to_a_younger_cluster, 12, (YOUNGER,), 20),
     Fault("all tables are published", publish, 4, (ENDED_SO,)),
 ]

@@ -132,7 +132,7 @@ def test_a_probe_that_lost_its_own_connection_asks_over_another(
 
 def test_a_worker_whose_loop_waits_for_too_long_is_not_ready() -> None:
     class Stuck:
-        is_registered, is_stopping, is_database_away, is_refused = True, False, False, False
+        is_registered, is_stopping, is_database_away, trouble = True, False, False, None
         longest_pause = 600.0
         last_turn = time.monotonic() - 659.0
 

@@ -142,7 +142,7 @@ HIDDEN = {
     "all_jobs": {"stored_as"},
     "finished_jobs": {"on_retry", "on_failure"},
     "lanes": {"worker_id", "job_id", "look_at", "stopped"},
-    "worker_status": {"loop_turned_at", "listens", "refused"},
+    "worker_status": {"loop_turned_at", "listens", "trouble"},
 }
 
 

@@ -167,6 +167,9 @@ class Collector:
     def _fault(self, event: Event, **facts: Any) -> None:
         self.evidence.faults.append(Fault(**facts))
 
+    def _clock(self, event: Event, start: int, end: int) -> None:
+        self.evidence.clocks.append(Span(start, end))
+
     def _forgotten(self, event: Event, since: int) -> None:
         self.evidence.forgotten.append(Span(since, event.at))
 

@@ -115,6 +115,7 @@ class Evidence:
     silences: dict[str, list[Silence]] = field(default_factory=lambda: defaultdict(list))
     faults: list[Fault] = field(default_factory=list)
     pauses: dict[str, list[Pause]] = field(default_factory=lambda: defaultdict(list))
+    clocks: list[Span] = field(default_factory=list)  # in which the server's clock was wrong
     forgotten: list[Span] = field(default_factory=list)  # of this, a new server may know nothing
     seen: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # rare events
     retried: set[Key] = field(default_factory=set)  # a person retried them after their end
@@ -211,6 +212,10 @@ class Evidence:
             Span(silence.start, silence.end + learning).covers(run.begin)
             for silence in self.silences.get(run.who, ())
         )
+
+    def was_clock_wrong(self, start: int, end: int) -> bool:
+        """Return True if the server's clock was wrong at some time in between."""
+        return any(span.start <= end and start <= span.end for span in self.clocks)
 
     def forgot(self, before: Run, run: Run) -> bool:
         """Return True if a server took over in between that may not know of the first run."""

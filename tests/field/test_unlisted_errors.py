@@ -123,11 +123,12 @@ async def test_ready_and_the_doctor_say_that_a_call_is_refused(
         with refused(dsn, FINISH, "0A000"):
             step.defer()
             await look_until(port, True)
-            await until(lambda: query("SELECT FROM worker_status WHERE refused"))
-            said = "the database refuses a call of w, which is tried again"
-            assert judge_workers(app) == ("warn", said)
+            await until(lambda: query("SELECT FROM worker_status WHERE trouble IS NOT NULL"))
+            state, detail = judge_workers(app)
+            assert state == "fail"
+            assert detail.startswith("refused by the database, and tried again: w")
         await look_until(port, False)
-        await until(lambda: query("SELECT FROM worker_status WHERE NOT refused"))
+        await until(lambda: query("SELECT FROM worker_status WHERE trouble IS NULL"))
         assert judge_workers(app) == ("ok", "1 live")
         group.cancel_scope.cancel()
     assert query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]

@@ -35,6 +35,13 @@ def read_overview(dsn: str) -> str:
         return str(client.get("/").text)
 
 
+def read_first_page(dsn: str) -> str:
+    """Return the words of the Overview before its panels, or of the page that says why there is none."""
+    page = read_overview(dsn)
+    section = SECTION.search(page)
+    return _text_of(page if section is None else section[0])
+
+
 def read_verdict(dsn: str) -> Verdict:
     section = SECTION.search(read_overview(dsn))
     assert section is not None

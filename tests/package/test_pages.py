@@ -180,7 +180,7 @@ def test_the_guide_to_a_stuck_lane_can_be_read_on_a_phone() -> None:
 
 def test_the_guide_to_a_stuck_lane_quotes_what_explain_says() -> None:
     rows = re.findall(r"^### (.+)$", read(DOCS / "stuck-lane.md"), re.MULTILINE)
-    said = "\n".join(read(file) for file in (ROOT / "sql/functions/internal").glob("explain*.sql"))
+    said = "\n".join(read(file) for file in (ROOT / "sql/functions").rglob("explain*.sql"))
     quoted = [phrase for row in rows for phrase in re.findall('"(.+?)"', row)]
     assert len(quoted) > 5
     for phrase in quoted:

@@ -98,7 +98,7 @@ def test_a_lock_on_a_table_does_not_hold_a_page_up(
         page = client.get("/lane?lock=order:0")
     assert page.status_code == 200
     (panel,) = re.findall(r'<section class="panel" id="changes".*?</section>', page.text, re.S)
-    assert "This took longer than" in panel
+    assert "A table of the queue is locked" in panel
     assert "shop.pay" in page.text
 
 

@@ -41,6 +41,17 @@ class Database:
 
         return self.run(maintenance.get_now())
 
+    def refuse_to_wait(self) -> None:
+        """Raise DatabaseBusy if somebody has locked a table of the queue."""
+        from inturn.doctor.checks import find_table_lock
+        from inturn.errors import DatabaseBusy
+
+        found = find_table_lock(self.run)
+        if found is not None:
+            raise DatabaseBusy(
+                f"{found.detail}: {found.advice}", connection_lost=False, outcome_unknown=False
+            )
+
     def name_person(self, by: str | None) -> str:
         """Return the name for the audit: that of --by, or else the database user."""
         from inturn.operations import maintenance

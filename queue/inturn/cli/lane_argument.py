@@ -10,11 +10,13 @@ import click
 from inturn.cli.completion import complete_lock
 from inturn.cli.database import Database
 from inturn.cli.exit_status import NotFound
+from inturn.cli.suggestions import did_you_mean
 from inturn.formatting import option_value, visible
 
 if TYPE_CHECKING:
     from inturn.operations.lanes import LaneReport
 
+MOST = 100  # lanes to look through for one with nearly this name
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -49,15 +51,18 @@ def _check(_context: click.Context, _parameter: click.Parameter, lock: str | Non
 def get_report(database: Database, lock: str) -> LaneReport:
     """Return the state of the lane. Raise NotFound if it has no jobs and is not stopped."""
     from inturn.operations import lanes
+    from inturn.operations.dashboard import find_lanes
 
     report = database.run(lanes.report_lane(lock))
     if not report.is_known:
-        raise lane_not_found(lock)
+        # Such as with a space at its end, or an accent that is a character of its own.
+        like = [each.lock for each in database.run(find_lanes(lock[: len(lock) // 2], MOST))]
+        raise lane_not_found(lock, did_you_mean(lock, like))
     return report
 
 
-def lane_not_found(lock: str) -> NotFound:
+def lane_not_found(lock: str, hint: str = "") -> NotFound:
     return NotFound(
-        f"The lane {visible(lock)} is not stopped, and no job in it is running or ready to run. "
-        f"To see all of its jobs: queue jobs list --lock {option_value(lock)}"
+        f"The lane {visible(lock)} is not stopped, and no job in it is running or ready to run."
+        f"{hint} To see all of its jobs: queue jobs list --lock {option_value(lock)}"
     )

@@ -4,12 +4,13 @@ Those about work are in `work`. Here are those about the database and the engine
 """
 
 import re
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
-from inturn.doctor.reader import Reader
+from inturn.doctor.reader import Reader, Run
 from inturn.doctor.work import examine_work
 from inturn.formatting import amount, size, span, visible
 from inturn.operations import history, lanes, limits, maintenance, measures, schedules, workers
@@ -17,6 +18,9 @@ from inturn.operations.schedules import StoredSchedule, name_schedule
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
+MOMENT = timedelta(
+    seconds=2
+)  # for which a table may be locked, as when a day of the history is dropped
 NO_TIME = timedelta(0)
 LONGER = timedelta(hours=1)
 LARGE_HISTORY = 5 * 2**30  # bytes
@@ -27,12 +31,19 @@ PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
 
 def examine(reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for each check. If the schema does not fit, the other checks cannot run."""
+    """Yield a finding for each check.
+
+    If a table is locked or the schema does not fit, the other checks cannot run.
+    """
     mismatch = reader.run(maintenance.find_mismatch(reader.schema))
     if mismatch is not None:
         yield Finding("schema", "fail", *mismatch)
         return
     yield Finding("schema", "ok", f"{reader.schema} fits this version")
+    locked = find_table_lock(reader.run)
+    if locked is not None:
+        yield locked
+        return
     yield from examine_work(reader)
     for check in CHECKS:
         yield check(reader)
@@ -95,17 +106,18 @@ def _sequences(reader: Reader) -> Finding:
             [f"{name} is at {at}, but must be at {to}" for name, at, to in behind]
         )
         calls = [
-            f"setval({_quote_name(reader.schema, name)}, {needed})" for name, _, needed in behind
+            f"setval({_quote(_qualify(reader.schema, name))}, {needed})"
+            for name, _, needed in behind
         ]
         return Finding("sequences", "fail", detail, f"SELECT {', '.join(calls)};")
     return Finding("sequences", "ok", "no sequence would hand out a used number")
 
 
-def _quote_name(schema: str, name: str) -> str:
-    """Return the name of a sequence as a literal of SQL."""
+def _quote(text: str) -> str:
+    """Return a text as a literal of SQL."""
     from psycopg.sql import Literal
 
-    return Literal(_qualify(schema, name)).as_string(None)
+    return Literal(text).as_string(None)
 
 
 def _qualify(schema: str, name: str) -> str:
@@ -156,17 +168,37 @@ def _transactions(reader: Reader) -> Finding:
     oldest = reader.run(maintenance.get_oldest_transaction())
     if oldest is None or oldest.age <= LONG:
         return Finding("transactions", "ok", "no transaction is older than ten minutes")
-    application = visible(oldest.application) or "unnamed"
-    who = f"server process {oldest.pid} ({application}, {oldest.state or 'state unknown'})"
     state = "fail" if oldest.age > LONGER else "warn"
-    detail = f"{who} has had one open for {span(oldest.age)}, so dead rows pile up"
+    detail = f"{_name(oldest)} has had one open for {span(oldest.age)}, so dead rows pile up"
     return Finding("transactions", state, detail, _end_transaction(oldest))
+
+
+def find_table_lock(run: Run) -> Finding | None:
+    """Return the finding about a table that somebody has locked: workers and checks wait."""
+    while (found := run(maintenance.get_table_lock())) is not None and found.age < MOMENT:
+        time.sleep(MOMENT.total_seconds() / 10)
+    return None if found is None else _judge_table_lock(found)
+
+
+def _judge_table_lock(found: maintenance.OpenTransaction) -> Finding:
+    tables = name_some([visible(table) for table in found.tables])
+    detail = f"{_name(found)} has locked {tables} for {span(found.age)}, so that workers wait"
+    return Finding("transactions", "fail", detail, _end_transaction(found))
+
+
+def _name(found: maintenance.OpenTransaction) -> str:
+    application = visible(found.application) or "unnamed"
+    if found.pid is None:
+        return f"prepared transaction {application}"
+    return f"server process {found.pid} ({application}, {found.state or 'state unknown'})"
 
 
 def _end_transaction(oldest: maintenance.OpenTransaction) -> str:
     # To end a worker's session would interrupt its jobs.
     if oldest.application in WORKER_SESSIONS:
         return "queue jobs list --status doing"
+    if oldest.pid is None:
+        return f"if nobody commits it: ROLLBACK PREPARED {_quote(oldest.application)}"
     return f"if it is not needed: SELECT pg_terminate_backend({oldest.pid})"
 
 

@@ -8,7 +8,16 @@ from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
 from inturn.doctor.pauses import Pause, describe_pause, get_resume_command
 from inturn.doctor.reader import Reader
 from inturn.formatting import amount, argument, brief, option_value, span, visible
-from inturn.operations import batches, failures, lanes, measures, queues, tasks, workers
+from inturn.operations import (
+    batches,
+    failures,
+    lanes,
+    maintenance,
+    measures,
+    queues,
+    tasks,
+    workers,
+)
 from inturn.operations.workers import QueueStatus, WorkerStatus
 
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
@@ -17,9 +26,10 @@ DEAF = (
     "listen.lost in their log says why. If the server refuses more connections, "
     "raise max_connections, or the CONNECTION LIMIT of their role"
 )
-REFUSED = (
-    "database.refused, maintenance.failed, schedule.lost or listen.lost in their log says why. "
-    "They go on when its cause is gone"
+REFUSED = "remove the cause. database.refused and database.lost in their log say more"
+WRITES = (
+    "give workers the primary's address, or end what forbids writes. "
+    "Providers do so when the disk is full"
 )
 READABLE = 100  # characters of an error
 
@@ -31,6 +41,7 @@ class Scene:
     now: datetime
     workers: Sequence[WorkerStatus]
     queues: Sequence[QueueStatus]
+    read_only: str | None = None  # why nobody can write to the database
 
     @property
     def has_live_worker(self) -> bool:
@@ -51,6 +62,7 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
         reader.now(),
         reader.run(workers.list_workers(MOST)),
         reader.run(workers.list_queues()),
+        reader.run(maintenance.explain_read_only()),
     )
     yield _workers(scene)
     yield _queues(scene)
@@ -84,9 +96,17 @@ def judge_scene(scene: Scene) -> Iterator[Finding]:
 def _workers(scene: Scene) -> Finding:
     late = [visible(worker.name) for worker in scene.workers if worker.state == "late"]
     silent = f"no heartbeat for 30 seconds from {name_some(late)}"
-    if not scene.has_live_worker:
+    live = [worker for worker in scene.workers if worker.state != "late"]
+    refused = [worker for worker in live if worker.trouble]
+    if refused:
+        names = name_some([visible(worker.name) for worker in refused])
+        detail = f"refused by the database, and tried again: {names}{_quote(refused[0].trouble)}"
+        return Finding("workers", "fail" if refused == live else "warn", detail, REFUSED)
+    if not live:
         detail = "no live worker, although jobs wait" if scene.has_work else "no worker is running"
         state = "fail" if scene.has_work else "warn"
+        if scene.read_only:
+            return Finding("workers", state, f"{detail}: {scene.read_only}", WRITES)
         return Finding("workers", state, f"{detail}: {silent}" if late else detail, "queue worker")
     if late:
         detail = f"{silent}. Live workers take over their jobs"
@@ -96,10 +116,6 @@ def _workers(scene: Scene) -> Finding:
         names = name_some([visible(worker.name) for worker in blocked])
         detail = f"the event loop of {names} is blocked. Look for loop.blocked in the log"
         return Finding("workers", "warn", detail, f"if it stays blocked: {_end(blocked[0])}")
-    refused = [visible(worker.name) for worker in scene.workers if worker.refused]
-    if refused:
-        detail = f"the database refuses a call of {name_some(refused)}, which is tried again"
-        return Finding("workers", "warn", detail, REFUSED)
     deaf = [visible(worker.name) for worker in scene.workers if worker.listens is False]
     if deaf:
         detail = f"cannot listen, so new jobs wait until they poll: {name_some(deaf)}"
@@ -125,7 +141,8 @@ def _queues(scene: Scene) -> Finding:
         detail = f"jobs wait, but no live worker serves their queue: {names}"
         # With more names than we print, a worker that serves all queues is shorter.
         only = f" --queues {option_value(','.join(unserved))}" if len(unserved) <= NAMED else ""
-        return Finding("queues", "fail", detail, f"queue worker{only}")
+        advice = None if scene.read_only else f"queue worker{only}"
+        return Finding("queues", "fail", detail, advice)
     return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
 
 

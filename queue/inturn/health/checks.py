@@ -35,8 +35,8 @@ class Condition(Protocol):
         """Return True if the worker's last call did not reach the database."""
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if the database refuses a call, with an error that nobody has listed."""
+    def trouble(self) -> str | None:
+        """Return why the database refuses a call of the worker, or None if it does not."""
 
     @property
     def last_turn(self) -> float:
@@ -89,7 +89,7 @@ class Health:
             return checks
         if worker.is_database_away and checks["database"] == OK:
             checks["database"] = "it is back, but the worker has not noticed yet"
-        if worker.is_refused:
+        if worker.trouble:
             checks["database"] = "it refuses a call, which is tried again: see the worker's log"
         checks["stopping"] = "takes on no more jobs" if worker.is_stopping else OK
         stuck = time.monotonic() - worker.last_turn

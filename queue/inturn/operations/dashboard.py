@@ -23,8 +23,7 @@ SELECT {schema}.clock(),
        (SELECT coalesce(jsonb_agg(one), '[]') FROM {schema}.queue_status AS one),
        (SELECT coalesce(jsonb_agg(one), '[]') FROM (
            SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks,
-                  started_at, heartbeat_at, loop_turned_at, listens,
-                  refused
+                  started_at, heartbeat_at, loop_turned_at, listens, trouble
            FROM {schema}.worker_status LIMIT %s) AS one),
        (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, task)), '[]')
         FROM {schema}.unknown_tasks),
@@ -45,7 +44,8 @@ SELECT {schema}.clock(),
        NOT EXISTS (
            SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
            WHERE nspname = %s AND (relname = 'jobs' OR relname LIKE 'finished\\_jobs\\_%%')
-               AND relkind = 'r' AND pg_relation_size(pg_class.oid) > 0)
+               AND relkind = 'r' AND pg_relation_size(pg_class.oid) > 0),
+       {schema}.explain_read_only()
 """
 # Each session of the server adds to these counters once a second. They only tell that something
 # has changed, and are read whatever the size of the tables.
@@ -128,6 +128,7 @@ class Situation:
     paused_tasks: list[PausedTask]
     may_read_errors: bool
     is_new: bool  # no job was ever stored
+    read_only: str | None  # why nobody can write to the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def get_situation(schema: str) -> Operation[Situation]:
     """Return what every page needs, in one statement."""
     (row,) = yield Statement(SITUATION, [MOST_WORKERS, schema, schema])
     now, revision, served, queues, workers, unknown, lanes, halted, paused, *others = row
-    paused_queues, paused_tasks, may_read, is_new = others
+    paused_queues, paused_tasks, may_read, is_new, read_only = others
     return Situation(
         now=now,
         mismatch=judge_schema(schema, revision, served),
@@ -189,6 +190,7 @@ def get_situation(schema: str) -> Operation[Situation]:
         ],
         may_read_errors=bool(may_read),
         is_new=is_new,
+        read_only=read_only,
     )
 
 

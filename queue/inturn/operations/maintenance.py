@@ -34,16 +34,26 @@ FROM {schema}.worker_status
 USER = "SELECT session_user::text"
 SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
 OLDEST_TRANSACTION = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT 1"
+# What waits for its turn keeps the next ones from theirs. It matters less than what it waits for.
+TABLE_LOCK = """
+SELECT pid, application, state, age, tables FROM {schema}.open_transactions
+WHERE tables IS NOT NULL
+ORDER BY EXISTS (
+    SELECT FROM pg_locks WHERE pg_locks.pid = open_transactions.pid AND NOT granted), age DESC
+LIMIT 1
+"""
+READ_ONLY = "SELECT {schema}.explain_read_only()"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """A row of the view open_transactions."""
 
-    pid: int
+    pid: int | None  # None: it is prepared
     application: str
     state: str
     age: timedelta
+    tables: Sequence[str] = ()  # to which nobody else may write
 
 
 def reconcile_lanes(after: str, limit: int) -> Operation[str]:
@@ -200,3 +210,18 @@ def get_oldest_transaction() -> Operation[OpenTransaction | None]:
     """Return the oldest open transaction of this database that you may see."""
     rows = yield Statement(OLDEST_TRANSACTION)
     return OpenTransaction(*rows[0]) if rows else None
+
+
+def get_table_lock() -> Operation[OpenTransaction | None]:
+    """Return the transaction for which all that work on a table of the queue wait, if there is one.
+
+    It reads no table of the queue, so it does not wait itself.
+    """
+    rows = yield Statement(TABLE_LOCK)
+    return OpenTransaction(*rows[0]) if rows else None
+
+
+def explain_read_only() -> Operation[str | None]:
+    """Return why nobody can write to this database, or None."""
+    ((why,),) = yield Statement(READ_ONLY)
+    return None if why is None else str(why)

@@ -21,7 +21,7 @@ RESCUE = "SELECT id, worker_id, ended_as::text FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
 LIST = """
 SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
-       heartbeat_at, loop_turned_at, listens, refused, clock_ahead
+       heartbeat_at, loop_turned_at, listens, clock_ahead, trouble
 FROM {schema}.worker_status LIMIT %s
 """
 IN_HAND = """
@@ -75,8 +75,8 @@ class WorkerStatus:
     heartbeat_at: datetime
     loop_turned_at: datetime
     listens: bool | None  # None: it wants no notifications, or unknown
-    refused: bool | None  # the database refuses a call of it; None: unknown
     clock_ahead: timedelta | None = None  # of the server's, at its start; None: unknown
+    trouble: str | None = None  # why the database refuses its calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +151,14 @@ def record_heartbeat(
     worker_id: UUID,
     blocked: timedelta = timedelta(0),
     listens: bool | None = None,
-    refused: bool | None = None,
+    trouble: str | None = None,
 ) -> Operation[bool]:
     """Return False if the worker was declared dead.
 
     `blocked` is how long its event loop has not turned. `listens` says whether notifications wake
-    it, and None that it wants none. `refused` says whether the database refuses a call of it.
+    it, and None that it wants none. `trouble` is why the database refuses its other calls.
     """
-    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked, listens, refused])
+    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked, listens, trouble])
     return bool(alive)
 
 

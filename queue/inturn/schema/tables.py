@@ -313,7 +313,7 @@ workers = Table(
     Column("loop_turned_at", moment, nullable=False),
     Column("awake", Boolean, nullable=False, server_default="false"),
     Column("listens", Boolean),
-    Column("refused", Boolean),
+    Column("trouble", Text),
     Column("heartbeat_every", Interval),
     Column("clock_ahead", Interval),
     Column("keep_history", Double),

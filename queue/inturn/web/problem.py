@@ -27,6 +27,12 @@ class Problem:
                 f"It lacks a right: {first_line(cause)}. Roles and what they may see: "
                 "docs/security.md, queue schema grants.",
             )
+        if isinstance(cause, psycopg.errors.LockNotAvailable):
+            return cls(
+                "A table of the queue is locked",
+                "Workers wait for it, too, unless they only read. Run: queue doctor. It names the "
+                "session that has it.",
+            )
         match error:
             case DatabaseBusy():
                 return cls(

@@ -29,11 +29,12 @@ T = TypeVar("T")
 CONNECTIONS = 2
 PAGE_SECONDS = 2.0
 BADGE_SECONDS = 0.5
+LOCK_SHARE = 900  # ms of each second, so that a locked table is told from a slow statement
 WAIT_SECONDS = 5.0  # for one of the connections
 # The plans of an index that stops at a LIMIT: the statistics may be those of an empty table.
 TERMS = """
 SELECT set_config('transaction_read_only', 'on', true),
-       set_config('statement_timeout', %s, true),
+       set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
 """
 
@@ -131,7 +132,8 @@ class Reader:
         connection = self._connect()
         try:
             with drive.translate_errors(), connection.transaction():
-                connection.execute(TERMS, [f"{round(1000 * self._seconds)}ms"])
+                limits = [f"{round(share * self._seconds)}ms" for share in (1000, LOCK_SHARE)]
+                connection.execute(TERMS, limits)
                 return drive.run(self._count(operation), connection, self.schema)
         except BaseException:
             if connection.closed:

@@ -31,7 +31,7 @@ def examine(seen: Situation, still: Standstill | None = None) -> Iterator[Findin
     """Yield what stands in the way of work: a cause before what comes of it."""
     if seen.mismatch is not None:
         yield Finding("schema", "fail", *seen.mismatch)
-    scene = Scene(seen.now, seen.workers, seen.queues)
+    scene = Scene(seen.now, seen.workers, seen.queues, seen.read_only)
     yield from judge_scene(scene)
     yield judge_tasks(scene, seen.unknown_tasks)
     yield judge_halted(scene, seen.halted, still.shared if still else ())

@@ -51,7 +51,7 @@ class Chore:
         self._work = work
         self._due_at = due_at
         self._has_failed = False
-        self.is_refused = False  # it has failed with an error that nobody has listed
+        self.trouble: str | None = None  # an error of the last try that nobody has listed
         self._backoff = Backoff(FIRST_PAUSE, rest)
 
     def make_due(self) -> None:
@@ -79,13 +79,13 @@ class Chore:
                 isinstance(error, DatabaseUnavailable) and error.connection_lost
             ):
                 raise
-            self.is_refused = is_unlisted(error)
-            level = logging.ERROR if self.is_refused else logging.WARNING
+            self.trouble = str(error) if is_unlisted(error) else None
+            level = logging.ERROR if self.trouble else logging.WARNING
             logger.log(
                 level, "maintenance.failed: %s: %s; next try in %.1f s", self._name, error, pause
             )
         else:
-            self._has_failed = self.is_refused = False
+            self._has_failed, self.trouble = False, None
             self._backoff.reset()
 
 
@@ -125,9 +125,9 @@ class Chores:
             chore.do(connection)
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if a chore fails with an error that nobody has listed."""
-        return any(each.is_refused for each in (self.rescue, *self._others))
+    def trouble(self) -> str | None:
+        """Return why the database refuses a chore, or None if it does not."""
+        return next((each.trouble for each in (self.rescue, *self._others) if each.trouble), None)
 
     def until_retry(self) -> float:
         """Return the seconds until a failed chore is tried again, or infinity."""

@@ -35,7 +35,7 @@ class FailureLog:
         self._clock = clock
         self._reminder = reminder
         self._remind_at: dict[str, float] = {}  # when to warn again, by reason
-        self.is_refused = False  # the last try failed with an error that nobody has listed
+        self.trouble: str | None = None  # an error of the last try that nobody has listed
 
     def note(self, error: Exception, pause: float) -> None:
         """Log that it has failed, and will be tried again after `pause` seconds."""
@@ -46,11 +46,11 @@ class FailureLog:
             if len(self._remind_at) >= MOST:
                 self._remind_at.clear()
             self._remind_at[reason] = now + self._reminder
-        self.is_refused = is_unlisted(error)
-        level = logging.ERROR if self.is_refused else logging.WARNING
+        self.trouble = reason if is_unlisted(error) else None
+        level = logging.ERROR if self.trouble else logging.WARNING
         self._logger.log(level if is_news else logging.DEBUG, self._template, error, pause)
 
     def forget(self) -> None:
         """Note that it works, so that the next failure is news."""
         self._remind_at.clear()
-        self.is_refused = False
+        self.trouble = None

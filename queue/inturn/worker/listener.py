@@ -45,9 +45,9 @@ class Listener:
         self._failures = FailureLog(logger, "listen.lost", reminder=inf)  # the worker polls
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if it cannot listen because of an error that nobody has listed."""
-        return self._failures.is_refused
+    def trouble(self) -> str | None:
+        """Return why the database refuses its calls, or None if it does not."""
+        return self._failures.trouble
 
     async def run(self) -> None:
         """Listen for ever. Connect again when the connection is lost."""

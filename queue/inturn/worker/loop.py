@@ -172,10 +172,13 @@ class Loop:
     async def _take_claim(self) -> None:
         self._claiming.take_result()
         self._note_answer()
+        if not self._running.unreported:  # else the reports may be what the database refuses
+            self._recovery.note_answer()
 
     async def _report(self) -> None:
         await self._reporting.report()
         self._note_answer()
+        self._recovery.note_answer()
 
     def _note_answer(self) -> None:
         """Note that a claim or a report has succeeded, so the database is back if it was away."""
@@ -183,7 +186,6 @@ class Loop:
             logger.info("database.back: the worker goes on")
             self._outages.reset()
             self._refusals.forget()
-            self._recovery.note_answer()
 
     async def _put_back(self) -> None:
         """Let others run the jobs that were claimed ahead and find no slot."""
@@ -216,6 +218,7 @@ class Loop:
         """Wait until a lock on a table may be gone. Nothing has happened so far."""
         # It may have been a claim, and producers have notified us already.
         self._claiming.expect_jobs()
+        self._recovery.note_failure(error)
         pause = self._locked_out.next()
         if pause > BUSY_PAUSES[1] / 2:
             logger.warning("database.busy: %s; next try in %.1f s", error, pause)

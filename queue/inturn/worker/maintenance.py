@@ -67,9 +67,9 @@ class Maintenance:
         return self._suspects
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if something fails with an error that nobody has listed."""
-        return self._failures.is_refused or self._chores.is_refused
+    def trouble(self) -> str | None:
+        """Return why the database refuses its calls, or None if it does not."""
+        return self._failures.trouble or self._chores.trouble
 
     async def begin(self, connection: WorkerConnection) -> None:
         """Take a first look over a connection that is there already, and start the thread.

@@ -40,7 +40,8 @@ class Recovery:
         self._claiming = claiming
         self._is_lost = False  # others took us for dead
         self._away_since: float | None = None  # when the database went away
-        self.is_refused = False  # the last call that failed was refused, and will be tried again
+        self._failing_since = 0.0  # when the calls began to fail
+        self._failure: InturnError | None = None  # of the last call, which will be tried again
         self._beat_due = False
         self._look_due = False
         running.ask_before_start(self.may_start)
@@ -64,6 +65,18 @@ class Recovery:
         """Return True if the database was away at the last call."""
         return self._away_since is not None
 
+    @property
+    def trouble(self) -> str | None:
+        """Return why the database refuses calls, if that has lasted for a heartbeat.
+
+        An outage is no such reason: then no heartbeat could say so.
+        """
+        error = self._failure
+        if error is None or (isinstance(error, DatabaseUnavailable) and error.connection_lost):
+            return None
+        failing = time.monotonic() - self._failing_since
+        return str(error) if failing >= self._options.update_heartbeat_interval else None
+
     def note_lost(self, worker_id: UUID) -> None:
         """Note that others took the worker with this id for dead."""
         if worker_id != self._registration.worker_id:
@@ -79,7 +92,7 @@ class Recovery:
 
         Raise DatabaseUnavailable if it has been away for longer than `db_grace`.
         """
-        self.is_refused = not isinstance(error, DatabaseUnavailable)
+        self.note_failure(error)
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
@@ -87,9 +100,15 @@ class Recovery:
         if grace is not None and now - self._away_since >= grace:
             raise grace_is_over(grace, error) from error
 
+    def note_failure(self, error: InturnError) -> None:
+        """Note that a call has failed, and will be tried again."""
+        if self._failure is None:
+            self._failing_since = time.monotonic()
+        self._failure = error
+
     def note_answer(self) -> None:
         """Note that a claim or a report has succeeded again."""
-        self.is_refused = False
+        self._failure = None
 
     def note_unheard(self) -> None:
         """Note that the heartbeat has no connection, so the loop stores it over its own."""

@@ -23,8 +23,8 @@ class Caller(Protocol):
     """A part of the worker that calls the database."""
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if its last call failed with an error that nobody has listed."""
+    def trouble(self) -> str | None:
+        """Return why the database refuses its calls, or None if it does not."""
 
 
 class Registration:
@@ -54,9 +54,9 @@ class Registration:
         ]
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if the database refuses a call, with an error that nobody has listed."""
-        return any(each is not None and each.is_refused for each in self.callers)
+    def trouble(self) -> str | None:
+        """Return why the database refuses a call of the worker, or None if it does not."""
+        return next((each.trouble for each in self.callers if each and each.trouble), None)
 
     async def register(self) -> None:
         """Insert a new row and take its id."""
@@ -96,7 +96,7 @@ class Registration:
 
     def beat_operation(self, blocked: timedelta = timedelta(0)) -> Operation[bool]:
         """Return the operation of `beat`. `blocked` is how long the event loop has not turned."""
-        return workers.record_heartbeat(self.worker_id, blocked, self.listens(), self.is_refused)
+        return workers.record_heartbeat(self.worker_id, blocked, self.listens(), self.trouble)
 
     async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return how many they were."""

@@ -47,9 +47,9 @@ class Scheduler:
         self._thread = Thread(target=self._run, name="inturn schedule", daemon=True)
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if the last look failed with an error that nobody has listed."""
-        return self._failures.is_refused
+    def trouble(self) -> str | None:
+        """Return why the database refuses its calls, or None if it does not."""
+        return self._failures.trouble
 
     def start(self) -> None:
         """Start the thread, if there is anything to schedule."""

@@ -56,9 +56,9 @@ class Vitals:
         return self.recovery.is_database_away
 
     @property
-    def is_refused(self) -> bool:
-        """Return True if the database refuses a call, with an error that nobody has listed."""
-        return self.registration.is_refused
+    def trouble(self) -> str | None:
+        """Return why the database refuses a call of the worker, or None if it does not."""
+        return self.registration.trouble
 
     @property
     def is_listening(self) -> bool | None:

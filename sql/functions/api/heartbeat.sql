@@ -1,11 +1,10 @@
 -- Records that a worker is alive, for how long its event loop has not turned, whether it hears
--- notifications (NULL: it wants none), and whether the database refuses a call of it with an error
--- that nobody expected, so that it tries again and again. Returns false if the worker was declared
--- dead: its jobs then belong to others. While somebody has the worker's row locked, nobody declares
--- it dead.
+-- notifications (NULL: it wants none), and why the database refuses its other calls (NULL: it does
+-- not). Returns false if the worker was declared dead: its jobs then belong to others. While
+-- somebody has the worker's row locked, nobody declares it dead.
 CREATE OR REPLACE FUNCTION heartbeat(
     p_worker uuid, p_blocked interval DEFAULT '0', p_listens boolean DEFAULT NULL,
-    p_refused boolean DEFAULT NULL
+    p_trouble text DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -13,7 +12,7 @@ AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,
-            listens = p_listens, refused = p_refused
+            listens = p_listens, trouble = left(p_trouble, 500)
         WHERE id = p_worker;
     END IF;
     RETURN EXISTS (SELECT FROM workers WHERE id = p_worker);

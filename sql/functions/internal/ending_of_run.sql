@@ -1,6 +1,7 @@
 -- Returns how to end a job that has been running for more than an hour, in case it hangs: nothing
 -- else would end it, because its worker is well. First its worker is asked to abort it. A task that
--- does not heed this, such as one that hangs in a thread, ends only with its process.
+-- does not heed this, such as one that hangs in a thread, ends only with its process. While the
+-- database refuses the calls of the worker, the job may have ended.
 CREATE OR REPLACE FUNCTION ending_of_run(p_id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN job.abort
@@ -8,5 +9,5 @@ LANGUAGE sql STABLE AS $$
         ELSE 'if it hangs: queue jobs cancel --abort ' || job.id END
     FROM jobs AS job JOIN workers AS worker ON worker.id = job.worker_id
     WHERE job.id = p_id AND job.status = 'doing' AND job.started_at < clock() - interval '1 hour'
-        AND is_live(worker) AND NOT is_blocked(worker)
+        AND is_live(worker) AND NOT is_blocked(worker) AND worker.trouble IS NULL
 $$;

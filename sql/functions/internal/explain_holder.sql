@@ -1,4 +1,5 @@
--- Returns a reason if the worker that holds something is gone, late or blocked.
+-- Returns a reason if the worker that holds something is gone, late or blocked, or if the database
+-- refuses its calls.
 CREATE OR REPLACE FUNCTION explain_holder(p_worker uuid)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
@@ -16,4 +17,10 @@ LANGUAGE sql STABLE AS $$
         'its log says what blocks it (loop.blocked); if it stays blocked: '
             || ending_of_worker(workers)
     FROM workers WHERE id = p_worker AND is_live(workers) AND is_blocked(workers)
+    UNION ALL
+    SELECT 'holder refused',
+        'the database refuses calls of worker ' || name
+            || ', perhaps its report that the job has ended: ' || trouble,
+        NULL
+    FROM workers WHERE id = p_worker AND is_live(workers) AND trouble IS NOT NULL
 $$;

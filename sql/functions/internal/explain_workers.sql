@@ -11,8 +11,9 @@ LANGUAGE sql STABLE AS $$
     ), knowing AS (
         SELECT * FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
     )
-    SELECT 'queue unserved', 'no live worker serves queue ' || p_queue,
-        'queue worker --queues ' || p_queue
+    SELECT 'queue unserved',
+        'no live worker serves queue ' || p_queue || coalesce(': ' || explain_read_only(), ''),
+        CASE WHEN explain_read_only() IS NULL THEN 'queue worker --queues ' || p_queue END
     WHERE NOT EXISTS (SELECT FROM serving)
     UNION ALL
     SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task,
@@ -25,6 +26,13 @@ LANGUAGE sql STABLE AS $$
             || ' that could run it stands still; their logs say what blocks them (loop.blocked)',
         'queue worker --queues ' || p_queue
     FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(blocked)
+    UNION ALL
+    SELECT 'workers refused', 'the database refuses calls of '
+            || CASE count(*) WHEN 1 THEN 'the only worker'
+                             ELSE 'each of the ' || count(*) || ' workers' END
+            || ' that could run it: ' || min(trouble),
+        NULL
+    FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(trouble IS NOT NULL)
     UNION ALL
     SELECT 'slots busy',
         CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'

@@ -4,28 +4,37 @@
 --
 -- A worker's own session, and a transaction that is younger than two seconds, have no name and no
 -- remedy. They end by themselves, so nobody is to blame, and to end a worker's session does harm.
+-- A prepared transaction has no process, and ends only if somebody ends it.
 CREATE OR REPLACE FUNCTION locking_processes(p_what text, p_xmin xid, p_xmax xid, p_table oid)
     RETURNS TABLE (detail text, unblock text)
 LANGUAGE sql STABLE AS $$
     SELECT DISTINCT
-        'an open transaction has ' || p_what || ' locked: ' || CASE WHEN passes
-            THEN 'it should end within seconds'
+        'an open transaction has ' || p_what || ' locked: ' || CASE
+            WHEN passes THEN 'it should end within seconds'
+            WHEN gid IS NOT NULL
+            THEN 'somebody has prepared it as ' || quote_literal(gid) || ' at ' || since
             ELSE 'process ' || pid || ' of the server' || coalesce(', since ' || since, '') END,
-        CASE WHEN NOT passes THEN
+        CASE WHEN gid IS NOT NULL
+             THEN 'if nobody commits it: ROLLBACK PREPARED ' || quote_literal(gid)
+             WHEN NOT passes THEN
             'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
         END
     FROM (
-        SELECT locks.pid, activity.xact_start AS since,
-            coalesce(activity.application_name IN (
+        SELECT locks.pid, prepared.gid, coalesce(activity.xact_start, prepared.prepared) AS since,
+            prepared.gid IS NULL AND (coalesce(activity.application_name IN (
                 'inturn worker', 'inturn task', 'inturn maintenance', 'inturn heartbeat',
                 'inturn schedule'), false)
             -- The server's own time: a test cannot set the one of pg_stat_activity either.
-            OR coalesce(activity.xact_start > clock_timestamp() - interval '2 s', false) AS passes
+            OR coalesce(activity.xact_start > clock_timestamp() - interval '2 s', false)) AS passes
         FROM locking_transactions(p_xmax) AS locker(xid)
         JOIN pg_locks AS locks
             ON locktype = 'transactionid' AND transactionid = locker.xid AND granted
         LEFT JOIN pg_stat_activity AS activity ON activity.pid = locks.pid
-        WHERE is_touched(p_xmin, p_xmax) AND locks.pid <> pg_backend_pid() AND EXISTS (
-            SELECT FROM pg_locks AS own WHERE own.pid = locks.pid AND own.relation = p_table)
+        LEFT JOIN pg_prepared_xacts AS prepared
+            ON locks.pid IS NULL AND prepared.transaction = locker.xid
+        WHERE is_touched(p_xmin, p_xmax) AND locks.pid IS DISTINCT FROM pg_backend_pid()
+            AND EXISTS (
+                SELECT FROM pg_locks AS own
+                WHERE own.virtualtransaction = locks.virtualtransaction AND own.relation = p_table)
     ) AS locker
 $$;

@@ -61,6 +61,11 @@ class Story(Memory):
     def exit(self, at: float, status: int, *, asked: bool, who: str = "a") -> Self:
         return self.tell(at, "conductor", "exited", victim=who, status=status, asked=asked)
 
+    def misdate(self, start: float, end: float) -> Self:
+        """The server's clock was wrong."""
+        facts = {"start": int(start * SECOND), "end": int(end * SECOND)}
+        return self.tell(end, "conductor", "clock", **facts)
+
     def forget(self, since: float, at: float) -> Self:
         return self.tell(at, "conductor", "forgotten", since=int(since * SECOND))
 

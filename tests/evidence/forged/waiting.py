@@ -100,6 +100,8 @@ HONEST: Honest = {
     "an outage delays the begin of some": limited(
         "rate", (3, 4), (6, 7), (6, 7), (6, 7), (6, 7)).fault(4, 6),
     "many that a process had claimed when it was stopped": woken(2, 3.9),
+    "more than the burst when the server's clock jumps": limited(
+        "rate", *[(3, 4)] * 8).misdate(2, 3.5),
     "after its parent": starts(family()),
     "at the end of its parent": starts(family(), at=4),
     "after its parent, which runs on in a process that was stopped": starts(slow_parent(), at=6),
@@ -122,6 +124,7 @@ HONEST: Honest = {
     "in time": expiring(1.9),
     "its second attempt is late": expiring(9, attempt=2),
     "its process stood still before the task": expiring(9).stop(1.5, 8.9),
+    "the server's clock was set back": expiring(9).misdate(2, 3),
     "expired, and retried all the same": expiring(9).tell(
         8, "conductor", "retried", job=["one", 0]),
     "nobody knows when it was inserted": Story()
@@ -142,6 +145,8 @@ LIES: Lies = {
         limited("rate", *[(6, 7)] * 8).fault(4, 6), "too often"),
     "an outage long before explains nothing": (
         limited("rate", *[(6, 7)] * 4).fault(0, 1), "too often"),
+    "a clock that was wrong before explains nothing": (
+        limited("rate", *[(6, 7)] * 4).misdate(2, 4), "too often"),
     "many of a process that had been stopped long before": (woken(0.5, 0.9), "too often"),
     "before the end of its parent": (starts(family(), at=3.5), "early"),
     "before its parent": (starts(family(), at=2.5, fence=10), "early"),
@@ -165,6 +170,8 @@ LIES: Lies = {
     "cancelled, though it does not mind": (
         family("go", **FAILED).final("child", None, "cancelled"), "cancelled unasked"),
     "started after it had expired": (expiring(9), "late"),
+    "started after it had expired, and the clock was wrong before": (
+        expiring(9).misdate(0, 0.5), "late"),
     "started after it had expired, long after its process stood still": (
         expiring(19).stop(1.5, 8.9), "late"),
     "cancelled as expired after it ran": (

@@ -41,7 +41,8 @@ def slots(evidence: Evidence) -> Iterator[Finding]:
 def rates(evidence: Evidence) -> Iterator[Finding]:
     """In any time, no more jobs of a key start than its rate and its burst allow.
 
-    The begins of jobs that a stopped process had claimed before tell nothing.
+    The begins of jobs that a stopped process had claimed before tell nothing, and neither do times
+    in which the server's clock was wrong.
     """
     settings = evidence.settings
     faults = sorted(evidence.faults, key=lambda fault: fault.start)
@@ -54,6 +55,8 @@ def rates(evidence: Evidence) -> Iterator[Finding]:
             for count, last in enumerate(starts[place:], 1):
                 tolerance = settings.stall if stalls[place + count - 1] else tolerance
                 seconds = (last.begin - first.begin) / SECOND
+                if evidence.was_clock_wrong(first.begin, last.begin):
+                    break
                 if count > rate * (seconds + tolerance) + burst:
                     text = f"limit {key}: {count} jobs started within {seconds:.2f} s"
                     yield between(text, first, last)
@@ -117,6 +120,10 @@ def expiry(evidence: Evidence) -> Iterator[Finding]:
         if job is None or job.expires is None or job.inserted is None or (run.attempt or 1) > 1:
             continue
         late = (run.begin - job.inserted) / SECOND - job.expires
-        is_excused = job.key in evidence.retried or evidence.slept(run)
+        is_excused = (
+            job.key in evidence.retried
+            or evidence.slept(run)
+            or evidence.was_clock_wrong(job.inserted, run.begin)
+        )
         if late > evidence.settings.late and not is_excused:
             yield between(f"{run} began {late:.1f} s late", run, run)

@@ -161,6 +161,7 @@ def explain(database: Database, job_id: int, form: str) -> None:
     from inturn.model import Reason
     from inturn.operations import jobs, maintenance
 
+    database.refuse_to_wait()
     job = database.run(jobs.get_job(job_id))
     if job is None:
         raise job_not_found(job_id)

@@ -143,6 +143,7 @@ def explain(database: Database, lock: str, form: str) -> None:
     from inturn.doctor import lane_picture
     from inturn.operations import jobs
 
+    database.refuse_to_wait()
     report = get_report(database, lock)
     asked = [job.id for job in (report.failed, report.head) if job is not None]
     found = [reason for job in asked for reason in database.run(jobs.explain(job))]

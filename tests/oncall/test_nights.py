@@ -1,0 +1,58 @@
+"""The first command and the first page name what nobody has described, and mislead nobody."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import invoke
+from tests.oncall.nights import AT_ONCE, WITH_PROCESSES, Night
+from tests.oncall.scene import LANE, Scene
+from tests.oncall.verdict import read_first_page
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.fresh_database
+NIGHTS = WITH_PROCESSES | AT_ONCE
+
+
+@pytest.fixture
+def scene(dsn: str, folder: Path) -> Iterator[Scene]:
+    with closing(Scene(dsn, folder)) as scene:
+        yield scene
+
+
+@pytest.mark.parametrize(
+    "happen",
+    [*AT_ONCE, *(pytest.param(each, marks=pytest.mark.landing) for each in WITH_PROCESSES)],
+    ids=lambda happen: happen.__name__,
+)
+def test_the_first_command_and_the_first_page_name_it(
+    happen: Callable[[Scene], int], scene: Scene
+) -> None:
+    night: Night = NIGHTS[happen]
+    job = happen(scene)
+    said: list[str] = []
+
+    def ask(*words: str) -> str:
+        return invoke(*words, folder=scene.folder, env=scene.environment()).output
+
+    def is_named() -> bool:
+        said[:] = [ask("doctor"), read_first_page(scene.dsn), ask("jobs", "explain", str(job))]
+        named = (night.doctor, night.page, night.explain)
+        return all(words in face for words, face in zip(named, said, strict=True))
+
+    wait_until(is_named, explain=lambda: said)
+    assert not [words for words in night.never if words in "\n".join(said)], said
+
+
+def test_a_lane_that_only_looks_like_the_one_you_typed_is_named(scene: Scene) -> None:
+    for name in (f"{LANE} ", "cafe\u0301:1"):
+        scene.defer("send", lock=name)
+    for typed, meant in ((LANE, f"{LANE} "), ("caf\u00e9:1", "cafe\u0301:1")):
+        said = invoke("lanes", "explain", typed, env=scene.environment()).output
+        assert f"Did you mean {meant!r}?" in said
+
+
+def test_ten_nights_are_tried() -> None:
+    assert len(NIGHTS) == 10
