@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from inturn.embedded import Server
+from inturn.schema.migrate import migrate
 from tests.cli.calling import invoke
 from tests.oncall.nights import AT_ONCE, WITH_PROCESSES, Night
 from tests.oncall.scene import LANE, Scene
@@ -52,6 +54,28 @@ def test_a_lane_that_only_looks_like_the_one_you_typed_is_named(scene: Scene) ->
     for typed, meant in ((LANE, f"{LANE} "), ("caf\u00e9:1", "cafe\u0301:1")):
         said = invoke("lanes", "explain", typed, env=scene.environment()).output
         assert f"Did you mean {meant!r}?" in said
+
+
+@pytest.mark.landing
+def test_a_prepared_transaction_that_somebody_left_has_a_name_and_a_remedy(
+    folder: Path, bin_dir: Path | None
+) -> None:
+    settings = {"max_prepared_transactions": "1"}
+    with Server(bin_dir=bin_dir, settings=settings) as server:
+        migrate(server.dsn())
+        with closing(Scene(server.dsn(), folder)) as scene:
+            job = scene.defer("send")
+            scene.engine.query("BEGIN")
+            scene.engine.query("SELECT FROM jobs WHERE id = %s FOR UPDATE", job)
+            scene.engine.query("PREPARE TRANSACTION 'deploy-17'")
+            assert scene.engine.query("SELECT pid, application, state FROM open_transactions") == [
+                (None, "deploy-17", "prepared")
+            ]
+            busy = "SELECT detail, unblock FROM explain(%s) WHERE reason = 'busy'"
+            [(detail, remedy)] = scene.engine.query(busy, job)
+            assert "somebody has prepared it as 'deploy-17'" in detail
+            scene.engine.query(remedy[remedy.index("ROLLBACK") :])
+            assert scene.engine.query(busy, job) == []
 
 
 def test_ten_nights_are_tried() -> None:
