@@ -1,14 +1,8 @@
-"""The server's own clock jumps, and goes too fast or too slowly, while jobs run.
+"""The server's own clock jumps, and goes too fast or too slowly, while jobs run."""
 
-A library that the server preloads tells it the time (clock.c).
-"""
-
-import shutil
-import struct
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, LiteralString
@@ -20,13 +14,12 @@ import pytest
 from inturn import App
 from inturn.embedded import Server
 from inturn.schema.migrate import migrate, prepare_history
+from tests.chaos.clock import LIBRARY, MISSING, Clock
 from tests.conftest import Until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proof]
-SOURCE = Path(__file__).with_name("clock.c")
-SETTING = struct.Struct("qqd")
-SECOND = 1_000_000
 HOUR = 3600
+NEAR = 20  # seconds: less than any step, and more than the clock drifts while it follows
 OPTIONS = {
     "wait": True,
     "install_signal_handlers": False,
@@ -43,41 +36,15 @@ IS_LEFT = "SELECT FROM jobs LIMIT 1"
 AHEAD = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
-class Clock:
-    """The clock of a server. `show` takes how far it is ahead of the real one, and its speed."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._count = 0
-        file.write_bytes(bytes(8 + 64 * SETTING.size))
-        self.show(0)
-
-    def show(self, ahead: int, speed: float = 1.0) -> None:
-        self._count += 1
-        now = time.time_ns() // 1000
-        with self._file.open("r+b", buffering=0) as file:
-            file.seek(8 + self._count * SETTING.size)
-            file.write(SETTING.pack(now, now + ahead, speed))
-            file.seek(0)
-            file.write(struct.pack("q", self._count))
-
-
 @pytest.fixture
 def clock() -> Iterator[Clock]:
     """A clock for the next server that is started."""
-    if shutil.which("cc") is None:
-        pytest.fail("There is no C compiler. On Debian: apt-get install gcc libc6-dev")
-    folder = Path(tempfile.mkdtemp(prefix="inturn-clock-"))
-    folder.chmod(0o755)  # for the account of the server
-    library = folder / "clock.so"
-    options = "-shared", "-fPIC", "-O2", "-Wall", "-Werror"
-    subprocess.run(["cc", *options, "-o", library, SOURCE], check=True)
-    clock = Clock(folder / "clock")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LD_PRELOAD", str(library))
-        patch.setenv("INTURN_CLOCK", str(folder / "clock"))
+    if LIBRARY is None:
+        pytest.fail(MISSING)
+    with closing(Clock()) as clock, pytest.MonkeyPatch.context() as patch:
+        for name, value in clock.environment().items():
+            patch.setenv(name, value)
         yield clock
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -139,8 +106,8 @@ async def test_no_jump_of_the_server_s_clock_holds_up_jobs(
             load.add()
             person.execute(LOCK_NEXT)
             await until(lambda: finds(HAS_BEGUN))
-            clock.show(ahead * SECOND, speed)
-            assert abs(get_ahead() - ahead) < HOUR / 10
+            clock.set(f"{ahead:+d} x{speed}")
+            await until(lambda: abs(get_ahead() - ahead) < NEAR)
             load.add()
             await until(lambda: finds(HAS_BEGUN))
             person.rollback()
