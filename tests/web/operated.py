@@ -6,7 +6,7 @@ from tests.waiting import wait_until
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>' \" {{7-7}} \x1b[31m\u202e&amp;"
 PRESS = {"pressed": ""}  # a form without fields
-MOST_QUERIES_OF_CHECKS = 32  # "All checks" runs the whole doctor, and does not follow changes
+MOST_QUERIES_OF_CHECKS = 34  # "All checks" runs the whole doctor, and does not follow changes
 REGISTER = "SELECT register_worker(%s, %s, %s, %s, %s, %s, %s)"
 
 
