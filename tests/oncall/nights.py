@@ -82,8 +82,8 @@ def an_exhausted_sequence(scene: Scene) -> int:
 def a_lost_right(scene: Scene) -> int:
     """A script that tightens rights took one from the workers."""
     grant_roles(scene.dsn)
-    scene.work(f"--dsn '{as_login(scene.dsn, LOGINS['worker'])}'")
     change(scene, "REVOKE EXECUTE ON FUNCTION claim FROM inturn_test_worker")
+    scene.work(f"--dsn '{as_login(scene.dsn, LOGINS['worker'])}'")
     job = scene.defer("send")
     scene.age()
     return job

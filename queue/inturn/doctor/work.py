@@ -1,7 +1,7 @@
 """The checks of `queue doctor` that are about work: who does it, what waits, and what fails."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
@@ -62,8 +62,9 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
         reader.now(),
         reader.run(workers.list_workers(MOST)),
         reader.run(workers.list_queues()),
-        reader.run(maintenance.explain_read_only()),
     )
+    if not scene.has_live_worker:
+        scene = replace(scene, read_only=reader.run(maintenance.explain_read_only()))
     yield _workers(scene)
     yield _queues(scene)
     unknown = reader.run(workers.list_unknown_tasks())
