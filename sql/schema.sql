@@ -9649,7 +9649,10 @@ CREATE VIEW inturn.worker_status AS
     workers.loop_turned_at,
     workers.listens,
     workers.clock_ahead,
-    workers.trouble
+        CASE
+            WHEN ((workers.trouble IS NULL) OR has_column_privilege(('inturn.finished_jobs'::regclass)::oid, 'errors'::text, 'SELECT'::text)) THEN workers.trouble
+            ELSE 'see its log'::text
+        END AS trouble
    FROM ((inturn.workers
      CROSS JOIN LATERAL ( SELECT (workers.heartbeat_at > (inturn.clock() - GREATEST('00:00:30'::interval, ((3)::double precision * workers.heartbeat_every)))) AS lately) heard)
      CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (claimed_jobs.status = 'claimed'::inturn.job_status)) AS claimed,
@@ -9673,7 +9676,7 @@ COMMENT ON COLUMN inturn.worker_status.heartbeat_at IS 'When it last sent a hear
 COMMENT ON COLUMN inturn.worker_status.loop_turned_at IS 'When its event loop last turned, as far as its heartbeat could tell.';
 COMMENT ON COLUMN inturn.worker_status.listens IS 'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it wants no notifications, or its heartbeat has not said so yet.';
 COMMENT ON COLUMN inturn.worker_status.clock_ahead IS 'How far its own clock was ahead of the server''s when it started, and negative if it was behind; NULL: unknown.';
-COMMENT ON COLUMN inturn.worker_status.trouble IS 'Why the database refuses its calls, though it takes its heartbeats; NULL: it does not.';
+COMMENT ON COLUMN inturn.worker_status.trouble IS 'Why the database refuses its calls, though it takes its heartbeats; NULL: it does not. If you may not read errors, you see only that it does.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);

@@ -8,7 +8,11 @@ SELECT workers.id, name, hostname, pid,
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
             ELSE 'live' END AS state,
        in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
-       loop_turned_at, listens, clock_ahead, trouble
+       loop_turned_at, listens, clock_ahead,
+       -- It may quote arguments, as an error does.
+       CASE WHEN trouble IS NULL
+               OR has_column_privilege('finished_jobs'::regclass, 'errors', 'SELECT')
+            THEN trouble ELSE 'see its log' END AS trouble
 FROM workers
 CROSS JOIN LATERAL (
     SELECT heartbeat_at > clock() - greatest(interval '30 seconds', 3 * heartbeat_every) AS lately
@@ -46,4 +50,5 @@ COMMENT ON COLUMN worker_status.clock_ahead IS
     'How far its own clock was ahead of the server''s when it started, and negative if it was '
     'behind; NULL: unknown.';
 COMMENT ON COLUMN worker_status.trouble IS
-    'Why the database refuses its calls, though it takes its heartbeats; NULL: it does not.';
+    'Why the database refuses its calls, though it takes its heartbeats; NULL: it does not. If you '
+    'may not read errors, you see only that it does.';

@@ -157,11 +157,13 @@ def test_the_doctor_needs_no_more_than_a_monitor_may(
         "'{failed,failed,failed}', array_fill(%s::jsonb, '{3}'))",
         [[id for id, _ in jobs_], [claim for _, claim in jobs_], '{"error": "secret"}'],
     )
+    admin.execute("SELECT inturn.heartbeat(id, p_trouble => 'secret') FROM inturn.workers")
     found = {each.check: each for each in examine(Database(log_in(kind), "inturn"))}
     assert found["schema"].state == "ok"
+    assert found["workers"].detail.startswith("refused by the database")
     assert found["lanes"].detail.startswith("3 lanes are halted")
     assert found["errors"].state == found["failures"].state == "warn"
-    for check in ("errors", "failures"):
+    for check in ("errors", "failures", "workers"):
         assert ("secret" in found[check].detail) == may_read_errors
 
 
