@@ -23,7 +23,7 @@ def features(seed: int, focus: Iterable[str] = ()) -> set[str]:
     return {*focus, *(name for name in FEATURES if random.random() < share)}
 
 
-SEEDS = 50  # as many walks as a mutant may need
+SEEDS = 150  # as many walks as a mutant may need
 
 LANES, LIMITS, GROUPS = ("lanes",), ("lanes", "limits"), ("groups",)
 TASKS, PAUSES = ("lanes", "limits", "task pauses"), ("lanes", "task pauses")
