@@ -131,12 +131,20 @@ def exhaust_ids(play: Play) -> None:
     play.server.age(next_id % 2**32 - 2**31 + MARGIN & 0xFFFFFFFF)
     play.server.start()
     play.history.write("returned")
+    if has_no_ids(play):
+        play.seen(EXHAUSTED)
+    play.hold(2)
+    while has_no_ids(play):
+        play.query("VACUUM progress")  # it looks for the oldest transaction again
+        play.hold(0.2)
+
+
+def has_no_ids(play: Play) -> bool:
     try:
         play.query("SELECT pg_current_xact_id()")
     except psycopg.errors.ProgramLimitExceeded:
-        play.seen(EXHAUSTED)
-    play.hold(2)
-    play.query("VACUUM progress")  # it looks for the oldest transaction again
+        return True
+    return False
 
 
 def move_to_a_younger_cluster(play: Play) -> None:
