@@ -18,9 +18,9 @@ from inturn.operations.schedules import StoredSchedule, name_schedule
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
-MOMENT = timedelta(
-    seconds=2
-)  # for which a table may be locked, as when a day of the history is dropped
+# For so long a table may be locked, as when a day of the history is dropped.
+MOMENT = timedelta(seconds=2)
+LOOKS = 20  # at such a lock, in a moment
 NO_TIME = timedelta(0)
 LONGER = timedelta(hours=1)
 LARGE_HISTORY = 5 * 2**30  # bytes
@@ -175,9 +175,14 @@ def _transactions(reader: Reader) -> Finding:
 
 def find_table_lock(run: Run) -> Finding | None:
     """Return the finding about a table that somebody has locked: workers and checks wait."""
-    while (found := run(maintenance.get_table_lock())) is not None and found.age < MOMENT:
-        time.sleep(MOMENT.total_seconds() / 10)
-    return None if found is None else _judge_table_lock(found)
+    for _ in range(2 * LOOKS):
+        found = run(maintenance.get_table_lock())
+        if found is None:
+            return None
+        if found.age >= MOMENT:
+            return _judge_table_lock(found)
+        time.sleep(MOMENT.total_seconds() / LOOKS)
+    return None  # one after the other, each for a moment
 
 
 def _judge_table_lock(found: maintenance.OpenTransaction) -> Finding:
