@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 ASSETS = Path(__file__).parent / "assets"
 EVERY_ACTION = (*ACTIONS, *BULK_ACTIONS, *QUEUE_ACTIONS)
 HINT = "The dashboard answers only those whom it is configured to know."
+REFRESH = "hx-request"  # the header of dashboard.js, which fetches the page that it stands in
 TITLES = {404: "There is no such page", 429: "Not now"}
 Handler = Callable[[Request, Access], Awaitable[Response]]
 
@@ -253,10 +254,11 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
             lambda reader: reader.run(dashboard.get_situation(reader.schema)), seconds
         )
         view = View(request, access, reader, header, site.redact)
-        status = 200
         try:
             found = page.read(view)
         except NotThere as missing:
+            if REFRESH in request.headers:  # the page stays, and dashboard.js says that it is over
+                return Response(status_code=204)
             back = missing.back or _find_section(page)
             return render_message(
                 request, 404, "Not found", str(missing), back=back, schema=reader.schema
@@ -278,4 +280,4 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
                 **found,
             )
         )
-        return HTMLResponse(html, status, {"server-timing": f'queries;desc="{reader.queries}"'})
+        return HTMLResponse(html, headers={"server-timing": f'queries;desc="{reader.queries}"'})

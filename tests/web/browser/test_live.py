@@ -84,6 +84,17 @@ def test_a_change_appears_by_itself(shop: Shop, offer: Offer, visit: Visit) -> N
         assert visitor.problems == []
 
 
+def test_the_page_of_a_job_that_is_deleted_says_so(shop: Shop, offer: Offer, visit: Visit) -> None:
+    job = shop.send.defer()
+    with visit() as visitor:
+        page = visitor.open(f"{offer()}/jobs/{job}")
+        expect(page.locator("#status")).to_have_text("live")
+        shop.app.job_manager.cancel_job_by_id(job, delete_job=True)
+        expect(page.locator("#away")).to_contain_text("This has been deleted")
+        assert page.get_by_role("heading", name=f"Job {job}").is_visible()
+        assert visitor.problems == []
+
+
 def test_a_thousand_changes_a_second_do_not_cost_a_click(
     shop: Shop, offer: Offer, visit: Visit
 ) -> None:

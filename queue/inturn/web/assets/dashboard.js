@@ -21,7 +21,7 @@
   const nextTheme = () => setTheme(THEMES[(THEMES.indexOf(theme()) + 1) % 3]);
 
   // ---- state of the page: what a swap must not disturb
-  let state = "live", pending = false;
+  let state = "live", pending = false, gone = false;
   const paused = () => storage.get("inturn-paused") === "yes";
   function decorate() {
     const button = $("#theme"), help = $("#help"), status = $("#status");
@@ -38,9 +38,10 @@
     const banner = $("#away"), isAway = state === "delayed";
     if (isAway) awaySince ??= new Date(Date.now() - skew).toISOString().slice(11, 19);
     else awaySince = null;
-    banner.hidden = !isAway;
-    document.body.classList.toggle("from-before", isAway);
-    const text = isAway ? `The database has not answered since ${awaySince}Z. What you see is from then.` : "";
+    banner.hidden = !isAway && !gone;
+    document.body.classList.toggle("from-before", isAway || gone);
+    const text = isAway ? `The database has not answered since ${awaySince}Z. What you see is from then.`
+      : gone ? "This has been deleted. What you see is from before." : "";
     if (banner.textContent !== text) banner.textContent = text;
   }
   let pressed = false; // between the two halves of a click nothing may move
@@ -78,6 +79,7 @@
   }
   // While the answer was under way, the person may have begun something.
   document.addEventListener("htmx:beforeSwap", (event) => {
+    gone = event.detail.xhr.status === 204;
     if (asked || !isBusy()) return;
     event.detail.shouldSwap = false;
     pending = true;
