@@ -24,7 +24,6 @@ class Settings:
     # A group may have one turn at each worker before another group has its own, and one more in
     # each claim under way. Most turns are for claims that pass over what others have locked.
     turns: int = 40
-    slots: int = 1  # of a worker which may each be between its look at the clock and the task
     max_lost: float = 1e9  # a job fails if more workers than this died while they ran it
     every_start: bool = False  # each claim is in the history, not only each run
     limits: dict[str, dict[str, float]] = field(default_factory=dict)  # slots, rate, burst

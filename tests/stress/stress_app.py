@@ -20,13 +20,11 @@ HEARTBEAT, STALLED = (
     0.5,
     2.5,
 )  # seconds; a machine that is busy must not make a live worker look dead
-SLOTS = 6
 TOLERANCES = {  # how far the judge may trust times (tests/evidence/evidence.py)
     "excuse": STALLED - 2 * HEARTBEAT,
     "learning": 2.0,
     "delay": 1.0,
     "turns": 30,
-    "slots": SLOTS,
 }
 LIMITS: dict[str, dict[str, int]] = {  # of a second
     "slots": {"slots": 3},
@@ -216,7 +214,7 @@ def work(queues: list[str] | None) -> None:
     history().write("serves", queues=queues)
     app.run_worker(
         queues=queues,
-        concurrency=SLOTS,
+        concurrency=6,
         update_heartbeat_interval=HEARTBEAT,
         stalled_worker_timeout=STALLED,
         fetch_job_polling_interval=1,

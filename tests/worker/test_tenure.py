@@ -1,10 +1,15 @@
 """A worker starts jobs only while it is certain that they are its own."""
 
 import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from inturn import App
+from inturn.worker import attempt, resources
 from inturn.worker.tenure import Tenure, read_clock
 from tests.conftest import Query, Until
 from tests.worker.parts import Parts
@@ -72,6 +77,86 @@ async def test_jobs_in_hand_start_after_the_server_has_confirmed_them(
             await until(lambda: runs)
         else:
             assert not parts.running.in_hand
+
+    await parts.running.serve(work)
+    await parts.close()
+    assert runs == ([1] if is_known else [])
+
+
+class Nap:
+    """A worker's clock, and a sleep that is longer than its tenure."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.is_over = False
+
+    def take(self) -> None:
+        if not self.is_over:
+            self.now += 3.1
+        self.is_over = True
+
+
+def come_late(monkeypatch: pytest.MonkeyPatch, nap: Nap, module: ModuleType, name: str) -> None:
+    function = getattr(module, name)
+
+    def call_late(*args: Any) -> Any:
+        nap.take()
+        return function(*args)
+
+    monkeypatch.setattr(module, name, call_late)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("way", ["thread", "resource", "middleware"])
+async def test_a_worker_that_sleeps_on_the_way_to_the_task_asks_again(
+    app: App,
+    query: Query,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    way: str,
+    is_known: bool,
+) -> None:
+    runs: list[int] = []
+    nap = Nap()
+    come_late(monkeypatch, nap, attempt, "catch")
+    come_late(monkeypatch, nap, resources, "_take_all_or_none")
+
+    async def nap_before(call: Callable[[], Any], *_: object) -> Any:
+        nap.take()
+        try:
+            return await call()
+        except BaseException:
+            return "what a middleware returns that holds on to everything"
+
+    @app.task
+    def thread() -> None:
+        runs.append(1)
+
+    @app.task(resources=[f"file://{tmp_path}/lock"])
+    async def resource() -> None:
+        runs.append(1)
+
+    @app.task(task_middleware=[nap_before])
+    async def middleware() -> None:
+        runs.append(1)
+
+    parts = Parts(app, concurrency=1)
+    await parts.registration.register()
+    parts.registration.tenure = Tenure(2.0, lambda: nap.now)
+    {"thread": thread, "resource": resource, "middleware": middleware}[way].defer()
+
+    async def work() -> None:
+        parts.claiming.start()
+        await until(lambda: parts.claiming.has_ended)
+        await parts.run_once()
+        await until(lambda: runs or parts.recovery.next_action())
+        assert (nap.is_over, runs) == (True, [])
+        if not is_known:
+            query("DELETE FROM workers RETURNING id")
+        await parts.run_once()
+        await until(lambda: runs if is_known else not parts.running.in_hand)
 
     await parts.running.serve(work)
     await parts.close()

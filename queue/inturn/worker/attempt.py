@@ -33,7 +33,7 @@ OVERDUE_SECONDS = 1.0  # how long a run may go on past its timeout before it is 
 
 
 class Abandoned(BaseException):
-    """Raised when the worker no longer waits for the thread of a sync task."""
+    """Raised when the worker does not wait for the task: not yet, or no longer for its thread."""
 
 
 class Slot(NamedTuple):
@@ -78,8 +78,10 @@ class Attempt:
         "_committed_result",
         "_context",
         "_deadline",
+        "_has_begun",
         "_is_abandoned",
         "_is_given_back",
+        "_is_ours",
         "_is_overdue",
         "_lost_database",
         "_thread_scope",
@@ -90,9 +92,16 @@ class Attempt:
         "task",
     )
 
-    def __init__(self, job: Job, task: Task[..., Any], chain: MiddlewareChain | None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        task: Task[..., Any],
+        chain: MiddlewareChain | None,
+        is_ours: Callable[[], bool],
+    ) -> None:
         self.job = job
         self.task = task
+        self._is_ours = is_ours  # certainly; asked in any thread
         self._chain = chain  # the middleware around the task, if there is any
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources
@@ -100,6 +109,7 @@ class Attempt:
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
         self._deadline: float | None = None  # while it runs, if it has a timeout
         # The state:
+        self._has_begun: bool | None = None  # False: it came too late to call the task
         self._aborted: str | None = None  # why
         self._is_given_back = False  # its run was ended, but not its job
         self._is_abandoned = False
@@ -125,6 +135,11 @@ class Attempt:
             self._context.provide_leases(leases)
 
     # ------------------------------------------------------------------ what happens meanwhile
+
+    @property
+    def must_wait(self) -> bool:
+        """Return True if the task was not called, since the job may be another worker's by now."""
+        return self._has_begun is False and not self._was_stopped()
 
     @property
     def committed(self) -> bool:
@@ -227,11 +242,13 @@ class Attempt:
                 left_open = slot.close_scopes()
             if left_open:
                 raise RuntimeError("the task has left a cancel scope or a task group open")
-            return self._judge_value(value, max_result)
+            return None if self.must_wait else self._judge_value(value, max_result)
         except Abandoned:
-            return None
+            return self._judge_cancellation() if self._has_begun is False else None
         # SystemExit or a stray CancelledError: user code must not end the worker.
         except BaseException as error:
+            if self.must_wait:
+                return None
             if self._was_stopped():
                 if isinstance(error, asyncio.CancelledError):
                     return self._judge_cancellation()
@@ -260,8 +277,8 @@ class Attempt:
 
     def _call_task(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
         if self._chain is None or self._context is None:
-            return self._call(limiter, self.task.func)
-        return self._chain.call(self.task, self._context, partial(self._call, limiter))
+            return self._call(limiter, self._begin)
+        return self._chain.call(self.task, self._begin, self._context, partial(self._call, limiter))
 
     def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Awaitable[Any]:
         args = (self._context,) if self.task.pass_context else ()
@@ -269,6 +286,14 @@ class Attempt:
             running: Awaitable[Any] = function(*args, **self.job.task_kwargs)
             return running
         return self._call_in_thread(limiter, function, args)
+
+    def _begin(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the task, unless the worker may have been asleep on the way here."""
+        if not self._has_begun:
+            self._has_begun = self._is_ours() and not self._is_given_back
+            if not self._has_begun:
+                raise Abandoned
+        return self.task.func(*args, **kwargs)
 
     async def _call_in_thread(
         self, limiter: anyio.CapacityLimiter, function: Callable[..., Any], args: tuple[Any, ...]

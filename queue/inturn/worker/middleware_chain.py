@@ -29,10 +29,11 @@ class MiddlewareChain:
     async def call(
         self,
         task: Task[..., Any],
+        begin: Callable[..., Any],
         context: JobContext,
         run: Callable[[Callable[..., Any]], Awaitable[Any]],
     ) -> Any:
-        """Call the task inside the chain.
+        """Call the task inside the chain, by `begin`.
 
         `run` calls the function that it is given the way the task's own function would be called:
         with the job's arguments, and in a thread if the task is a sync one.
@@ -40,7 +41,7 @@ class MiddlewareChain:
         layers = [*self._around_tasks[task.is_async], *task.task_middleware]
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            return self._nest(layers, partial(task.func, *args, **kwargs), context)()
+            return self._nest(layers, partial(begin, *args, **kwargs), context)()
 
         return await self._nest(self._around_jobs, partial(run, function), context)()
 

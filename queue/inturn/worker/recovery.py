@@ -44,7 +44,7 @@ class Recovery:
         self._failure: InturnError | None = None  # of the last call, which will be tried again
         self._beat_due = False
         self._look_due = False
-        running.ask_before_start(self.may_start)
+        running.ask_before_start(self.may_start, lambda: registration.tenure.lasts)
 
     def next_action(self) -> Action | None:
         """Return what to do first, or None if nothing is wrong."""

@@ -68,6 +68,7 @@ class RunningJobs:
         self._limiter = anyio.CapacityLimiter(options.concurrency)
         # By job and claim: a worker that was taken for dead may get a job again that it still runs.
         self.attempts: dict[tuple[int, str], Attempt] = {}
+        self._are_ours: Callable[[], bool] = lambda: True
         self._is_closed = False
         self._emptied: anyio.Event | None = None  # while somebody waits for it
         self._notes_starts = self._measures = False
@@ -104,9 +105,13 @@ class RunningJobs:
         now = time.monotonic()
         self._slots.add([Waiting(job, now) for job in jobs])
 
-    def ask_before_start(self, may_start: Callable[[], bool]) -> None:
-        """Ask this before each start of a job. If it says no, jobs wait for `resume`."""
+    def ask_before_start(self, may_start: Callable[[], bool], are_ours: Callable[[], bool]) -> None:
+        """Ask `may_start` before each start of a job. If it says no, jobs wait for `resume`.
+
+        The last look, maybe in the task's thread, asks only whether our jobs `are_ours`.
+        """
         self._slots.may_start = may_start
+        self._are_ours = are_ours
 
     def resume(self) -> None:
         """Start the jobs that wait, since the server has confirmed that they are still ours."""
@@ -134,7 +139,7 @@ class RunningJobs:
         if loads is not None or not task.decoders.are_plain:
             job = job._replace(task_kwargs=task.decoders.decode(job.task_kwargs, loads))
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
-        attempt = Attempt(job, task, chain)
+        attempt = Attempt(job, task, chain, self._are_ours)
         if task.pass_context or chain is not None:
             attempt.provide_context(self._make_context(attempt))
         if task.resources is not None:
@@ -185,6 +190,8 @@ class RunningJobs:
                     seconds = time.monotonic() - began
                     outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
                 self.unreported.add(outcome)
+            elif attempt.must_wait and not self._is_closed:
+                self._slots.put_back(waiting)
         except BaseException as error:
             if is_cancelled():
                 raise  # the worker itself is cancelled

@@ -66,6 +66,10 @@ class Slots:
             if not self._open_slot():
                 break
 
+    def put_back(self, job: Waiting) -> None:
+        """Have a job that could not begin wait again, before all others."""
+        self.waiting.appendleft(job)
+
     def resume(self) -> None:
         """Start jobs again, since `may_start` says so by now."""
         for _ in self.waiting:

@@ -16,9 +16,9 @@ def unended() -> Story:
     return told.final("one", 11).final("two", 12)
 
 
-def woken(*starts: str, **settings: int) -> Story:
+def woken(*starts: str) -> Story:
     """Another worker takes over two jobs of a process that is stopped, which then starts some."""
-    told = Story(**settings).stop(3, 14)
+    told = Story().stop(3, 14)
     for place, op in enumerate(("one", "two")):
         told.defer(1, op, lane=None, ids=(place + 1,))
         told.run(10, 11, op, 13 + place, "b", attempt=2, lane=None).final(op, 13 + place)
@@ -32,7 +32,6 @@ HONEST: Honest = {
     "idle, and the job that waits has a limit": idle(limit="slots"),
     "a worker could not start in an outage": idle(bound=17).exit(7, 1, asked=False, who="c"),
     "stopped between its look at the clock and the task": woken("two"),
-    "stopped with two slots there": woken("one", "two", slots=2),
     "a worker ended when asked": sound().exit(50, 0, asked=True),
 }  # fmt: skip
 

@@ -32,8 +32,8 @@ def could_not_start(evidence: Evidence, who: str) -> bool:
 def starts_are_its_own(evidence: Evidence) -> Iterator[Finding]:
     """A process starts nothing that another has started since.
 
-    One start is allowed for each silence and slot: a process can be stopped between the look at the
-    clock and the task, which may have to wait for its thread.
+    One start is allowed for each silence: a process can be stopped between the last look at the
+    clock and the first line of the task.
     """
     stale: dict[str, list[tuple[Run, Run]]] = defaultdict(list)
     for runs in evidence.runs_of.values():
@@ -42,7 +42,7 @@ def starts_are_its_own(evidence: Evidence) -> Iterator[Finding]:
             if others and run.fence < others[0].fence and not evidence.forgot(others[0], run):
                 stale[run.who].append((others[0], run))
     for who, pairs in stale.items():
-        allowed = evidence.settings.slots * len(evidence.silences.get(who, ()))
+        allowed = len(evidence.silences.get(who, ()))
         for other, run in pairs[allowed:]:
             yield between(f"{run} was started after {other}", other, run)
 
