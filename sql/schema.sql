@@ -71,6 +71,7 @@ CREATE TYPE inturn.job_options AS (
 	lock text,
 	priority integer,
 	scheduled_at timestamp with time zone,
+	delayed_at timestamp with time zone,
 	on_retry inturn.retry_policy,
 	on_failure inturn.failure_policy,
 	queueing_lock text,
@@ -308,7 +309,7 @@ BEGIN
     IF v_seen.late <> '{}' THEN   -- somebody has a parent locked, or may bring one
         p_children := mask_ids(p_children, v_seen.late);
         -- That transaction may stay open for hours: look ever less often.
-        UPDATE jobs SET scheduled_at = clock()
+        UPDATE jobs SET delayed_at = clock(), scheduled_at = clock()
             + least(greatest((clock() - created_at) / 10, interval '0.1 s'), interval '2 s')
         WHERE id = ANY (v_seen.late);
         UPDATE edges SET horizon = v_own
@@ -992,6 +993,7 @@ CREATE TABLE inturn.jobs (
     fence bigint,
     worker_id uuid,
     scheduled_at inturn.due_time,
+    delayed_at timestamp with time zone,
     created_at timestamp with time zone NOT NULL,
     started_at timestamp with time zone,
     status inturn.job_status NOT NULL,
@@ -1782,13 +1784,16 @@ BEGIN
     END IF;
     v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
-                      queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
-                      timeout, expires_at, limit_key, group_key, batch_id, locks, shared, headers)
+                      queue, lock, priority, scheduled_at, delayed_at, on_retry, on_failure,
+                      queueing_lock, timeout, expires_at, limit_key, group_key, batch_id, locks, shared,
+                      headers)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
         nullif(after.any, false), o.queue, o.lock, o.priority,
         CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
+        CASE WHEN after.any AND (o.scheduled_at > v_now) IS NOT TRUE THEN v_now
+             ELSE o.delayed_at END,
         o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at, o.limit_key,
         o.group_key, o.batch_id, o.locks, o.shared, o.headers
     FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
@@ -1821,10 +1826,11 @@ BEGIN
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN  -- see defer_jobs
         PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-                      on_failure, timeout, headers, status)
-    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure,
-            p_timeout, p_headers,
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, delayed_at, created_at,
+                      on_retry, on_failure, timeout, headers, status)
+    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due,
+            CASE WHEN p_at IS NULL AND v_due > v_now THEN v_now END, v_now,
+            p_on_retry, p_on_failure, p_timeout, p_headers,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
     RETURNING id INTO v_id;
     PERFORM notify_workers(ARRAY[p_queue]);
@@ -1869,6 +1875,7 @@ BEGIN
             SELECT ROW(coalesce(g.queue, 'default'), coalesce(lanes.locks[1], g.lock),
                 coalesce(g.priority, 0),
                 coalesce(g.at, v_now + g.delay),
+                CASE WHEN g.at IS NULL AND g.delay > interval '0' THEN v_now END,
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
                 coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id,
@@ -1914,11 +1921,11 @@ BEGIN
             ) AS place
         FROM given AS g
     )
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, limit_key, group_key, batch_id, headers,
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, delayed_at, created_at,
+        on_retry, on_failure, timeout, expires_at, limit_key, group_key, batch_id, headers,
         status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
-        v_now,
+        CASE WHEN r.later AND r.at IS NULL THEN v_now END, v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.group_key, r.batch_id,
         r.headers,
@@ -2000,9 +2007,9 @@ BEGIN
             -- Each job is its own token: the sibling that should wake it may not be new. The last
             -- columns are those of job_options, in its order.
             INSERT INTO jobs (id, task, args, created_at, status,
-                              queue, lock, priority, scheduled_at, on_retry, on_failure,
-                              queueing_lock, timeout, expires_at, limit_key, group_key,
-                              batch_id, locks, shared, headers)
+                              queue, lock, priority, scheduled_at, delayed_at, on_retry,
+                              on_failure, queueing_lock, timeout, expires_at, limit_key,
+                              group_key, batch_id, locks, shared, headers)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status
@@ -5642,6 +5649,7 @@ CREATE FUNCTION inturn.recall_looks() RETURNS void
 DECLARE
     v_now timestamptz := clock();
     v_key text;
+    v_queues text[];
 BEGIN
     UPDATE lanes SET look_at = v_now WHERE lock = ANY (ARRAY(
         SELECT lock FROM lanes WHERE lock = ANY (ARRAY(
@@ -5671,20 +5679,19 @@ BEGIN
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    -- Children that were due: no claim has met them yet, or an open transaction might have brought
-    -- their parents.
-    UPDATE jobs SET scheduled_at = v_now WHERE jobs.id = ANY (ARRAY(
-        SELECT id FROM jobs WHERE id = ANY (ARRAY(
-            SELECT far.id FROM (
-                SELECT id, has_parents, scheduled_at <= created_at AS born_due FROM jobs
-                WHERE status = 'scheduled' AND scheduled_at > v_now + interval '2 s'
-                ORDER BY scheduled_at LIMIT 100
-            ) AS far
-            WHERE far.has_parents AND (far.born_due OR (
-                SELECT bool_or(first.horizon IS NOT NULL) FROM (
-                    SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first))))
-            AND status::text = 'scheduled'   -- as text, or the planner would read all of them
-        FOR UPDATE SKIP LOCKED));
+    -- Jobs that wait for a delay, a retry, or the next look at their parents wait as long again, since
+    -- nothing tells how much of the wait is over. The length is in seconds: a day of an interval may
+    -- have 23 hours in the session's time zone.
+    WITH recalled AS (
+        UPDATE jobs SET delayed_at = v_now, scheduled_at = v_now
+            + interval '1 s' * greatest(extract(epoch FROM scheduled_at - delayed_at), 0)
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM jobs WHERE status = 'scheduled' AND delayed_at > v_now + interval '2 s'
+            ORDER BY delayed_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
+        RETURNING queue::text
+    )
+    SELECT array_agg(DISTINCT queue) INTO v_queues FROM recalled;
+    PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;   -- they sleep until the old time
 END $$;
 CREATE FUNCTION inturn.reconcile(p_after text, p_limit integer) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -6075,6 +6082,7 @@ BEGIN
         SET status = CASE WHEN p_options.scheduled_at > clock() THEN 'scheduled'::job_status
                           ELSE 'todo' END,
             scheduled_at = coalesce(p_options.scheduled_at, clock()),
+            delayed_at = p_options.delayed_at,
             queue = p_options.queue, priority = p_options.priority,
             group_key = p_options.group_key,
             on_retry = p_options.on_retry, on_failure = p_options.on_failure
@@ -6456,6 +6464,7 @@ BEGIN
         UPDATE jobs
         SET status = CASE WHEN ended.due_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
             scheduled_at = ended.due_at,
+            delayed_at = CASE WHEN ended.at IS NULL AND ended.due_at > clock() THEN clock() END,
             claim_id = NULL,
             worker_id = NULL,
             priority = coalesce(ended.priority, jobs.priority),
@@ -6536,6 +6545,7 @@ BEGIN
         UPDATE jobs
         SET status = CASE WHEN v_status = 'scheduled' AND has_parents THEN v_status ELSE 'todo' END,
             scheduled_at = CASE WHEN v_status = 'scheduled' THEN clock() ELSE scheduled_at END,
+            delayed_at = CASE WHEN v_status = 'scheduled' THEN clock() END,
             has_parents = CASE WHEN v_status = 'scheduled' THEN has_parents END
         WHERE id = p_id;
         PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
@@ -6683,6 +6693,7 @@ BEGIN
     UPDATE jobs
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
         scheduled_at = coalesce(p_at, scheduled_at),
+        delayed_at = CASE WHEN p_at IS NULL THEN delayed_at END,
         priority = coalesce(p_priority, priority),
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;
@@ -8228,6 +8239,7 @@ CREATE VIEW inturn.idle_lanes AS
             jobs.fence,
             jobs.worker_id,
             jobs.scheduled_at,
+            jobs.delayed_at,
             jobs.created_at,
             jobs.started_at,
             jobs.status,
@@ -8687,6 +8699,7 @@ CREATE VIEW inturn.queue_status AS
                     jobs.fence,
                     jobs.worker_id,
                     jobs.scheduled_at,
+                    jobs.delayed_at,
                     jobs.created_at,
                     jobs.started_at,
                     jobs.status,
@@ -8744,6 +8757,7 @@ CREATE VIEW inturn.queue_status AS
                     jobs.fence,
                     jobs.worker_id,
                     jobs.scheduled_at,
+                    jobs.delayed_at,
                     jobs.created_at,
                     jobs.started_at,
                     jobs.status,
@@ -8947,6 +8961,7 @@ CREATE VIEW inturn.queue_status AS
                             jobs.fence,
                             jobs.worker_id,
                             jobs.scheduled_at,
+                            jobs.delayed_at,
                             jobs.created_at,
                             jobs.started_at,
                             jobs.status,
@@ -8986,6 +9001,7 @@ CREATE VIEW inturn.queue_status AS
                             jobs.fence,
                             jobs.worker_id,
                             jobs.scheduled_at,
+                            jobs.delayed_at,
                             jobs.created_at,
                             jobs.started_at,
                             jobs.status,
@@ -9025,6 +9041,7 @@ CREATE VIEW inturn.queue_status AS
                             jobs.fence,
                             jobs.worker_id,
                             jobs.scheduled_at,
+                            jobs.delayed_at,
                             jobs.created_at,
                             jobs.started_at,
                             jobs.status,
@@ -9461,7 +9478,7 @@ CREATE VIEW inturn.surface AS
     name,
     roles,
     columns
-   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'explain_read_only'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'runnable_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
+   FROM ( VALUES ('function'::text,'clock'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('function'::text,'defer'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_job'::text,'{producer}'::text[],NULL::text), ('function'::text,'defer_jobs'::text,'{producer}'::text[],NULL::text), ('function'::text,'open_batch'::text,'{producer}'::text[],NULL::text), ('function'::text,'close_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_batch'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'await_end'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'cancel_job'::text,'{producer,operator}'::text[],NULL::text), ('function'::text,'register_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'heartbeat'::text,'{worker}'::text[],NULL::text), ('function'::text,'set_awake'::text,'{worker}'::text[],NULL::text), ('function'::text,'next_wake'::text,'{worker}'::text[],NULL::text), ('function'::text,'unregister_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim'::text,'{worker}'::text[],NULL::text), ('function'::text,'claim_further'::text,'{worker}'::text[],NULL::text), ('function'::text,'jobs_of_worker'::text,'{worker}'::text[],NULL::text), ('function'::text,'abort_requests'::text,'{worker}'::text[],NULL::text), ('function'::text,'finish'::text,'{worker}'::text[],NULL::text), ('function'::text,'retry'::text,'{worker}'::text[],NULL::text), ('function'::text,'put_back'::text,'{worker}'::text[],NULL::text), ('function'::text,'batch_counts'::text,'{worker}'::text[],NULL::text), ('function'::text,'has_ended'::text,'{worker}'::text[],NULL::text), ('function'::text,'check_fence'::text,'{worker}'::text[],NULL::text), ('function'::text,'report_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'last_heartbeats'::text,'{worker}'::text[],NULL::text), ('function'::text,'upkeep_is_due'::text,'{worker}'::text[],NULL::text), ('function'::text,'declare_dead'::text,'{worker}'::text[],NULL::text), ('function'::text,'rescue'::text,'{worker}'::text[],NULL::text), ('function'::text,'reconcile'::text,'{worker}'::text[],NULL::text), ('function'::text,'prepare_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_history'::text,'{worker}'::text[],NULL::text), ('function'::text,'roll_up'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'prune_batches'::text,'{worker}'::text[],NULL::text), ('function'::text,'delete_old_jobs'::text,'{worker,operator}'::text[],NULL::text), ('function'::text,'register_schedules'::text,'{worker}'::text[],NULL::text), ('function'::text,'schedule_progress'::text,'{worker}'::text[],NULL::text), ('function'::text,'defer_periodic'::text,'{worker}'::text[],NULL::text), ('function'::text,'explain'::text,'{operator}'::text[],NULL::text), ('function'::text,'explain_read_only'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'search_is_cut'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'count_jobs_by'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'stalled_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'held_for_long'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'count_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'lane_report'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_job_audit'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_schedules'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'retry_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_job_changed'::text,'{operator}'::text[],NULL::text), ('function'::text,'delete_job'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_jobs'::text,'{operator}'::text[],NULL::text), ('function'::text,'find_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'preview_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_lanes'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_queue'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_task'::text,'{operator}'::text[],NULL::text), ('function'::text,'pause_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'resume_lane'::text,'{operator}'::text[],NULL::text), ('function'::text,'skip_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'retry_head'::text,'{operator}'::text[],NULL::text), ('function'::text,'cancel_waiting'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_limits'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'list_limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'change_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_limit'::text,'{operator}'::text[],NULL::text), ('function'::text,'list_groups'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'set_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'remove_group'::text,'{operator}'::text[],NULL::text), ('function'::text,'sequences_behind'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_waiting'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_workers'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_history'::text,'{operator,monitor}'::text[],NULL::text), ('function'::text,'measure_lane'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schema_version'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'applied_code'::text,'{producer,worker,operator,monitor}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{producer}'::text[],'id, status'::text), ('table'::text,'all_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'all_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'live_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'live_jobs'::text,'{monitor}'::text[],'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'claimed_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, limit_key, group_key, batch_id, locks, shared, keeps_lanes, delayed_at'::text), ('table'::text,'finished_jobs'::text,'{operator}'::text[],NULL::text), ('table'::text,'finished_jobs'::text,'{monitor}'::text[],'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, expires_at, limit_key, group_key, batch_id, locks, shared'::text), ('table'::text,'batch_status'::text,'{producer,operator,monitor}'::text[],NULL::text), ('table'::text,'edges'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'progress'::text,'{operator}'::text[],NULL::text), ('table'::text,'progress'::text,'{monitor}'::text[],'job_id, fence, done, total, updated_at'::text), ('table'::text,'lane_status'::text,'{operator}'::text[],NULL::text), ('table'::text,'lane_status'::text,'{monitor}'::text[],'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, failed_job_id, failed_task, readers, waits_for'::text), ('table'::text,'idle_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'waits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'limit_keys'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'groups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'lane_audit'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_history'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollups'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'rollup_days'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'workers'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'worker_status'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'runnable_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'unknown_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'halted_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_queues'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'queue_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'paused_tasks'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'task_pauses'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_lanes'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'repaired_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'miscounted_limits'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'forgotten_batches'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'failed_parents'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{operator}'::text[],NULL::text), ('table'::text,'recent_failures'::text,'{monitor}'::text[],'task, failed, last_at, job_id, first_at, lanes, job_ids'::text), ('table'::text,'shared_errors'::text,'{operator}'::text[],NULL::text), ('table'::text,'shared_errors'::text,'{monitor}'::text[],'halted, retrying, job_id, task, lock'::text), ('table'::text,'open_transactions'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'suspect_jobs'::text,'{operator,monitor}'::text[],NULL::text), ('table'::text,'schedules'::text,'{worker,operator,monitor}'::text[],NULL::text), ('table'::text,'surface'::text,'{operator,monitor}'::text[],NULL::text)) listed(kind, name, roles, columns);
 COMMENT ON VIEW inturn.surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN inturn.surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN inturn.surface.name IS 'Its name.';
@@ -9736,6 +9753,7 @@ CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_defau
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
 CREATE INDEX jobs_batch ON inturn.jobs USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
+CREATE INDEX jobs_delayed ON inturn.jobs USING btree (delayed_at) WHERE ((status = 'scheduled'::inturn.job_status) AND (delayed_at IS NOT NULL));
 CREATE INDEX jobs_due ON inturn.jobs USING btree (status, scheduled_at) WHERE (status = ANY (ARRAY['scheduled'::inturn.job_status, 'pending'::inturn.job_status]));
 CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT was_attempted));
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL) AND (group_key IS NULL));

@@ -44,6 +44,7 @@ CREATE TYPE job_options AS (
     lock          text,
     priority      integer,
     scheduled_at  timestamptz,
+    delayed_at    timestamptz,
     on_retry      retry_policy,
     on_failure    failure_policy,
     queueing_lock text,
@@ -142,6 +143,9 @@ CREATE TABLE jobs (
     fence        bigint,
     worker_id    uuid,       -- no foreign key: a key-share lock per claim would make multixacts
     scheduled_at due_time,
+    -- While it is scheduled: when scheduled_at was computed from a delay. NULL: it is a time that
+    -- was chosen (see recall_looks).
+    delayed_at   timestamptz,
     created_at   timestamptz NOT NULL,
     started_at   timestamptz,
     status       job_status  NOT NULL,
@@ -212,6 +216,9 @@ CREATE INDEX jobs_limited ON jobs (limit_key, queue,
 CREATE INDEX jobs_paused ON jobs (task, priority DESC, id) WHERE status = 'paused';
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (status, scheduled_at) WHERE status IN ('scheduled', 'pending');
+-- A clock that is set back leaves times in the future here (see recall_looks).
+CREATE INDEX jobs_delayed ON jobs (delayed_at)
+    WHERE status = 'scheduled' AND delayed_at IS NOT NULL;
 CREATE INDEX jobs_expiring ON jobs (expires_at)
     WHERE expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted;
 CREATE INDEX jobs_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;

@@ -131,7 +131,7 @@ SELECT * FROM (VALUES
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
         'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
-        'limit_key, group_key, batch_id, locks, shared, keeps_lanes'),
+        'limit_key, group_key, batch_id, locks, shared, keeps_lanes, delayed_at'),
     ('table', 'finished_jobs',          '{operator}', NULL),
     ('table', 'finished_jobs',          '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '

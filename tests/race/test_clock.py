@@ -1,4 +1,5 @@
-"""Stories of a clock that is set back an hour. No look waits until it has caught up.
+"""Stories of a clock that is set back an hour. No look, and no wait,
+lasts until it has caught up.
 
 The upkeep of any worker sees to that.
 """
@@ -6,6 +7,7 @@ The upkeep of any worker sees to that.
 from tests.race.harness import Mutation, Stage, Worker, ids, promise, story
 
 RECALL = "recall_looks.sql"
+DELAYED = "delayed_at > v_now + interval '2 s'"
 
 
 def unrecalled(name: str, old: str) -> Mutation:
@@ -81,7 +83,15 @@ def test_a_child_that_was_locked_goes_on(stage: Stage) -> None:
     promise(next_of(worker) == [child], "it is looked at")
 
 
-@story(unrecalled("children", "scheduled_at > v_now + interval '2 s'"))
+@story(
+    unrecalled("children", DELAYED),
+    Mutation(
+        "a look at parents does not note when",
+        "await_parents.sql",
+        "SET delayed_at = clock(), scheduled_at",
+        "SET scheduled_at",
+    ),
+)
 def test_a_child_whose_parent_was_not_there_goes_on(stage: Stage) -> None:
     producer, person, worker = stage.session(), stage.session(), stage.worker()
     person.begin()
@@ -92,15 +102,24 @@ def test_a_child_whose_parent_was_not_there_goes_on(stage: Stage) -> None:
     producer.run("UPDATE jobs SET scheduled_at = clock() + interval '2 h' WHERE id = %s", later)
     promise(worker.claim() == [], "the transaction may bring it")
     person.rollback()
-    promise(next_of(worker) == [child], "it is looked at")
+    set_back(worker)
+    worker.hasten("2 seconds")
+    promise(ids(worker.claim() or worker.claim()) == [child], "it is looked at")
     promise(stage.statuses()[later] == "scheduled", "and what is for later stays")
 
 
-@story(Mutation("only those that a claim has met", RECALL, "far.born_due OR", "false OR"))
+@story(
+    Mutation(
+        "only those that a claim has met",
+        "defer_after.sql",
+        "IS NOT TRUE THEN v_now",
+        "IS NOT TRUE THEN NULL::timestamptz",
+    )
+)
 def test_a_child_that_no_claim_has_met_goes_on(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [parent] = producer.defer(None)
-    producer.run("SELECT set_config('inturn.clock', (now() + interval '1 hour')::text, false)")
+    producer.hasten("1 hour")
     child = producer.defer_after(parent)
     set_back(worker)
     worker.finish(*worker.claim())
@@ -109,12 +128,23 @@ def test_a_child_that_no_claim_has_met_goes_on(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "only those whose parent is in no table",
-        "await_parents.sql",
-        "horizon IS NULL;",
-        "horizon IS NULL AND (SELECT true FROM jobs WHERE jobs.id = edges.parent LIMIT 1) IS NULL;",
+        "a child that a person calls does not note when",
+        "retry_at_its_place.sql",
+        "THEN clock() END, has_parents",
+        "THEN NULL::timestamptz END, has_parents",
     )
 )
+def test_a_child_that_a_person_has_called_goes_on(stage: Stage) -> None:
+    producer, person, worker = stage.session(), stage.session(), stage.worker()
+    [parent] = producer.defer(None)
+    child = producer.defer_after(parent, at="2 hours")
+    worker.finish(*worker.claim())
+    person.hasten("1 hour")
+    person.retry_job(child)
+    promise(next_of(worker) == [child], "it is looked at")
+
+
+@story(unrecalled("children", DELAYED))
 def test_a_child_whose_parent_was_locked_goes_on(stage: Stage) -> None:
     producer, person, worker = stage.session(), stage.session(), stage.worker()
     [parent] = producer.defer(None)
@@ -127,6 +157,7 @@ def test_a_child_whose_parent_was_locked_goes_on(stage: Stage) -> None:
     person.rollback()
     set_back(worker)
     worker.finish(*running)
+    worker.hasten("2 seconds")
     promise(ids(worker.claim() or worker.claim()) == [child], "it is looked at")
 
 

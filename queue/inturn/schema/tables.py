@@ -68,6 +68,7 @@ jobs = Table(
     Column("fence", BigInteger),
     Column("worker_id", Uuid),
     Column("scheduled_at", moment),
+    Column("delayed_at", moment),
     Column("created_at", moment, nullable=False),
     Column("started_at", moment),
     Column("status", job_status, nullable=False),
@@ -124,6 +125,8 @@ Index("jobs_paused", jobs.c.task, *_order, postgresql_where=text("status = 'paus
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 _later = text("status IN ('scheduled', 'pending')")
 Index("jobs_due", jobs.c.status, jobs.c.scheduled_at, postgresql_where=_later)
+_delayed = text("status = 'scheduled' AND delayed_at IS NOT NULL")
+Index("jobs_delayed", jobs.c.delayed_at, postgresql_where=_delayed)
 _expiring = text("expires_at IS NOT NULL AND status <> 'doing' AND NOT was_attempted")
 Index("jobs_expiring", jobs.c.expires_at, postgresql_where=_expiring)
 _queueing = text("queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock")

@@ -31,10 +31,11 @@ BEGIN
     IF pg_column_size(p_args) > 192 AND octet_length(p_args::text) > 2097152 THEN  -- see defer_jobs
         PERFORM raise_args_too_large(octet_length(p_args::text), 2097152);
     END IF;
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-                      on_failure, timeout, headers, status)
-    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due, v_now, p_on_retry, p_on_failure,
-            p_timeout, p_headers,
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, delayed_at, created_at,
+                      on_retry, on_failure, timeout, headers, status)
+    VALUES (p_task, p_args, p_queue, p_lock, p_priority, v_due,
+            CASE WHEN p_at IS NULL AND v_due > v_now THEN v_now END, v_now,
+            p_on_retry, p_on_failure, p_timeout, p_headers,
             CASE WHEN v_due > v_now THEN 'scheduled'::job_status ELSE 'todo' END)
     RETURNING id INTO v_id;
     PERFORM notify_workers(ARRAY[p_queue]);

@@ -70,6 +70,7 @@ BEGIN
             SELECT ROW(coalesce(g.queue, 'default'), coalesce(lanes.locks[1], g.lock),
                 coalesce(g.priority, 0),
                 coalesce(g.at, v_now + g.delay),
+                CASE WHEN g.at IS NULL AND g.delay > interval '0' THEN v_now END,
                 coalesce(g.on_retry, 'hold'), coalesce(g.on_failure, 'continue'),
                 g.queueing_lock, g.timeout,
                 coalesce(g.expires_at, v_now + g.expires_in), g.limit_key, g.group_key, g.batch_id,
@@ -116,11 +117,11 @@ BEGIN
             ) AS place
         FROM given AS g
     )
-    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, created_at, on_retry,
-        on_failure, timeout, expires_at, limit_key, group_key, batch_id, headers,
+    INSERT INTO jobs (task, args, queue, lock, priority, scheduled_at, delayed_at, created_at,
+        on_retry, on_failure, timeout, expires_at, limit_key, group_key, batch_id, headers,
         status)
     SELECT r.task, r.args, coalesce(r.queue, 'default'), r.lock, coalesce(r.priority, 0), r.due_at,
-        v_now,
+        CASE WHEN r.later AND r.at IS NULL THEN v_now END, v_now,
         coalesce(r.on_retry, 'hold'), coalesce(r.on_failure, 'continue'), r.timeout,
         coalesce(r.expires_at, v_now + r.expires_in), r.limit_key, r.group_key, r.batch_id,
         r.headers,

@@ -55,6 +55,7 @@ BEGIN
         UPDATE jobs
         SET status = CASE WHEN ended.due_at > clock() THEN 'scheduled'::job_status ELSE 'todo' END,
             scheduled_at = ended.due_at,
+            delayed_at = CASE WHEN ended.at IS NULL AND ended.due_at > clock() THEN clock() END,
             claim_id = NULL,
             worker_id = NULL,
             priority = coalesce(ended.priority, jobs.priority),

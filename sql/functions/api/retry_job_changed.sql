@@ -66,6 +66,7 @@ BEGIN
     UPDATE jobs
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,
         scheduled_at = coalesce(p_at, scheduled_at),
+        delayed_at = CASE WHEN p_at IS NULL THEN delayed_at END,
         priority = coalesce(p_priority, priority),
         queue = coalesce(p_queue, queue)
     WHERE id = p_id;

@@ -63,7 +63,7 @@ BEGIN
     IF v_seen.late <> '{}' THEN   -- somebody has a parent locked, or may bring one
         p_children := mask_ids(p_children, v_seen.late);
         -- That transaction may stay open for hours: look ever less often.
-        UPDATE jobs SET scheduled_at = clock()
+        UPDATE jobs SET delayed_at = clock(), scheduled_at = clock()
             + least(greatest((clock() - created_at) / 10, interval '0.1 s'), interval '2 s')
         WHERE id = ANY (v_seen.late);
         UPDATE edges SET horizon = v_own

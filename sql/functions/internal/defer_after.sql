@@ -53,13 +53,16 @@ BEGIN
     v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
 
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
-                      queue, lock, priority, scheduled_at, on_retry, on_failure, queueing_lock,
-                      timeout, expires_at, limit_key, group_key, batch_id, locks, shared, headers)
+                      queue, lock, priority, scheduled_at, delayed_at, on_retry, on_failure,
+                      queueing_lock, timeout, expires_at, limit_key, group_key, batch_id, locks, shared,
+                      headers)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
         nullif(after.any, false), o.queue, o.lock, o.priority,
         CASE WHEN after.any THEN coalesce(o.scheduled_at, v_now) ELSE o.scheduled_at END,
+        CASE WHEN after.any AND (o.scheduled_at > v_now) IS NOT TRUE THEN v_now
+             ELSE o.delayed_at END,
         o.on_retry, o.on_failure, o.queueing_lock, o.timeout, o.expires_at, o.limit_key,
         o.group_key, o.batch_id, o.locks, o.shared, o.headers
     FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)

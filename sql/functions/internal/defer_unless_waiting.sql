@@ -59,9 +59,9 @@ BEGIN
             -- Each job is its own token: the sibling that should wake it may not be new. The last
             -- columns are those of job_options, in its order.
             INSERT INTO jobs (id, task, args, created_at, status,
-                              queue, lock, priority, scheduled_at, on_retry, on_failure,
-                              queueing_lock, timeout, expires_at, limit_key, group_key,
-                              batch_id, locks, shared, headers)
+                              queue, lock, priority, scheduled_at, delayed_at, on_retry,
+                              on_failure, queueing_lock, timeout, expires_at, limit_key,
+                              group_key, batch_id, locks, shared, headers)
             OVERRIDING SYSTEM VALUE
             SELECT v_job.id, v_job.task, v_job.args, v_now,
                    CASE WHEN v_options.scheduled_at > v_now THEN 'scheduled'::job_status

@@ -1,14 +1,15 @@
 -- Makes looks due that lie further ahead than a look is ever planned: the clock was set back since.
--- Otherwise what an open transaction had locked would wait until the clock has caught up. A time
--- that a person chose stays.
+-- Otherwise what an open transaction had locked would wait until the clock has caught up, and so
+-- would a job with a delay. A time that a person or a program chose stays.
 --
--- Bounded: it passes over the first 1,000 times of each kind that lie so far ahead, and over the
--- first 100 of children. It waits for nobody.
+-- Bounded: it passes over the first 1,000 times of each kind that lie so far ahead. It waits for
+-- nobody.
 CREATE OR REPLACE FUNCTION recall_looks() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock();
     v_key text;
+    v_queues text[];
 BEGIN
     UPDATE lanes SET look_at = v_now WHERE lock = ANY (ARRAY(
         SELECT lock FROM lanes WHERE lock = ANY (ARRAY(
@@ -38,18 +39,17 @@ BEGIN
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    -- Children that were due: no claim has met them yet, or an open transaction might have brought
-    -- their parents.
-    UPDATE jobs SET scheduled_at = v_now WHERE jobs.id = ANY (ARRAY(
-        SELECT id FROM jobs WHERE id = ANY (ARRAY(
-            SELECT far.id FROM (
-                SELECT id, has_parents, scheduled_at <= created_at AS born_due FROM jobs
-                WHERE status = 'scheduled' AND scheduled_at > v_now + interval '2 s'
-                ORDER BY scheduled_at LIMIT 100
-            ) AS far
-            WHERE far.has_parents AND (far.born_due OR (
-                SELECT bool_or(first.horizon IS NOT NULL) FROM (
-                    SELECT horizon FROM edges WHERE edges.child = far.id LIMIT 10) AS first))))
-            AND status::text = 'scheduled'   -- as text, or the planner would read all of them
-        FOR UPDATE SKIP LOCKED));
+    -- Jobs that wait for a delay, a retry, or the next look at their parents wait as long again, since
+    -- nothing tells how much of the wait is over. The length is in seconds: a day of an interval may
+    -- have 23 hours in the session's time zone.
+    WITH recalled AS (
+        UPDATE jobs SET delayed_at = v_now, scheduled_at = v_now
+            + interval '1 s' * greatest(extract(epoch FROM scheduled_at - delayed_at), 0)
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM jobs WHERE status = 'scheduled' AND delayed_at > v_now + interval '2 s'
+            ORDER BY delayed_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
+        RETURNING queue::text
+    )
+    SELECT array_agg(DISTINCT queue) INTO v_queues FROM recalled;
+    PERFORM notify_workers(v_queues) WHERE v_queues IS NOT NULL;   -- they sleep until the old time
 END $$;

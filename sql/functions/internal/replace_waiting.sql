@@ -48,6 +48,7 @@ BEGIN
         SET status = CASE WHEN p_options.scheduled_at > clock() THEN 'scheduled'::job_status
                           ELSE 'todo' END,
             scheduled_at = coalesce(p_options.scheduled_at, clock()),
+            delayed_at = p_options.delayed_at,
             queue = p_options.queue, priority = p_options.priority,
             group_key = p_options.group_key,
             on_retry = p_options.on_retry, on_failure = p_options.on_failure

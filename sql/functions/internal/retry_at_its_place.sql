@@ -17,6 +17,7 @@ BEGIN
         UPDATE jobs
         SET status = CASE WHEN v_status = 'scheduled' AND has_parents THEN v_status ELSE 'todo' END,
             scheduled_at = CASE WHEN v_status = 'scheduled' THEN clock() ELSE scheduled_at END,
+            delayed_at = CASE WHEN v_status = 'scheduled' THEN clock() END,
             has_parents = CASE WHEN v_status = 'scheduled' THEN has_parents END
         WHERE id = p_id;
         PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
