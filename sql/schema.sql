@@ -1785,8 +1785,8 @@ BEGIN
     v_ids := ARRAY(SELECT nextval('jobs_id_seq') FROM unnest(p_tasks));
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
                       queue, lock, priority, scheduled_at, delayed_at, on_retry, on_failure,
-                      queueing_lock, timeout, expires_at, limit_key, group_key, batch_id, locks, shared,
-                      headers)
+                      queueing_lock, timeout, expires_at, limit_key, group_key, batch_id, locks,
+                      shared, headers)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,
@@ -5679,9 +5679,9 @@ BEGIN
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    -- Jobs that wait for a delay, a retry, or the next look at their parents wait as long again, since
-    -- nothing tells how much of the wait is over. The length is in seconds: a day of an interval may
-    -- have 23 hours in the session's time zone.
+    -- Jobs that wait for a delay, a retry, or the next look at their parents wait as long again,
+    -- since nothing tells how much of the wait is over. The length is in seconds: a day of an
+    -- interval may have 23 hours in the session's time zone.
     WITH recalled AS (
         UPDATE jobs SET delayed_at = v_now, scheduled_at = v_now
             + interval '1 s' * greatest(extract(epoch FROM scheduled_at - delayed_at), 0)

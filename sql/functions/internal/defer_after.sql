@@ -54,8 +54,8 @@ BEGIN
 
     INSERT INTO jobs (id, task, args, created_at, status, has_parents,
                       queue, lock, priority, scheduled_at, delayed_at, on_retry, on_failure,
-                      queueing_lock, timeout, expires_at, limit_key, group_key, batch_id, locks, shared,
-                      headers)
+                      queueing_lock, timeout, expires_at, limit_key, group_key, batch_id, locks,
+                      shared, headers)
     OVERRIDING SYSTEM VALUE
     SELECT v_ids[g.position], g.task, g.args, v_now,
         CASE WHEN o.scheduled_at > v_now OR after.any THEN 'scheduled'::job_status ELSE 'todo' END,

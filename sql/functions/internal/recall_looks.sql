@@ -39,9 +39,9 @@ BEGIN
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    -- Jobs that wait for a delay, a retry, or the next look at their parents wait as long again, since
-    -- nothing tells how much of the wait is over. The length is in seconds: a day of an interval may
-    -- have 23 hours in the session's time zone.
+    -- Jobs that wait for a delay, a retry, or the next look at their parents wait as long again,
+    -- since nothing tells how much of the wait is over. The length is in seconds: a day of an
+    -- interval may have 23 hours in the session's time zone.
     WITH recalled AS (
         UPDATE jobs SET delayed_at = v_now, scheduled_at = v_now
             + interval '1 s' * greatest(extract(epoch FROM scheduled_at - delayed_at), 0)
