@@ -231,7 +231,8 @@ def _clock(reader: Reader) -> Finding:
     ahead = reader.run(maintenance.get_ahead_of_clock())
     if ahead > SKEW:
         detail = f"the server's clock was set back: workers or jobs are {span(ahead)} ahead of it"
-        return Finding("clock", "warn", detail, "use NTP there. Jobs wait for the times they were given")
+        advice = "use NTP there. Jobs wait for the times they were given"
+        return Finding("clock", "warn", detail, advice)
     return Finding("clock", "ok", "this machine and the server agree")
 
 

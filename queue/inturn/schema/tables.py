@@ -108,13 +108,8 @@ _in_line = (
 _lane = text(_in_line)
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
-_turns: tuple[Any, ...] = (
-    jobs.c.queue,
-    text("((lock IS NULL)::integer)"),
-    desc("priority"),
-    jobs.c.group_key,
-    jobs.c.id,
-)
+_is_free = text("((lock IS NULL)::integer)")
+_turns: tuple[Any, ...] = (jobs.c.queue, _is_free, desc("priority"), jobs.c.group_key, jobs.c.id)
 _grouped = text("group_key IS NOT NULL AND status = 'todo'")
 Index("jobs_turns", *_turns, postgresql_where=_grouped)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
