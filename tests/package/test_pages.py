@@ -25,6 +25,7 @@ WITH_LINKS = [
     README,
     ROOT / "CONTRIBUTING.md",
     ROOT / "sql/functions/README.md",
+    ROOT / "sql/functions/internal/README.md",
     *PAGES,
 ]
 SITE = "https://github.com/inturn/inturn/blob/main/"

@@ -137,7 +137,7 @@ def compared_lists(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "file",
-    sorted((find_folder("sql") / "functions").glob("*/*.sql")),
+    sorted((find_folder("sql") / "functions").rglob("*.sql")),
     ids=lambda file: file.stem,
 )
 def test_no_call_compares_all_of_a_batch_with_each_other(file: Path) -> None:
