@@ -1,7 +1,7 @@
 -- The open transactions of this database's clients, and prepared ones, the oldest first. You see
 -- only those that your role may see.
 CREATE OR REPLACE VIEW open_transactions AS
-SELECT one.pid, one.application, one.state, clock_timestamp() - one.since AS age,
+SELECT one.pid, one.application, one.state, now.at - one.since AS age,
        (SELECT array_agg(DISTINCT pg_class.relname::text ORDER BY pg_class.relname::text)
         FROM pg_locks JOIN pg_class ON pg_class.oid = pg_locks.relation
         WHERE (pg_locks.pid = one.pid
@@ -25,6 +25,8 @@ FROM (
     FROM pg_prepared_xacts
     WHERE database = current_database()
 ) AS one
+-- Read once, or ages would not be in the order of the transactions.
+CROSS JOIN (SELECT clock_timestamp() AS at) AS now
 ORDER BY one.since;
 
 COMMENT ON VIEW open_transactions IS 'Open transactions of this database, the oldest first.';
