@@ -8580,30 +8580,35 @@ COMMENT ON COLUMN inturn.miscounted_limits.key IS 'The key.';
 COMMENT ON COLUMN inturn.miscounted_limits.counted IS 'How many jobs it counts.';
 COMMENT ON COLUMN inturn.miscounted_limits.running IS 'How many jobs of it run.';
 CREATE VIEW inturn.open_transactions AS
- SELECT pid,
-    application,
-    state,
-    (clock_timestamp() - since) AS age,
+ SELECT one.pid,
+    one.application,
+    one.state,
+    (now.at - one.since) AS age,
     ( SELECT array_agg(DISTINCT (pg_class.relname)::text ORDER BY ((pg_class.relname)::text)) AS array_agg
            FROM (pg_locks
              JOIN pg_class ON ((pg_class.oid = pg_locks.relation)))
-          WHERE ((pg_locks.pid = one.pid) AND (pg_locks.mode = ANY (ARRAY['ShareLock'::text, 'ShareRowExclusiveLock'::text, 'ExclusiveLock'::text, 'AccessExclusiveLock'::text])) AND (pg_class.relkind = ANY (ARRAY['r'::"char", 'p'::"char"])) AND (pg_class.relnamespace = ( SELECT pg_class_1.relnamespace
+          WHERE (((pg_locks.pid = one.pid) OR ((pg_locks.pid IS NULL) AND (pg_locks.virtualtransaction = one.prepared))) AND (pg_locks.mode = ANY (ARRAY['ShareLock'::text, 'ShareRowExclusiveLock'::text, 'ExclusiveLock'::text, 'AccessExclusiveLock'::text])) AND (pg_class.relkind = ANY (ARRAY['r'::"char", 'p'::"char"])) AND (pg_class.relnamespace = ( SELECT pg_class_1.relnamespace
                    FROM pg_class pg_class_1
                   WHERE (pg_class_1.oid = ('inturn.jobs'::regclass)::oid))))) AS tables
-   FROM ( SELECT pg_stat_activity.pid,
+   FROM (( SELECT pg_stat_activity.pid,
             COALESCE(pg_stat_activity.application_name, ''::text) AS application,
             COALESCE(pg_stat_activity.state, ''::text) AS state,
-            pg_stat_activity.xact_start AS since
+            pg_stat_activity.xact_start AS since,
+            NULL::text AS prepared
            FROM pg_stat_activity
           WHERE ((pg_stat_activity.datname = current_database()) AND (pg_stat_activity.pid <> pg_backend_pid()) AND (pg_stat_activity.backend_type = 'client backend'::text) AND (pg_stat_activity.xact_start IS NOT NULL))
         UNION ALL
          SELECT NULL::integer,
             pg_prepared_xacts.gid,
             'prepared'::text,
-            pg_prepared_xacts.prepared
+            pg_prepared_xacts.prepared,
+            ( SELECT pg_locks.virtualtransaction
+                   FROM pg_locks
+                  WHERE ((pg_locks.locktype = 'transactionid'::text) AND (pg_locks.transactionid = pg_prepared_xacts.transaction) AND pg_locks.granted)) AS virtualtransaction
            FROM pg_prepared_xacts
           WHERE (pg_prepared_xacts.database = current_database())) one
-  ORDER BY since;
+     CROSS JOIN ( SELECT clock_timestamp() AS at) now)
+  ORDER BY one.since;
 COMMENT ON VIEW inturn.open_transactions IS 'Open transactions of this database, the oldest first.';
 COMMENT ON COLUMN inturn.open_transactions.pid IS 'The process of the server; NULL: none, as the transaction is prepared.';
 COMMENT ON COLUMN inturn.open_transactions.application IS 'The name that the client has given itself, or that of a prepared transaction.';
