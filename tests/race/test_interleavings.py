@@ -106,7 +106,7 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
         "the head is taken from what the claim saw before it won the lane",
         "win_heads.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (v_look.seen || v_look.behind)"
+        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (r.seen || r.behind)"
         " AND j.lock = won.lock AND j.status IN ('todo', 'blocked') ORDER BY j.priority DESC, j.id LIMIT 1)",
     )
 )
@@ -937,7 +937,10 @@ def test_a_claim_that_goes_on_in_many_queues_keeps_no_more_jobs_than_it_takes(st
 
 @story(
     Mutation(
-        "jobs lost to other claims are not replaced by others", "may_find_more.sql", "OR r.short", ""
+        "jobs lost to other claims are not replaced by others",
+        "may_find_more.sql",
+        "OR r.short",
+        "",
     )
 )
 def test_a_claim_of_many_queues_looks_again_where_others_were_faster(stage: Stage) -> None:

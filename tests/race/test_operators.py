@@ -76,7 +76,7 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
         "the head is taken from what the claim saw before it won the lane",
         "win_heads.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (v_look.seen) AND j.lock = won.lock)",
+        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (r.seen) AND j.lock = won.lock)",
     )
 )
 def test_a_token_may_be_cancelled_between_the_look_and_the_win_of_a_claim(stage: Stage) -> None:

@@ -1,5 +1,5 @@
--- win_heads: the stage of a claim that makes lanes ours, and adds their next jobs to `ids`. If other
--- claims were faster, it tries others instead of the lanes that they took.
+-- win_heads: the stage of a claim that makes lanes ours, and adds their next jobs to `ids`. If
+-- other claims were faster, it tries spare lanes instead of those that they took.
 CREATE OR REPLACE FUNCTION win_heads(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
