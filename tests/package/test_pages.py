@@ -24,6 +24,7 @@ DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 README = ROOT / "README.md"
 WITH_LINKS = [
     README,
+    ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "sql/functions/README.md",
     *PAGES,
