@@ -10,11 +10,6 @@ CREATE TYPE inturn.batch_event AS ENUM (
     'cancelled',
     'aborted'
 );
-CREATE TYPE inturn.conflict_policy AS ENUM (
-    'raise',
-    'skip',
-    'replace'
-);
 CREATE DOMAIN inturn.due_time AS timestamp with time zone
 	CONSTRAINT jobs_scheduled_within CHECK (((VALUE >= '0002-01-01 00:00:00+00'::timestamp with time zone) AND (VALUE < '9999-01-01 00:00:00+00'::timestamp with time zone)));
 CREATE DOMAIN inturn.expiry_time AS timestamp with time zone
@@ -27,6 +22,8 @@ CREATE DOMAIN inturn.group_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_group_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
 CREATE DOMAIN inturn.job_args AS jsonb
 	CONSTRAINT jobs_args_object CHECK ((jsonb_typeof(VALUE) = 'object'::text));
+CREATE DOMAIN inturn.job_headers AS jsonb
+	CONSTRAINT jobs_headers CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (octet_length((VALUE)::text) <= 16384)));
 CREATE TYPE inturn.job_status AS ENUM (
     'todo',
     'blocked',
@@ -40,6 +37,105 @@ CREATE TYPE inturn.job_status AS ENUM (
     'failed',
     'cancelled',
     'aborted'
+);
+CREATE DOMAIN inturn.job_timeout AS interval
+	CONSTRAINT jobs_timeout CHECK (((VALUE >= '00:00:00.001'::interval) AND (VALUE <= '365 days'::interval)));
+CREATE DOMAIN inturn.limit_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_limit_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
+CREATE DOMAIN inturn.lock_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
+CREATE DOMAIN inturn.queue_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_queue_name CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 63)) AND (strpos(VALUE, ','::text) = 0) AND (VALUE <> '!'::text)));
+CREATE DOMAIN inturn.queueing_lock_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
+CREATE TYPE inturn.retry_policy AS ENUM (
+    'hold',
+    'release'
+);
+CREATE DOMAIN inturn.task_name AS text COLLATE pg_catalog."C"
+	CONSTRAINT jobs_task_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 512)));
+CREATE TABLE inturn.jobs (
+    id bigint NOT NULL,
+    claim_id uuid,
+    fence bigint,
+    worker_id uuid,
+    scheduled_at inturn.due_time,
+    created_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    status inturn.job_status NOT NULL,
+    on_retry inturn.retry_policy DEFAULT 'hold'::inturn.retry_policy NOT NULL,
+    on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
+    abort boolean DEFAULT false NOT NULL,
+    has_waiters boolean DEFAULT false NOT NULL,
+    has_children boolean,
+    has_parents boolean,
+    timeout inturn.job_timeout,
+    expires_at inturn.expiry_time,
+    was_attempted boolean DEFAULT false NOT NULL,
+    lost_queueing_lock boolean DEFAULT false NOT NULL,
+    priority integer DEFAULT 0 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    queue inturn.queue_name DEFAULT 'default'::text NOT NULL,
+    task inturn.task_name NOT NULL,
+    lock inturn.lock_name,
+    queueing_lock inturn.queueing_lock_name,
+    args inturn.job_args DEFAULT '{}'::jsonb NOT NULL,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
+    limit_key inturn.limit_name,
+    group_key inturn.group_name,
+    batch_id bigint,
+    locks text[] COLLATE pg_catalog."C",
+    shared text[] COLLATE pg_catalog."C",
+    keeps_lanes boolean,
+    headers inturn.job_headers,
+    CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
+    CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
+    CONSTRAINT jobs_limited_by CHECK (((status <> 'limited'::inturn.job_status) OR (limit_key IS NOT NULL))),
+    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status, 'scheduled'::inturn.job_status, 'pending'::inturn.job_status, 'doing'::inturn.job_status]))),
+    CONSTRAINT jobs_owned CHECK (((worker_id IS NULL) = (claim_id IS NULL))),
+    CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
+)
+WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.jobs IS 'Live jobs only: finished ones move to finished_jobs, so that no cost grows with history.';
+CREATE TYPE inturn.claim_round AS (
+	worker uuid,
+	served text[],
+	queues text[],
+	paused text[],
+	fair boolean,
+	turns jsonb,
+	asked integer,
+	slots integer,
+	wanted integer,
+	lanes_left integer,
+	reach integer,
+	lost text[],
+	missed text[],
+	ids bigint[],
+	limited boolean,
+	lanes text[],
+	seen bigint[],
+	behind bigint[],
+	behind_locks text[],
+	more boolean,
+	widest bigint,
+	several bigint[],
+	shut bigint[],
+	windows integer[],
+	short boolean,
+	won text[],
+	retries bigint[],
+	heads bigint[],
+	used text[],
+	kept bigint[],
+	marked boolean,
+	blocked bigint,
+	started inturn.jobs[]
+);
+CREATE TYPE inturn.conflict_policy AS ENUM (
+    'raise',
+    'skip',
+    'replace'
 );
 CREATE TYPE inturn.job_filter AS (
 	statuses inturn.job_status[],
@@ -55,16 +151,10 @@ CREATE TYPE inturn.job_filter AS (
 	before timestamp with time zone,
 	ids bigint[]
 );
-CREATE DOMAIN inturn.job_headers AS jsonb
-	CONSTRAINT jobs_headers CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (octet_length((VALUE)::text) <= 16384)));
 CREATE TYPE inturn.job_lanes AS (
 	id bigint,
 	locks text[],
 	shared text[]
-);
-CREATE TYPE inturn.retry_policy AS ENUM (
-    'hold',
-    'release'
 );
 CREATE TYPE inturn.job_options AS (
 	queue text,
@@ -83,8 +173,6 @@ CREATE TYPE inturn.job_options AS (
 	shared text[],
 	headers jsonb
 );
-CREATE DOMAIN inturn.job_timeout AS interval
-	CONSTRAINT jobs_timeout CHECK (((VALUE >= '00:00:00.001'::interval) AND (VALUE <= '365 days'::interval)));
 CREATE TYPE inturn.lane_state AS ENUM (
     'held',
     'retrying',
@@ -93,21 +181,11 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'delayed',
     'idle'
 );
-CREATE DOMAIN inturn.limit_name AS text COLLATE pg_catalog."C"
-	CONSTRAINT jobs_limit_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
-CREATE DOMAIN inturn.lock_name AS text COLLATE pg_catalog."C"
-	CONSTRAINT jobs_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
 CREATE TYPE inturn.parent_policy AS ENUM (
     'cancel',
     'go',
     'hold'
 );
-CREATE DOMAIN inturn.queue_name AS text COLLATE pg_catalog."C"
-	CONSTRAINT jobs_queue_name CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 63)) AND (strpos(VALUE, ','::text) = 0) AND (VALUE <> '!'::text)));
-CREATE DOMAIN inturn.queueing_lock_name AS text COLLATE pg_catalog."C"
-	CONSTRAINT jobs_queueing_lock_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)));
-CREATE DOMAIN inturn.task_name AS text COLLATE pg_catalog."C"
-	CONSTRAINT jobs_task_length CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 512)));
 CREATE FUNCTION inturn.abort_requests(p_worker uuid) RETURNS TABLE(id bigint)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -335,6 +413,61 @@ CREATE FUNCTION inturn.batch_counts(p_job bigint, p_batch bigint) RETURNS bigint
     FROM batches WHERE id = p_batch AND callback_id = p_job
 $$;
 COMMENT ON FUNCTION inturn.batch_counts(p_job bigint, p_batch bigint) IS 'Returns how the jobs of a batch have ended, for its callback: how many joined it, succeeded, failed, were cancelled and were aborted.';
+CREATE FUNCTION inturn.begin_claim(INOUT r inturn.claim_round) RETURNS inturn.claim_round
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_now    timestamptz := clock();
+    v_due    record;
+    v_is_due boolean;   -- or NULL
+BEGIN
+    -- One look at everything that may be due, since in most claims nothing is.
+    SELECT (SELECT true FROM jobs
+            WHERE status = 'scheduled' AND scheduled_at <= v_now LIMIT 1) AS jobs,
+        (SELECT true FROM jobs
+            WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
+                AND NOT was_attempted LIMIT 1) AS expiries,
+        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
+        (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+         ORDER BY jobs.queue LIMIT 1) AS groups,
+        (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
+        coalesce(
+            (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
+            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
+            (SELECT true FROM limit_looks LIMIT 1)) AS looks,
+        (SELECT true FROM queue_pauses LIMIT 1) AS pauses,
+        (SELECT true FROM task_pauses LIMIT 1) AS task_pauses
+    INTO v_due;
+    v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
+    IF v_is_due THEN
+        PERFORM settle_due(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
+    END IF;
+    r.paused := '{}';
+    IF v_due.task_pauses THEN
+        PERFORM resume_tasks(1000);
+        r.paused := paused_task_names();
+    END IF;
+    -- All that was due may have made jobs with a group ready.
+    r.fair := coalesce(v_due.groups, v_is_due, v_due.task_pauses, false);
+    r.queues := coalesce(r.served, ready_queues(r.fair));
+    IF v_due.pauses THEN   -- nobody serves a paused queue
+        DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
+            SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
+        r.queues := leave_out_paused(r.queues);
+        r.served := r.queues;
+    END IF;
+    r.fair := r.fair AND groups_wait(r.queues);
+    IF r.fair THEN
+        r.turns := coalesce(r.turns, '{}');
+        r.asked := least(r.asked, r.slots);
+    END IF;
+    r.wanted := r.asked;
+    r.reach := 2 * r.asked;
+    r.lanes_left := 512;   -- each keeps an advisory lock, and the server's lock table is finite
+    r.lost := '{}';
+    r.missed := '{}';
+    r.short := false;
+END $$;
 CREATE FUNCTION inturn.begin_rollups() RETURNS void
     LANGUAGE sql
     AS $_$
@@ -986,49 +1119,6 @@ BEGIN
         RAISE EXCEPTION 'locks: %', v_problem USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END $$;
-CREATE TABLE inturn.jobs (
-    id bigint NOT NULL,
-    claim_id uuid,
-    fence bigint,
-    worker_id uuid,
-    scheduled_at inturn.due_time,
-    created_at timestamp with time zone NOT NULL,
-    started_at timestamp with time zone,
-    status inturn.job_status NOT NULL,
-    on_retry inturn.retry_policy DEFAULT 'hold'::inturn.retry_policy NOT NULL,
-    on_failure inturn.failure_policy DEFAULT 'continue'::inturn.failure_policy NOT NULL,
-    abort boolean DEFAULT false NOT NULL,
-    has_waiters boolean DEFAULT false NOT NULL,
-    has_children boolean,
-    has_parents boolean,
-    timeout inturn.job_timeout,
-    expires_at inturn.expiry_time,
-    was_attempted boolean DEFAULT false NOT NULL,
-    lost_queueing_lock boolean DEFAULT false NOT NULL,
-    priority integer DEFAULT 0 NOT NULL,
-    attempts integer DEFAULT 0 NOT NULL,
-    queue inturn.queue_name DEFAULT 'default'::text NOT NULL,
-    task inturn.task_name NOT NULL,
-    lock inturn.lock_name,
-    queueing_lock inturn.queueing_lock_name,
-    args inturn.job_args DEFAULT '{}'::jsonb NOT NULL,
-    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
-    limit_key inturn.limit_name,
-    group_key inturn.group_name,
-    batch_id bigint,
-    locks text[] COLLATE pg_catalog."C",
-    shared text[] COLLATE pg_catalog."C",
-    keeps_lanes boolean,
-    headers inturn.job_headers,
-    CONSTRAINT jobs_blocked_in_a_lane CHECK (((status <> 'blocked'::inturn.job_status) OR (lock IS NOT NULL))),
-    CONSTRAINT jobs_claimed CHECK (((status = 'doing'::inturn.job_status) = (claim_id IS NOT NULL))),
-    CONSTRAINT jobs_limited_by CHECK (((status <> 'limited'::inturn.job_status) OR (limit_key IS NOT NULL))),
-    CONSTRAINT jobs_live CHECK ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status, 'scheduled'::inturn.job_status, 'pending'::inturn.job_status, 'doing'::inturn.job_status]))),
-    CONSTRAINT jobs_owned CHECK (((worker_id IS NULL) = (claim_id IS NULL))),
-    CONSTRAINT jobs_scheduled_when CHECK (((status <> 'scheduled'::inturn.job_status) OR (scheduled_at IS NOT NULL)))
-)
-WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.jobs IS 'Live jobs only: finished ones move to finished_jobs, so that no cost grows with history.';
 CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean DEFAULT false, p_slots integer DEFAULT NULL::integer, p_turns jsonb DEFAULT NULL::jsonb) RETURNS SETOF inturn.jobs
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'inturn', 'pg_temp'
@@ -1041,259 +1131,41 @@ CREATE FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_
     SET jit TO 'off'
     AS $$
 DECLARE
-    v_window  integer := 2 * p_limit;
-    v_wanted  integer := p_limit;
-    -- How many lanes it may still win. Each keeps an advisory lock until the end, and the server's
-    -- lock table is finite.
-    v_lanes   integer := 512;
-    v_now     timestamptz := clock();
-    v_due     record;
-    v_queues  text[];
-    v_look    record;
-    v_shares  integer[];  -- how many free jobs to read in each queue
-    v_windows integer[];  -- how many tokens to read in each queue
-    v_spare   record;     -- more lanes, if other claims took some of these
-    v_ids     bigint[];   -- the jobs to start
-    v_short   boolean := false;  -- other claims took some of the free jobs
-    v_won     text[];     -- lanes that are ours
-    v_retries bigint[];   -- the jobs that these lanes wait for, or NULL
-    v_heads   bigint[];   -- the next jobs of these lanes, as far as we may start them
-    v_used    text[];     -- the lanes in which we start a job
-    v_paused  text[] := '{}';  -- tasks that are paused
-    v_aside   bigint[];   -- those of the jobs that are of such a task
-    v_limited boolean;    -- some of the jobs have a limit
-    v_slots   record;     -- what take_slots says of them
-    v_marked  boolean;    -- some of them wait for their limit now, or for the end of a pause
-    v_fair    boolean;    -- jobs with a group wait, so the groups take turns
-    v_kept    bigint[];   -- those that stay tokens
-    v_lost    text[] := '{}';  -- lanes that others took, or have locked
-    v_several bigint;          -- a job with several lanes, or shared ones
-    v_try     record;          -- what became of it
-    v_missed  text[] := '{}';  -- lanes that such jobs have lost
+    r         claim_round;
     v_started integer;
-    v_blocked bigint;
 BEGIN
     PERFORM require_read_committed();
     PERFORM require_registered(p_worker);
-    -- One look at everything that may be due, since in most claims nothing is.
-    SELECT (SELECT true FROM jobs
-            WHERE status = 'scheduled' AND scheduled_at <= v_now LIMIT 1) AS jobs,
-        (SELECT true FROM jobs
-            WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
-                AND NOT was_attempted LIMIT 1) AS expiries,
-        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
-        (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-         ORDER BY jobs.queue LIMIT 1) AS groups,
-        (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
-        coalesce(
-            (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
-            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
-            (SELECT true FROM limit_looks LIMIT 1)) AS looks,
-        (SELECT true FROM queue_pauses LIMIT 1) AS pauses,
-        (SELECT true FROM task_pauses LIMIT 1) AS task_pauses
-    INTO v_due;
-    IF v_due.jobs THEN
-        PERFORM promote(1000);   -- before we have a transaction id, see await_parents
-    END IF;
-    IF v_due.expiries THEN
-        PERFORM expire_jobs(500, 50);   -- those that are left do not start, see start_jobs
-    END IF;
-    IF coalesce(v_due.ends, v_due.jobs, v_due.expiries) THEN   -- the calls above may leave some
-        PERFORM settle_ends(100, 1000);
-    END IF;
-    IF coalesce(v_due.batches, v_due.ends, v_due.jobs, v_due.expiries) THEN
-        PERFORM settle_batches(2000);
-    END IF;
-    IF coalesce(v_due.looks, v_due.ends, v_due.expiries) THEN   -- these may leave some, too
-        PERFORM resume_due(100);
-    END IF;
-    IF v_due.task_pauses THEN
-        PERFORM resume_tasks(1000);
-        v_paused := paused_task_names();
-    END IF;
-    -- All that was due may have made jobs with a group ready.
-    v_fair := coalesce(v_due.groups, v_due.jobs, v_due.ends, v_due.expiries, v_due.batches,
-        v_due.looks, v_due.task_pauses, false);
-    v_queues := coalesce(p_queues, ready_queues(v_fair));
-    IF v_due.pauses THEN   -- nobody serves a paused queue
-        DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
-            SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
-        v_queues := leave_out_paused(v_queues);
-        p_queues := v_queues;
-    END IF;
-    v_fair := v_fair AND groups_wait(v_queues);
-    IF v_fair THEN
-        p_turns := coalesce(p_turns, '{}');
-        p_limit := least(p_limit, p_slots);
-        v_wanted := p_limit;
-        v_window := 2 * p_limit;
-    END IF;
+    r.worker := p_worker;
+    r.served := p_queues;
+    r.asked := p_limit;
+    r.slots := coalesce(p_slots, p_limit);
+    r.turns := p_turns;
+    r := begin_claim(r);
     FOR round IN 1..4 LOOP
-        -- With many queues, read and lock only the best of all. If other claims were faster, the
-        -- next round locks what it reads.
-        v_shares := CASE WHEN cardinality(v_queues) > 1 AND NOT v_short
-                         THEN front_shares(v_queues, v_wanted, false)
-                         ELSE array_fill(v_wanted, ARRAY[cardinality(v_queues)]) END;
-        v_windows := CASE WHEN cardinality(v_queues) > 1
-                          THEN front_shares(v_queues, v_window, true)
-                          ELSE ARRAY[v_window] END;
-        IF v_fair THEN
-            SELECT * INTO v_look FROM fair_candidates(
-                v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes, p_turns);
-            p_turns := v_look.turns;
-        ELSE
-            SELECT * INTO v_look
-            FROM claim_candidates(
-                v_queues, v_shares, v_wanted, v_windows, v_window, v_lost, v_lanes);
+        r := look_ahead(r, round);
+        IF r.lanes <> '{}' THEN
+            r := win_heads(r);
         END IF;
-        v_ids := v_look.free;
-        IF cardinality(v_queues) > 1 THEN
-            v_short := NOT v_short
-                AND cardinality(v_ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+        IF r.limited OR r.paused <> '{}' THEN
+            r := pass_gates(r);
         END IF;
-        v_won := '{}';
-        v_used := '{}';
-        v_heads := NULL;
-        v_limited := v_look.limited;
-        v_marked := false;
-        v_kept := '{}';
-        IF v_look.lanes <> '{}' THEN
-            SELECT coalesce(array_agg(w.lock), '{}'), array_agg(w.job_id) INTO v_won, v_retries
-            FROM acquire_lanes(p_worker, p_queues, v_look.lanes, v_look.seen,
-                cardinality(v_look.lanes)) AS w;
-            IF cardinality(v_won) < cardinality(v_look.lanes) AND NOT v_fair THEN
-                SELECT * INTO v_spare
-                FROM spare_lanes(v_queues, v_wanted, v_windows, v_lost || v_look.lanes, v_ids,
-                    v_lanes);
-                IF v_spare.locks IS NOT NULL THEN
-                    SELECT v_won || array_agg(w.lock), v_retries || array_agg(w.job_id)
-                    INTO v_won, v_retries
-                    FROM acquire_lanes(
-                        p_worker, p_queues, v_spare.locks, v_spare.seen,
-                        cardinality(v_look.lanes) - cardinality(v_won)) AS w;
-                    v_look.lanes := v_look.lanes || v_spare.locks;
-                    v_look.seen := v_look.seen || v_spare.seen;
-                END IF;
-            END IF;
-            -- A new statement, so it reads what was committed before we got the lanes.
-            -- A job that waits for its retry goes before the head of its lane.
-            SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}'),
-                v_limited OR coalesce(bool_or(next.limited), false)
-            INTO v_heads, v_used, v_limited
-            FROM unnest(v_won, v_retries) AS won(lock, job_id)
-            CROSS JOIN LATERAL (
-                SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
-                    limit_key IS NOT NULL AS limited, false AS several, false AS aside
-                FROM jobs WHERE id = won.job_id
-                UNION ALL
-                SELECT head.id, head.queue, head.touched, head.start_before, head.limited,
-                    head.several, head.aside
-                FROM lane_heads(ARRAY[won.lock]) AS head
-                WHERE won.job_id IS NULL
-            ) AS next
-            WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)
-              AND NOT next.several AND NOT next.aside
-              AND (next.start_before IS NULL OR next.start_before > clock())
-              AND (NOT next.touched OR try_lock_job(next.id));
-            v_ids := v_ids || v_heads;
-        END IF;
-        v_lanes := v_lanes - cardinality(v_won);
-        v_aside := '{}';
-        IF v_paused <> '{}' THEN
-            -- Before their limits: such a job takes no slot.
-            v_aside := set_aside(v_ids, v_paused);
-            v_ids := ARRAY(SELECT unnest(v_ids) EXCEPT SELECT unnest(v_aside));
-            IF v_aside <> '{}' AND v_ids = '{}' THEN
-                v_lanes := v_lanes - pause_front(
-                    p_worker, p_queues, v_queues, v_paused, v_aside, v_lost);
-            END IF;
-            v_marked := v_aside <> '{}';
-        END IF;
-        IF v_limited THEN
-            SELECT * INTO v_slots
-            FROM take_slots(v_ids, coalesce(p_slots, p_limit) - (p_limit - v_wanted));
-            v_marked := v_marked OR v_slots.full_keys <> '{}';
-            IF v_slots.full_keys <> '{}' AND v_slots.ids = '{}' THEN
-                PERFORM limit_front(v_queues, v_slots.full_keys, v_ids);
-            END IF;
-            v_ids := v_slots.ids;
-        END IF;
-        IF v_limited OR v_aside <> '{}' THEN
-            -- Lanes of jobs that cannot start go back. Those that waited for a retry wait again.
-            SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
-                coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
-            INTO v_used, v_kept
-            FROM (SELECT lock, id, id IN (SELECT unnest(v_ids)) AS fits
-                FROM unnest(v_used, v_heads) AS head(lock, id)) AS judged;
-            IF v_kept && v_retries THEN
-                v_won := ARRAY(SELECT unnest(v_won)
-                    EXCEPT SELECT reserve_lanes(v_won, v_retries, v_kept));
-            END IF;
-        END IF;
-        IF v_ids <> '{}' THEN
-            RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
+        IF r.ids <> '{}' THEN
+            RETURN QUERY SELECT * FROM start_jobs(p_worker, r.ids);
             GET DIAGNOSTICS v_started = ROW_COUNT;
-            v_wanted := v_wanted - v_started;
+            r.wanted := r.wanted - v_started;
         END IF;
-        IF v_look.lanes <> '{}' THEN
-            -- Do not try these lanes again: a faster claim may not have committed, so we cannot
-            -- see it.
-            v_lost := v_lost || ARRAY(SELECT unnest(v_look.lanes) EXCEPT SELECT unnest(v_used));
-            -- Block what stays behind: tokens of held lanes, and those that were not the next job.
-            IF EXISTS (SELECT unnest(v_look.seen) EXCEPT SELECT unnest(v_heads)) THEN
-                v_look.behind := v_look.behind
-                    || CASE WHEN v_kept <> '{}' THEN mask_ids(v_look.seen, v_kept)
-                            ELSE v_look.seen END;
-                v_look.behind_locks := v_look.behind_locks || v_look.lanes;
-            END IF;
+        IF r.lanes <> '{}' OR r.behind IS NOT NULL THEN
+            r := tidy_up(r);
         END IF;
-        v_blocked := 0;
-        IF v_look.behind IS NOT NULL THEN
-            v_blocked := block_behind(p_queues, v_look.behind, v_look.behind_locks);
+        IF r.several <> '{}' OR r.shut IS NOT NULL THEN
+            r := start_several(r);
+            RETURN QUERY SELECT * FROM unnest(r.started);
         END IF;
-        -- Give back the lanes that we cannot use: they are empty, their head is in a queue that we
-        -- do not serve, or an open transaction has it locked.
-        IF cardinality(v_used) < cardinality(v_won) THEN
-            PERFORM notify_workers(release_lanes(
-                ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))));
-        END IF;
-        IF v_look.several <> '{}' THEN
-            v_lanes := v_lanes - 8 * cardinality(v_look.several);
-            FOREACH v_several IN ARRAY v_look.several LOOP
-                -- It would lose the lane that another one has just lost.
-                CONTINUE WHEN v_missed <> '{}'
-                    AND (SELECT locks && v_missed FROM jobs WHERE id = v_several);
-                SELECT * INTO v_try FROM start_in_lanes(p_worker, p_queues, v_several,
-                    coalesce(p_slots, p_limit) - (p_limit - v_wanted), v_paused);
-                IF (v_try.started).id IS NOT NULL THEN
-                    RETURN NEXT v_try.started;
-                    v_wanted := v_wanted - 1;
-                ELSIF v_try.lost IS NOT NULL THEN
-                    v_missed := v_missed || v_try.lost;
-                END IF;
-            END LOOP;
-            v_lost := v_lost || v_missed;
-        END IF;
-        IF v_look.shut IS NOT NULL THEN
-            v_blocked := v_blocked + cardinality(block_in_lanes(v_look.shut));
-        END IF;
-        -- Look again if the front has moved or the window can reach further, if we lost free jobs,
-        -- or if we lost lanes and have nothing. While another claim clears the front, take what
-        -- there is. With nothing, a patient caller returns. It cannot do so for ever: the other
-        -- claim may be stuck.
-        EXIT WHEN v_wanted <= 0 OR v_lanes <= 0
-            OR (v_blocked IS NULL AND (p_patient OR v_wanted < p_limit)) OR NOT (
-            coalesce(v_blocked, 0) > 0 OR v_marked OR v_look.more AND v_window < v_look.widest
-            OR v_short OR v_look.several <> '{}'
-            OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)
-        );
-        IF v_look.behind IS NOT NULL OR v_look.shut IS NOT NULL OR v_missed <> '{}' THEN
-            v_window := CASE WHEN round = 3 AND v_look.widest > 2000 THEN v_look.widest
-                ELSE least(2000, 8 * v_window) END;
-        END IF;
+        EXIT WHEN NOT may_find_more(r, p_patient);
     END LOOP;
-    IF v_fair THEN
-        PERFORM set_config('inturn.turns', p_turns::text, true);
+    IF r.fair THEN
+        PERFORM set_config('inturn.turns', r.turns::text, true);
     END IF;
 END $$;
 COMMENT ON FUNCTION inturn.claim(p_worker uuid, p_queues text[], p_limit integer, p_patient boolean, p_slots integer, p_turns jsonb) IS 'Starts up to p_limit jobs for this worker (status `doing`), at most one of each lane.';
@@ -4566,6 +4438,52 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN;
 END $$;
+CREATE FUNCTION inturn.look_ahead(INOUT r inturn.claim_round, p_round integer) RETURNS inturn.claim_round
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_shares integer[];  -- how many free jobs to read in each queue
+BEGIN
+    IF p_round > 1 AND (r.behind IS NOT NULL OR r.shut IS NOT NULL OR r.missed <> '{}') THEN
+        r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
+            ELSE least(2000, 8 * r.reach) END;
+    END IF;
+    -- With many queues, read and lock only the best of all. If other claims were faster, the next
+    -- round locks what it reads.
+    v_shares := CASE WHEN cardinality(r.queues) > 1 AND NOT r.short
+                     THEN front_shares(r.queues, r.wanted, false)
+                     ELSE array_fill(r.wanted, ARRAY[cardinality(r.queues)]) END;
+    r.windows := CASE WHEN cardinality(r.queues) > 1
+                      THEN front_shares(r.queues, r.reach, true)
+                      ELSE ARRAY[r.reach] END;
+    IF r.fair THEN
+        SELECT front.free, front.lanes, front.seen, front.behind, front.behind_locks, front.more,
+            front.widest, front.limited, front.several, front.shut, front.turns
+        INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more,
+            r.widest, r.limited, r.several, r.shut, r.turns
+        FROM fair_candidates(
+            r.queues, v_shares, r.wanted, r.windows, r.reach, r.lost, r.lanes_left, r.turns)
+            AS front;
+    ELSE
+        SELECT front.free, front.lanes, front.seen, front.behind, front.behind_locks, front.more,
+            front.widest, front.limited, front.several, front.shut
+        INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more,
+            r.widest, r.limited, r.several, r.shut
+        FROM claim_candidates(
+            r.queues, v_shares, r.wanted, r.windows, r.reach, r.lost, r.lanes_left) AS front;
+    END IF;
+    IF cardinality(r.queues) > 1 THEN
+        r.short := NOT r.short
+            AND cardinality(r.ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+    END IF;
+    r.won := '{}';
+    r.used := '{}';
+    r.heads := NULL;
+    r.kept := '{}';
+    r.marked := false;
+    r.blocked := 0;
+    r.started := NULL;
+END $$;
 CREATE FUNCTION inturn.look_at_live(p_ids bigint[]) RETURNS TABLE(queue text, task text, locks text[], status inturn.job_status)
     LANGUAGE plpgsql STABLE
     SET enable_nestloop TO 'off'
@@ -4620,6 +4538,26 @@ CREATE FUNCTION inturn.matches_live(p_filter inturn.job_filter, p_job inturn.job
         p_job.queueing_lock, p_job.worker_id, p_job.batch_id, p_job.group_key, p_job.errors,
         p_job.created_at)
 $$;
+CREATE FUNCTION inturn.may_find_more(r inturn.claim_round, p_patient boolean) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF r.wanted <= 0 OR r.lanes_left <= 0 THEN
+        RETURN false;
+    END IF;
+    -- While another claim clears the front, take what there is. With nothing, a patient caller
+    -- returns. It cannot do so for ever: the other claim may be stuck.
+    IF r.blocked IS NULL AND (p_patient OR r.wanted < r.asked) THEN
+        RETURN false;
+    END IF;
+    RETURN coalesce(r.blocked, 0) > 0                 -- the front has moved
+        OR r.marked                                   -- the same, by a limit or a pause
+        OR r.more AND r.reach < r.widest              -- the window can reach further
+        OR r.short                                    -- other claims took free jobs
+        OR r.several <> '{}'
+        -- other claims took lanes, and there is nothing yet
+        OR r.wanted = r.asked AND cardinality(r.used) < cardinality(r.lanes);
+END $$;
 CREATE FUNCTION inturn.may_start_next(p_job inturn.jobs, p_lock text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -5089,6 +5027,43 @@ BEGIN
     RETURN v_batch;
 END $$;
 COMMENT ON FUNCTION inturn.open_batch(name text, callback text, args jsonb, lock text, queue text, priority integer, on_retry text, on_failure text, timeout interval, limit_key text, locks text[], shared text[]) IS 'Opens a batch and returns its id.';
+CREATE FUNCTION inturn.pass_gates(INOUT r inturn.claim_round) RETURNS inturn.claim_round
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_aside bigint[] := '{}';  -- jobs of a paused task
+    v_slots record;            -- what take_slots says
+BEGIN
+    IF r.paused <> '{}' THEN
+        -- Before their limits: such a job takes no slot.
+        v_aside := set_aside(r.ids, r.paused);
+        r.ids := ARRAY(SELECT unnest(r.ids) EXCEPT SELECT unnest(v_aside));
+        IF v_aside <> '{}' AND r.ids = '{}' THEN
+            r.lanes_left := r.lanes_left - pause_front(
+                r.worker, r.served, r.queues, r.paused, v_aside, r.lost);
+        END IF;
+        r.marked := v_aside <> '{}';
+    END IF;
+    IF r.limited THEN
+        SELECT * INTO v_slots FROM take_slots(r.ids, r.slots - (r.asked - r.wanted));
+        r.marked := r.marked OR v_slots.full_keys <> '{}';
+        IF v_slots.full_keys <> '{}' AND v_slots.ids = '{}' THEN
+            PERFORM limit_front(r.queues, v_slots.full_keys, r.ids);
+        END IF;
+        r.ids := v_slots.ids;
+    END IF;
+    IF r.limited OR v_aside <> '{}' THEN
+        SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
+            coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
+        INTO r.used, r.kept
+        FROM (SELECT lock, id, id IN (SELECT unnest(r.ids)) AS fits
+            FROM unnest(r.used, r.heads) AS head(lock, id)) AS judged;
+        IF r.kept && r.retries THEN
+            r.won := ARRAY(SELECT unnest(r.won)
+                EXCEPT SELECT reserve_lanes(r.won, r.retries, r.kept));
+        END IF;
+    END IF;
+END $$;
 CREATE FUNCTION inturn.pause_front(p_worker uuid, p_served text[], p_queues text[], p_tasks text[], p_seen bigint[], p_lost text[]) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -7051,6 +7026,26 @@ BEGIN
             AND (SELECT true FROM batches WHERE id = batch_events.batch_id LIMIT 1) IS NULL;
     END IF;
 END $$;
+CREATE FUNCTION inturn.settle_due(p_jobs boolean, p_expiries boolean, p_ends boolean, p_batches boolean, p_looks boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF p_jobs THEN
+        PERFORM promote(1000);   -- before we have a transaction id, see await_parents
+    END IF;
+    IF p_expiries THEN
+        PERFORM expire_jobs(500, 50);   -- those that are left do not start, see start_jobs
+    END IF;
+    IF coalesce(p_ends, p_jobs, p_expiries) THEN   -- the calls above may leave some
+        PERFORM settle_ends(100, 1000);
+    END IF;
+    IF coalesce(p_batches, p_ends, p_jobs, p_expiries) THEN
+        PERFORM settle_batches(2000);
+    END IF;
+    IF coalesce(p_looks, p_ends, p_expiries) THEN   -- these may leave some, too
+        PERFORM resume_due(100);
+    END IF;
+END $$;
 CREATE FUNCTION inturn.settle_ends(p_limit integer, p_most integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -7272,6 +7267,32 @@ BEGIN
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
     RETURNING jobs.*;
 END $$;
+CREATE FUNCTION inturn.start_several(INOUT r inturn.claim_round) RETURNS inturn.claim_round
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_id  bigint;
+    v_try record;
+BEGIN
+    r.lanes_left := r.lanes_left - 8 * cardinality(r.several);
+    FOREACH v_id IN ARRAY r.several LOOP
+        -- It would lose the lane that another one has just lost.
+        CONTINUE WHEN r.missed <> '{}'
+            AND (SELECT locks && r.missed FROM jobs WHERE id = v_id);
+        SELECT * INTO v_try FROM start_in_lanes(
+            r.worker, r.served, v_id, r.slots - (r.asked - r.wanted), r.paused);
+        IF (v_try.started).id IS NOT NULL THEN
+            r.started := r.started || v_try.started;
+            r.wanted := r.wanted - 1;
+        ELSIF v_try.lost IS NOT NULL THEN
+            r.missed := r.missed || v_try.lost;
+        END IF;
+    END LOOP;
+    r.lost := r.lost || r.missed;
+    IF r.shut IS NOT NULL THEN
+        r.blocked := r.blocked + cardinality(block_in_lanes(r.shut));
+    END IF;
+END $$;
 CREATE FUNCTION inturn.take_lanes(p_worker uuid, p_job inturn.job_lanes, p_new text[], p_kept boolean) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -7393,6 +7414,26 @@ BEGIN
         PERFORM notify_workers(NULL);
     END IF;
     RETURN true;
+END $$;
+CREATE FUNCTION inturn.tidy_up(INOUT r inturn.claim_round) RETURNS inturn.claim_round
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
+    r.lost := r.lost || ARRAY(SELECT unnest(r.lanes) EXCEPT SELECT unnest(r.used));
+    -- Block what stays behind: tokens of held lanes, and those that were not the next job.
+    IF EXISTS (SELECT unnest(r.seen) EXCEPT SELECT unnest(r.heads)) THEN
+        r.behind := r.behind
+            || CASE WHEN r.kept <> '{}' THEN mask_ids(r.seen, r.kept) ELSE r.seen END;
+        r.behind_locks := r.behind_locks || r.lanes;
+    END IF;
+    IF r.behind IS NOT NULL THEN
+        r.blocked := block_behind(r.served, r.behind, r.behind_locks);
+    END IF;
+    IF cardinality(r.used) < cardinality(r.won) THEN
+        PERFORM notify_workers(release_lanes(
+            ARRAY(SELECT unnest(r.won) EXCEPT SELECT unnest(r.used))));
+    END IF;
 END $$;
 CREATE FUNCTION inturn.timeline() RETURNS bigint
     LANGUAGE plpgsql
@@ -7643,6 +7684,50 @@ BEGIN
     )
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result FROM token;
     RETURN v_result;
+END $$;
+CREATE FUNCTION inturn.win_heads(INOUT r inturn.claim_round) RETURNS inturn.claim_round
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_spare record;
+BEGIN
+    SELECT coalesce(array_agg(own.lock), '{}'), array_agg(own.job_id) INTO r.won, r.retries
+    FROM acquire_lanes(r.worker, r.served, r.lanes, r.seen, cardinality(r.lanes)) AS own;
+    IF cardinality(r.won) < cardinality(r.lanes) AND NOT r.fair THEN
+        SELECT * INTO v_spare
+        FROM spare_lanes(r.queues, r.wanted, r.windows, r.lost || r.lanes, r.ids, r.lanes_left);
+        IF v_spare.locks IS NOT NULL THEN
+            SELECT r.won || array_agg(own.lock), r.retries || array_agg(own.job_id)
+            INTO r.won, r.retries
+            FROM acquire_lanes(
+                r.worker, r.served, v_spare.locks, v_spare.seen,
+                cardinality(r.lanes) - cardinality(r.won)) AS own;
+            r.lanes := r.lanes || v_spare.locks;
+            r.seen := r.seen || v_spare.seen;
+        END IF;
+    END IF;
+    r.lanes_left := r.lanes_left - cardinality(r.won);
+    -- A new statement, so it reads what was committed before we got the lanes.
+    -- A job that waits for its retry goes before the head of its lane.
+    SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}'),
+        r.limited OR coalesce(bool_or(next.limited), false)
+    INTO r.heads, r.used, r.limited
+    FROM unnest(r.won, r.retries) AS won(lock, job_id)
+    CROSS JOIN LATERAL (
+        SELECT id, queue, false AS touched, NULL::timestamptz AS start_before,
+            limit_key IS NOT NULL AS limited, false AS several, false AS aside
+        FROM jobs WHERE id = won.job_id
+        UNION ALL
+        SELECT head.id, head.queue, head.touched, head.start_before, head.limited,
+            head.several, head.aside
+        FROM lane_heads(ARRAY[won.lock]) AS head
+        WHERE won.job_id IS NULL
+    ) AS next
+    WHERE (next.queue = ANY (r.queues) OR r.served IS NULL)
+      AND NOT next.several AND NOT next.aside
+      AND (next.start_before IS NULL OR next.start_before > clock())
+      AND (NOT next.touched OR try_lock_job(next.id));
+    r.ids := r.ids || r.heads;
 END $$;
 CREATE FUNCTION inturn.win_lanes(p_worker uuid, p_job inturn.job_lanes, OUT lost text, OUT new_lanes text[]) RETURNS record
     LANGUAGE plpgsql
@@ -8495,30 +8580,35 @@ COMMENT ON COLUMN inturn.miscounted_limits.key IS 'The key.';
 COMMENT ON COLUMN inturn.miscounted_limits.counted IS 'How many jobs it counts.';
 COMMENT ON COLUMN inturn.miscounted_limits.running IS 'How many jobs of it run.';
 CREATE VIEW inturn.open_transactions AS
- SELECT pid,
-    application,
-    state,
-    (clock_timestamp() - since) AS age,
+ SELECT one.pid,
+    one.application,
+    one.state,
+    (now.at - one.since) AS age,
     ( SELECT array_agg(DISTINCT (pg_class.relname)::text ORDER BY ((pg_class.relname)::text)) AS array_agg
            FROM (pg_locks
              JOIN pg_class ON ((pg_class.oid = pg_locks.relation)))
-          WHERE ((pg_locks.pid = one.pid) AND (pg_locks.mode = ANY (ARRAY['ShareLock'::text, 'ShareRowExclusiveLock'::text, 'ExclusiveLock'::text, 'AccessExclusiveLock'::text])) AND (pg_class.relkind = ANY (ARRAY['r'::"char", 'p'::"char"])) AND (pg_class.relnamespace = ( SELECT pg_class_1.relnamespace
+          WHERE (((pg_locks.pid = one.pid) OR ((pg_locks.pid IS NULL) AND (pg_locks.virtualtransaction = one.prepared))) AND (pg_locks.mode = ANY (ARRAY['ShareLock'::text, 'ShareRowExclusiveLock'::text, 'ExclusiveLock'::text, 'AccessExclusiveLock'::text])) AND (pg_class.relkind = ANY (ARRAY['r'::"char", 'p'::"char"])) AND (pg_class.relnamespace = ( SELECT pg_class_1.relnamespace
                    FROM pg_class pg_class_1
                   WHERE (pg_class_1.oid = ('inturn.jobs'::regclass)::oid))))) AS tables
-   FROM ( SELECT pg_stat_activity.pid,
+   FROM (( SELECT pg_stat_activity.pid,
             COALESCE(pg_stat_activity.application_name, ''::text) AS application,
             COALESCE(pg_stat_activity.state, ''::text) AS state,
-            pg_stat_activity.xact_start AS since
+            pg_stat_activity.xact_start AS since,
+            NULL::text AS prepared
            FROM pg_stat_activity
           WHERE ((pg_stat_activity.datname = current_database()) AND (pg_stat_activity.pid <> pg_backend_pid()) AND (pg_stat_activity.backend_type = 'client backend'::text) AND (pg_stat_activity.xact_start IS NOT NULL))
         UNION ALL
          SELECT NULL::integer,
             pg_prepared_xacts.gid,
             'prepared'::text,
-            pg_prepared_xacts.prepared
+            pg_prepared_xacts.prepared,
+            ( SELECT pg_locks.virtualtransaction
+                   FROM pg_locks
+                  WHERE ((pg_locks.locktype = 'transactionid'::text) AND (pg_locks.transactionid = pg_prepared_xacts.transaction) AND pg_locks.granted)) AS virtualtransaction
            FROM pg_prepared_xacts
           WHERE (pg_prepared_xacts.database = current_database())) one
-  ORDER BY since;
+     CROSS JOIN ( SELECT clock_timestamp() AS at) now)
+  ORDER BY one.since;
 COMMENT ON VIEW inturn.open_transactions IS 'Open transactions of this database, the oldest first.';
 COMMENT ON COLUMN inturn.open_transactions.pid IS 'The process of the server; NULL: none, as the transaction is prepared.';
 COMMENT ON COLUMN inturn.open_transactions.application IS 'The name that the client has given itself, or that of a prepared transaction.';

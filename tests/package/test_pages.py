@@ -27,6 +27,7 @@ WITH_LINKS = [
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "sql/functions/README.md",
+    ROOT / "sql/functions/internal/README.md",
     *PAGES,
     *DECISIONS,
 ]
