@@ -117,7 +117,7 @@ def test_the_dashboard_shows_the_lanes_until_ctrl_c(
 def test_without_the_packages_of_the_dashboard_it_does_not_begin(package: str) -> None:
     code = (
         f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['demo', '--web']\n"
-        "from inturn.command import main; main()"
+        "from inturn.__main__ import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -149,7 +149,7 @@ def test_without_the_packages_of_the_dashboard_it_says_how_to_get_them(
 ) -> None:
     code = (
         f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['dev']\n"
-        "from inturn.command import main; main()"
+        "from inturn.__main__ import main; main()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code],
