@@ -4,8 +4,13 @@ import ast
 import subprocess
 import sys
 import sysconfig
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median
+
+import pytest
+
+from tests.changed import read_imports
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "queue" / "inturn").rglob("*.py"))
@@ -49,6 +54,18 @@ def test_no_function_is_longer_than_its_ceiling() -> None:
         and (count := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
     }
     assert not long
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Also not inside functions, where a circle hides, and not for type checkers only."""
+    package = {name: found for name, found in read_imports().items() if name.startswith("inturn")}
+    assert len(package) == len(MODULES)
+    TopologicalSorter(package).prepare()
+
+
+def test_a_circle_is_seen() -> None:
+    with pytest.raises(CycleError):
+        TopologicalSorter({"one": {"two"}, "two": {"three"}, "three": {"one"}}).prepare()
 
 
 def lines(path: Path) -> int:

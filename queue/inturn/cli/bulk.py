@@ -12,7 +12,8 @@ import click
 from inturn.cli import exit_status
 from inturn.cli.confirm import confirm
 from inturn.cli.next_command import complete
-from inturn.cli.output import Output, is_coloured, remark
+from inturn.cli.output import Output, remark
+from inturn.cli.terminal import is_coloured
 from inturn.formatting import amount, option_value
 
 if TYPE_CHECKING:

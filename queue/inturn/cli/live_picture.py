@@ -9,7 +9,8 @@ import click
 
 from inturn.cli.live_look import Look, Rates
 from inturn.cli.next_command import complete
-from inturn.cli.output import STYLES, Output, find_width, prepare
+from inturn.cli.output import STYLES, Output
+from inturn.cli.terminal import find_width, prepare
 from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment

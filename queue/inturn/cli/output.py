@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from textwrap import wrap
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import click
 
+from inturn.cli.terminal import find_width, prepare
 from inturn.cli.watch import watch_option
 from inturn.formatting import iso, visible
 
@@ -170,18 +168,6 @@ def plain(value: Any, name: str = "") -> Any:
     return value
 
 
-def is_coloured(stream: TextIO) -> bool:
-    """Return True if the stream is a terminal that shows colours, and nobody declined them."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def prepare() -> None:
-    """Print characters that the output cannot encode as escapes."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
 def _print_table(records: Sequence[Any], columns: Columns, spare: Sequence[str]) -> None:
     rows = [[visible(cell(record)) for cell in columns.values()] for record in records]
     width = find_width()
@@ -231,12 +217,3 @@ def _print_rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> N
             *(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in row)
         )
     Console(highlight=False).print(table)
-
-
-def find_width() -> int | None:
-    """Return the width to fit, or None for a pipe, whose reader wants all of the text."""
-    if not sys.stdout.isatty() and not {"COLUMNS", "FORCE_COLOR"} & os.environ.keys():
-        return None
-    from rich.console import Console
-
-    return Console().width

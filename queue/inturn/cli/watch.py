@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from inturn.cli.exit_status import NotFound, Unavailable, print_error
 from inturn.cli.values import Seconds
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.formatting import span, visible
-
-if TYPE_CHECKING:
-    from inturn.errors import InturnError
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERVAL = "2"
@@ -84,9 +83,6 @@ def _head(seconds: float) -> str:
 
 def _repeat_or_report(once: Callable[[], object]) -> None:
     """Print the list, or why it cannot be printed now."""
-    from inturn.cli.exit_status import NotFound, Unavailable, print_error
-    from inturn.errors import DatabaseUnavailable
-
     try:
         once()
     except (DatabaseUnavailable, Unavailable, NotFound) as error:
