@@ -13,7 +13,7 @@ from inturn.doctor import checks
 from inturn.doctor.checks import judge_history
 from inturn.doctor.finding import Finding
 from inturn.formatting import span
-from inturn.operations import history
+from inturn.operations.reading import history
 from inturn.schema.migrate import migrate
 from tests.cli.calling import SCRIPT, type_in
 from tests.cli.conftest import Run, StartScript, Until

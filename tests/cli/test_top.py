@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inturn.cli.live_look import Meter
-from inturn.operations.overview import Counts
+from inturn.operations.reading.overview import Counts
 from tests.cli.calling import PATIENCE, SCRIPT, clean, type_in
 from tests.cli.conftest import Run, Start, Until
 from tests.cli.engine import Engine

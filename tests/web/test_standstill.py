@@ -5,8 +5,10 @@ from typing import Any
 import psycopg
 
 from inturn import App
-from inturn.operations import batches, failures, lanes, measures, schedules
-from inturn.operations.standstill import find_standstill
+from inturn.operations.changes import lanes
+from inturn.operations.engine import batches, schedules
+from inturn.operations.reading import failures, measures
+from inturn.operations.reading.standstill import find_standstill
 from inturn.web.reading import Reader, Reading
 from tests.conftest import Query
 from tests.web.operated import REGISTER, run_and_count

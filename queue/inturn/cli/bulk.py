@@ -17,7 +17,7 @@ from inturn.cli.terminal import is_coloured
 from inturn.formatting import amount, option_value
 
 if TYPE_CHECKING:
-    from inturn.operations.bulk import Bulk, Watch
+    from inturn.operations.changes.bulk import Bulk, Watch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def run_bulk(
     plan: Plan, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Show the plan, ask, change, and report. `change` calls what it is given after each step."""
-    from inturn.operations.bulk_effect import PAST
+    from inturn.operations.changes.bulk_effect import PAST
 
     if dry_run:
         lines = [f"Would have {PAST[plan.action]} {plan.count}.", *plan.effect, *plan.sample]
@@ -74,7 +74,7 @@ def run_bulk(
 
 def _watched(plan: Plan, change: Callable[[Watch], Bulk], again: str) -> Bulk:
     """Run the bulk with a progress bar. After Ctrl-C, say how far it has come."""
-    from inturn.operations.bulk import Bulk
+    from inturn.operations.changes.bulk import Bulk
 
     latest = Bulk()
     try:
@@ -110,7 +110,7 @@ def _progress(plan: Plan) -> Iterator[Callable[[int], object]]:
 
 
 def _report(plan: Plan, done: Bulk, form: str) -> None:
-    from inturn.operations.bulk_effect import PAST, REASONS
+    from inturn.operations.changes.bulk_effect import PAST, REASONS
 
     refused = dict(done.refused)
     lines = [f"{PAST[plan.action]} {amount(done.changed, plan.noun)}"]

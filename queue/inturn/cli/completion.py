@@ -56,7 +56,7 @@ def _ask(context: click.Context, *operations: Operation[Any]) -> list[Any]:
 
 
 def _find_locks(context: click.Context) -> Found:
-    from inturn.operations import jobs, lanes
+    from inturn.operations.changes import jobs, lanes
 
     stopped, newest = _ask(
         context, lanes.list_lanes(NEWEST), jobs.list_summaries(jobs.JobFilter(), NEWEST)
@@ -66,7 +66,7 @@ def _find_locks(context: click.Context) -> Found:
 
 
 def _find_jobs(context: click.Context) -> Found:
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     (newest,) = _ask(context, jobs.list_summaries(jobs.JobFilter(), NEWEST))
     yield from ((str(job.id), f"{job.status} {job.task}") for job in newest)
@@ -74,7 +74,7 @@ def _find_jobs(context: click.Context) -> Found:
 
 def _find_tasks(context: click.Context) -> Found:
     from inturn.cli.settings import load_app
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     path = context.ensure_object(Settings).app_path()
     if path is not None:
@@ -85,7 +85,7 @@ def _find_tasks(context: click.Context) -> Found:
 
 
 def _find_queues(context: click.Context) -> Found:
-    from inturn.operations import workers
+    from inturn.operations.engine import workers
 
     (queues,) = _ask(context, workers.list_queues())
     yield from ((queue.queue, "") for queue in queues)

@@ -71,7 +71,7 @@ def confirm_jobs(
     verb: str, database: Database, job_ids: Sequence[int], *, yes: bool, command: str
 ) -> None:
     """Ask for confirmation. The question says how many jobs there are, and in which lanes."""
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     if yes:
         return

@@ -17,8 +17,8 @@ from inturn.formatting import amount, iso, last_line, visible
 from inturn.states import STATUSES
 
 if TYPE_CHECKING:
-    from inturn.operations.bulk import JobAction, JobPreview
-    from inturn.operations.jobs import JobFilter
+    from inturn.operations.changes.bulk import JobAction, JobPreview
+    from inturn.operations.changes.jobs import JobFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
 SAMPLE = 5  # jobs
@@ -73,7 +73,7 @@ def make_filter(
     **asked: Any,
 ) -> JobFilter:
     """Return the filter that the options describe."""
-    from inturn.operations.jobs import JobFilter
+    from inturn.operations.changes.jobs import JobFilter
 
     if older_than is not None and before is not None:
         raise click.UsageError("You cannot give both --older-than and --before.")
@@ -103,8 +103,8 @@ def change_matching(
     abort: bool = False,
 ) -> None:
     """Retry, cancel or delete the jobs that match."""
-    from inturn.operations import bulk
-    from inturn.operations.bulk_effect import VERBS, describe_jobs
+    from inturn.operations.changes import bulk
+    from inturn.operations.changes.bulk_effect import VERBS, describe_jobs
 
     dry_run, everything = asked.pop("dry_run"), asked.pop("everything")
     which = bulk.for_action(action, make_filter(database, **asked), abort=abort)
@@ -160,7 +160,7 @@ def _count(seen: JobPreview) -> str:
 
 def _sample(database: Database, seen: JobPreview) -> list[str]:
     """Return a line for each of the first jobs."""
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     lines = []
     for job_id in seen.sample[:SAMPLE]:

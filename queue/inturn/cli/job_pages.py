@@ -13,7 +13,7 @@ from inturn.cli.next_command import complete
 from inturn.cli.output import more, remark
 
 if TYPE_CHECKING:
-    from inturn.operations.jobs import JobFilter, JobSummary
+    from inturn.operations.changes.jobs import JobFilter, JobSummary
 
 COUNTED = 10_000
 FURTHER = 10  # times as many jobs to search
@@ -23,7 +23,7 @@ def say_what_is_left_out(
     database: Database, which: JobFilter, found: Sequence[JobSummary], limit: int
 ) -> None:
     """Say how many more jobs there are, or that not all were searched."""
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     live, ended = database.run(jobs.is_search_cut(which, limit + 1))
     if len(found) == limit:
@@ -43,7 +43,7 @@ def say_what_is_left_out(
 
 
 def _spell(which: JobFilter, limit: int) -> str:
-    from inturn.operations.jobs import SEARCHED
+    from inturn.operations.changes.jobs import SEARCHED
 
     options = [
         *spell_filter(which),

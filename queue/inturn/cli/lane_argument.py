@@ -14,7 +14,7 @@ from inturn.cli.suggestions import did_you_mean
 from inturn.formatting import option_value, visible
 
 if TYPE_CHECKING:
-    from inturn.operations.lanes import LaneReport
+    from inturn.operations.changes.lanes import LaneReport
 
 MOST = 100  # lanes to look through for one with nearly this name
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,8 +50,8 @@ def _check(_context: click.Context, _parameter: click.Parameter, lock: str | Non
 
 def get_report(database: Database, lock: str) -> LaneReport:
     """Return the state of the lane. Raise NotFound if it has no jobs and is not stopped."""
-    from inturn.operations import lanes
-    from inturn.operations.dashboard import find_lanes
+    from inturn.operations.changes import lanes
+    from inturn.operations.reading.dashboard import find_lanes
 
     report = database.run(lanes.report_lane(lock))
     if not report.is_known:

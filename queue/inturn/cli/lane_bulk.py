@@ -15,7 +15,7 @@ from inturn.states import LANE_STATES
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from inturn.operations.bulk import LaneAction, LanePreview
+    from inturn.operations.changes.bulk import LaneAction, LanePreview
 
 F = TypeVar("F", bound=Callable[..., Any])
 SAMPLE = 5  # lanes
@@ -69,8 +69,8 @@ def change_matching(
     until: datetime | None = None,
 ) -> None:
     """Change the lanes that match."""
-    from inturn.operations import bulk
-    from inturn.operations.bulk_effect import VERBS, describe_lanes
+    from inturn.operations.changes import bulk
+    from inturn.operations.changes.bulk_effect import VERBS, describe_lanes
 
     which = bulk.LaneFilter(_check(action, asked["states"]), asked["lock_prefix"], asked["error"])
     seen = database.run(bulk.preview_lanes(action, which))

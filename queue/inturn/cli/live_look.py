@@ -21,24 +21,16 @@ from inturn.doctor.reader import Run
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
 from inturn.formatting import with_times
 from inturn.model import Limit, Reason
-from inturn.operations import (
-    Operation,
-    batches,
-    failures,
-    limits,
-    maintenance,
-    measures,
-    overview,
-    queues,
-    tasks,
-    workers,
-)
-from inturn.operations.batches import ForgottenBatch
-from inturn.operations.failures import FailedParent
-from inturn.operations.overview import Counts
-from inturn.operations.queues import PausedQueue
-from inturn.operations.tasks import PausedTask
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations import Operation
+from inturn.operations.changes import limits, queues, tasks
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.engine import batches, maintenance, workers
+from inturn.operations.engine.batches import ForgottenBatch
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.reading import failures, measures, overview
+from inturn.operations.reading.failures import FailedParent
+from inturn.operations.reading.overview import Counts
 
 T = TypeVar("T")
 # A look that takes longer is given up, so that watching never weighs on a server in trouble.

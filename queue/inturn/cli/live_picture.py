@@ -15,9 +15,9 @@ from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment
 from inturn.formatting import amount, at_least, option_value, relative, span, visible
-from inturn.operations.queues import PausedQueue
-from inturn.operations.tasks import PausedTask
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 
 STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")
 WIDE = 100  # columns: room for a lane and its reason on one line

@@ -11,7 +11,7 @@ from inturn.database.connector import Connector
 from inturn.errors import ConfigurationError
 from inturn.model import Status, StoredJob
 from inturn.operations import Operation
-from inturn.operations.jobs import (
+from inturn.operations.changes.jobs import (
     LISTED,
     Counts,
     JobFilter,

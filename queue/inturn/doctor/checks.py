@@ -13,8 +13,10 @@ from inturn.doctor.finding import LONG, MOST, Finding, name_some
 from inturn.doctor.reader import Reader, Run
 from inturn.doctor.work import examine_work
 from inturn.formatting import amount, size, span, visible
-from inturn.operations import history, lanes, limits, maintenance, measures, schedules, workers
-from inturn.operations.schedules import StoredSchedule, name_schedule
+from inturn.operations.changes import lanes, limits
+from inturn.operations.engine import maintenance, schedules, workers
+from inturn.operations.engine.schedules import StoredSchedule, name_schedule
+from inturn.operations.reading import history, measures
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late

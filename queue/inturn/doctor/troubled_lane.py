@@ -12,9 +12,9 @@ from inturn.doctor.reader import Run
 from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
 from inturn.model import Lane, Reason
-from inturn.operations import overview
-from inturn.operations.overview import TroubledLane
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.reading import overview
+from inturn.operations.reading.overview import TroubledLane
 
 MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, whose lanes are looked for
 BOUND = 1000  # waiting jobs that are counted

@@ -18,9 +18,12 @@ from inturn.database.session import Session
 from inturn.errors import InturnError, SchemaMismatch
 from inturn.metrics.catalogue import ALL_QUEUES, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import family
-from inturn.operations import Operation, maintenance, measures, queues, schedules, tasks
-from inturn.operations.measures import QueueMeasure, WaitingMeasure
-from inturn.operations.schedules import StoredSchedule, name_schedule
+from inturn.operations import Operation
+from inturn.operations.changes import queues, tasks
+from inturn.operations.engine import maintenance, schedules
+from inturn.operations.engine.schedules import StoredSchedule, name_schedule
+from inturn.operations.reading import measures
+from inturn.operations.reading.measures import QueueMeasure, WaitingMeasure
 from inturn.schedules.cron import Cron
 
 T = TypeVar("T")

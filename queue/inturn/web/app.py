@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from inturn.app import App
-from inturn.operations import dashboard
+from inturn.operations.reading import dashboard
 from inturn.web.access import Access, Authorize, SecretLink, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
 from inturn.web.asset_version import get_version

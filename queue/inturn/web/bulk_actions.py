@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from inturn.operations import bulk, maintenance
+from inturn.operations.changes import bulk
+from inturn.operations.engine import maintenance
 from inturn.web.actions import Action, Change, Done, Refused
 from inturn.web.bulk_request import (
     JOB_RIGHTS,

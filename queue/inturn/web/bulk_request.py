@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast, get_args
 
-from inturn.operations import Operation, failures, job_pages
-from inturn.operations.bulk import STATES, JobAction, LaneAction, LaneFilter
-from inturn.operations.jobs import JobFilter
+from inturn.operations import Operation
+from inturn.operations.changes.bulk import STATES, JobAction, LaneAction, LaneFilter
+from inturn.operations.changes.jobs import JobFilter
+from inturn.operations.reading import failures, job_pages
 from inturn.states import LANE_STATES
 from inturn.web.job_filter import for_bulk, read_filter
 from inturn.web.page import HIGHEST_ID

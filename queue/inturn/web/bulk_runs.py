@@ -20,7 +20,7 @@ from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.formatting import visible
 from inturn.operations import Operation
-from inturn.operations.bulk import Bulk, Watch
+from inturn.operations.changes.bulk import Bulk, Watch
 
 MOST_AT_ONCE = 2  # each has a connection of its own
 REMEMBERED = 100  # runs that have ended

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from inturn.operations.history import Bucket
+from inturn.operations.reading.history import Bucket
 
 WIDTH, HEIGHT = 600, 120
 GAP = 0.22  # of a bar's width

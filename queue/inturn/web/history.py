@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from inturn.operations import history
-from inturn.operations.history import Bucket
+from inturn.operations.reading import history
+from inturn.operations.reading.history import Bucket
 from inturn.web.charts import EndChart, Span, TimeChart, draw_ends, draw_runs, draw_waits
 from inturn.web.reading import Reader
 

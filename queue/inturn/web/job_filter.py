@@ -15,9 +15,9 @@ from typing import Any
 from uuid import UUID
 
 from inturn.formatting import visible
-from inturn.operations import bulk
-from inturn.operations.bulk import JobAction
-from inturn.operations.jobs import JobFilter
+from inturn.operations.changes import bulk
+from inturn.operations.changes.bulk import JobAction
+from inturn.operations.changes.jobs import JobFilter
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.terms import BadTerm, read_length, read_number, show
 

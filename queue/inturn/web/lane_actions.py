@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from inturn.formatting import amount, visible
-from inturn.operations.lanes import LaneReport
+from inturn.operations.changes.lanes import LaneReport
 
 
 class Offer(NamedTuple):

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from inturn.doctor.troubled_lane import BOUND
-from inturn.operations.dashboard import LaneJob
-from inturn.operations.overview import TroubledLane
+from inturn.operations.reading.dashboard import LaneJob
+from inturn.operations.reading.overview import TroubledLane
 from inturn.web.page import View
 from inturn.web.terms import BadTerm, read_length, read_number, show
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from inturn.operations.jobs import JobSummary
-from inturn.operations.lanes import LaneReport
+from inturn.operations.changes.jobs import JobSummary
+from inturn.operations.changes.lanes import LaneReport
 from inturn.web.charts import Span, Tick, draw_ticks
 
 WIDTH = 1200  # of the picture, which is flat

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from inturn.doctor.troubled_lane import find_troubled, get_head, list_silent, list_unserved
 from inturn.model import Lane
-from inturn.operations import dashboard
-from inturn.operations.dashboard import FoundLane, LaneJob, Situation
-from inturn.operations.overview import TroubledLane, get_lanes
+from inturn.operations.reading import dashboard
+from inturn.operations.reading.dashboard import FoundLane, LaneJob, Situation
+from inturn.operations.reading.overview import TroubledLane, get_lanes
 from inturn.web.lane_filter import LaneFilter
 from inturn.web.reading import Reader
 

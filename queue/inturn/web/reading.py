@@ -22,7 +22,8 @@ from inturn.database.connector import Connector
 from inturn.database.pools import has_ended
 from inturn.database.session import Session
 from inturn.errors import DatabaseBusy, InturnError
-from inturn.operations import Operation, maintenance
+from inturn.operations import Operation
+from inturn.operations.engine import maintenance
 from inturn.web.problem import Problem
 
 T = TypeVar("T")

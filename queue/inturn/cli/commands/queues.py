@@ -41,7 +41,8 @@ def list_queues(database: Database, form: str) -> None:
     claimed it, but runs other jobs first. A + means "or more".
     """
     from inturn.doctor.pauses import describe_pause, get_resume_command
-    from inturn.operations import queues, workers
+    from inturn.operations.changes import queues
+    from inturn.operations.engine import workers
 
     found = database.run(workers.list_queues())
     paused = {pause.queue: pause for pause in database.run(queues.list_paused_queues())}
@@ -106,7 +107,8 @@ def pause(
     claimed run. A lane whose next job is in the queue waits. If the queue is paused already, this
     pause replaces the earlier one, and keeps its reason unless you give another.
     """
-    from inturn.operations import queues, workers
+    from inturn.operations.changes import queues
+    from inturn.operations.engine import workers
 
     _check_name(name, everything)
     check_end(until, length)
@@ -135,7 +137,7 @@ def resume(
 
     With --all, the pause of all queues ends, and those of single queues stay.
     """
-    from inturn.operations import queues
+    from inturn.operations.changes import queues
 
     _check_name(name, everything)
     if not database.run(queues.resume_queue(name, by)):

@@ -20,7 +20,7 @@ from inturn.formatting import on_clock, relative
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from inturn.operations.schedules import StoredSchedule
+    from inturn.operations.engine.schedules import StoredSchedule
 
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
@@ -109,7 +109,7 @@ def next_instants(database: Database, count: int, form: str) -> None:
 
 
 def _lines(database: Database, now: datetime) -> list[Line]:
-    from inturn.operations import schedules
+    from inturn.operations.engine import schedules
 
     known = {
         (row.task, row.periodic_id): row for row in database.run(schedules.list_schedules(ALL))
@@ -169,7 +169,7 @@ def _line(
 
 def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
     """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
-    from inturn.operations import schedules
+    from inturn.operations.engine import schedules
 
     return now if row is None else schedules.find_resumption(row, now)
 

@@ -62,7 +62,7 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
 
     from inturn import sql
     from inturn.database import drive
-    from inturn.operations.maintenance import check_schema
+    from inturn.operations.engine.maintenance import check_schema
 
     connector = find_connector(settings, dsn, schema)
     with closing(connector.connect()) as connection:

@@ -52,7 +52,7 @@ def list_workers(
     stuck. If a job is CLAIMED, a worker has claimed it, but runs other jobs first. If you give
     --name or --max-age and no worker matches, the status is 3.
     """
-    from inturn.operations import workers
+    from inturn.operations.engine import workers
 
     found = database.run(workers.list_workers(ALL))
     now = database.now()

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from inturn.formatting import last_line
-from inturn.operations import bulk, bulk_effect, job_pages
-from inturn.operations.bulk import JobPreview, LanePreview
-from inturn.operations.jobs import JobSummary
+from inturn.operations.changes import bulk, bulk_effect
+from inturn.operations.changes.bulk import JobPreview, LanePreview
+from inturn.operations.changes.jobs import JobSummary
+from inturn.operations.reading import job_pages
 from inturn.web.bulk_request import (
     CONFIRMED_BY_CLICK,
     JOB_RIGHTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.operations import bulk_effect
+from inturn.operations.changes import bulk_effect
 from inturn.web.bulk_request import JOB_RIGHTS, LANE_RIGHTS
 from inturn.web.bulk_runs import Runs
 from inturn.web.page import Page, View

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inturn.operations import failures
-from inturn.operations.failures import RecentFailures, SharedError
+from inturn.operations.reading import failures
+from inturn.operations.reading.failures import RecentFailures, SharedError
 from inturn.web.page import Page, View
 from inturn.web.reading import Reader
 

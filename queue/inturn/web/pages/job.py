@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from inturn.formatting import argument, at_least, option_value, requote
 from inturn.model import Reason, StoredJob
-from inturn.operations import dashboard, jobs, lanes
-from inturn.operations.jobs import JobSummary
+from inturn.operations.changes import jobs, lanes
+from inturn.operations.changes.jobs import JobSummary
+from inturn.operations.reading import dashboard
 from inturn.states import ENDED, LIVE
 from inturn.web.job_timeline import draw_timeline, read_attempts
 from inturn.web.page import HIGHEST_ID, NotThere, Page, View

@@ -10,9 +10,9 @@ from typing import Any
 
 from inturn.arguments import Unreadable, decode
 from inturn.formatting import last_line
-from inturn.operations import failures, job_pages
-from inturn.operations.job_pages import LOOKED, JobPage, ListedJob
-from inturn.operations.jobs import JobFilter, JobSummary
+from inturn.operations.changes.jobs import JobFilter, JobSummary
+from inturn.operations.reading import failures, job_pages
+from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.job_filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import HIGHEST_ID, Page, View

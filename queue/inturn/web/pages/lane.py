@@ -9,9 +9,10 @@ from typing import Any
 from inturn.doctor import lane_picture
 from inturn.formatting import option_value, requote
 from inturn.model import Reason
-from inturn.operations import dashboard, jobs, lanes
-from inturn.operations.jobs import SEARCHED, JobSummary
-from inturn.operations.lanes import LaneReport
+from inturn.operations.changes import jobs, lanes
+from inturn.operations.changes.jobs import SEARCHED, JobSummary
+from inturn.operations.changes.lanes import LaneReport
+from inturn.operations.reading import dashboard
 from inturn.states import ENDED
 from inturn.web.lane_actions import Offer, list_offers
 from inturn.web.lane_runs import Picture, draw_runs

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
-from inturn.operations.dashboard import Situation
-from inturn.operations.history import measure_paces
+from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.history import measure_paces
 from inturn.web.lane_filter import SORTS, STATES, LaneFilter
 from inturn.web.lane_runs import MOVING
 from inturn.web.lane_search import find_candidates

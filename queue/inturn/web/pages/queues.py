@@ -10,9 +10,9 @@ from typing import Any
 from inturn.doctor.finding import name_some
 from inturn.doctor.work import is_unserved
 from inturn.formatting import visible
-from inturn.operations.dashboard import Situation
-from inturn.operations.queues import PausedQueue
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.reading.dashboard import Situation
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
 

@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any
 
 from inturn.errors import BadArgument
-from inturn.operations import measures, schedules
-from inturn.operations.schedules import StoredSchedule, name_schedule
+from inturn.operations.engine import schedules
+from inturn.operations.engine.schedules import StoredSchedule, name_schedule
+from inturn.operations.reading import measures
 from inturn.schedules.cron import Cron
 from inturn.web.page import Page, View
 from inturn.web.reading import Reader

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from inturn.operations import history
-from inturn.operations.dashboard import Situation
-from inturn.operations.history import TaskStatus
+from inturn.operations.reading import history
+from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.history import TaskStatus
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import Reader

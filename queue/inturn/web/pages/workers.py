@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from inturn.operations import workers
-from inturn.operations.workers import JobInHand, WorkerStatus
+from inturn.operations.engine import workers
+from inturn.operations.engine.workers import JobInHand, WorkerStatus
 from inturn.web.page import Page, View
 from inturn.web.reading import Reader
 

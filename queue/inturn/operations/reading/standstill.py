@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from inturn.operations import Operation, Statement
-from inturn.operations.batches import FORGOTTEN, ForgottenBatch
-from inturn.operations.failures import (
+from inturn.operations.changes.lanes import LongHold
+from inturn.operations.engine.batches import FORGOTTEN, ForgottenBatch
+from inturn.operations.engine.schedules import StoredSchedule
+from inturn.operations.reading.failures import (
     PARENTS,
     RECENT,
     RECENT_WITHOUT,
@@ -17,9 +19,7 @@ from inturn.operations.failures import (
     RecentFailures,
     SharedError,
 )
-from inturn.operations.lanes import LongHold
-from inturn.operations.measures import WAITING, WORKERS, WaitingMeasure, sum_workers
-from inturn.operations.schedules import StoredSchedule
+from inturn.operations.reading.measures import WAITING, WORKERS, WaitingMeasure, sum_workers
 
 MOST = 1000
 # An interval as JSON looks as the session likes it.

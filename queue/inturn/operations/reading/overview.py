@@ -8,7 +8,7 @@ from uuid import UUID
 
 from inturn.model import Lane, Reason
 from inturn.operations import Operation, Statement
-from inturn.operations.lanes import GET_SOME
+from inturn.operations.changes.lanes import GET_SOME
 
 # Plans that walk an index and stop at a LIMIT, even if the statistics are those of an empty table.
 PLAN_BY_INDEX = """

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from inturn.operations.bulk import JobAction, JobPreview, LaneAction, LanePreview
+from inturn.operations.changes.bulk import JobAction, JobPreview, LaneAction, LanePreview
 
 # What became of those that a bulk left as they were.
 REASONS = {

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Statement, unless_all
-from inturn.operations.claim import Queues, to_jobs, to_list
+from inturn.operations.engine.claim import Queues, to_jobs, to_list
 
 # Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
 FINISH = """

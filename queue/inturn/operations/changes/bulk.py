@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Literal, LiteralString
 
 from inturn.operations import Operation, Statement
-from inturn.operations.jobs import JobFilter
+from inturn.operations.changes.jobs import JobFilter
 from inturn.states import ENDED, WAITING
 
 JobAction = Literal["retry", "cancel", "delete"]

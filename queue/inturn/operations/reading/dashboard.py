@@ -7,12 +7,12 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from inturn.operations import Operation, Statement
-from inturn.operations.jobs import LIST_SUMMARIES, SEARCH_IS_CUT, JobFilter, JobSummary
-from inturn.operations.lanes import PausedLane
-from inturn.operations.maintenance import judge_schema
-from inturn.operations.queues import PausedQueue
-from inturn.operations.tasks import PausedTask
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations.changes.jobs import LIST_SUMMARIES, SEARCH_IS_CUT, JobFilter, JobSummary
+from inturn.operations.changes.lanes import PausedLane
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.engine.maintenance import judge_schema
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 
 MOST_WORKERS = 1000
 # The size of a table says whether it ever had a row, without reading any.

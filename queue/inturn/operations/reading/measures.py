@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from inturn.operations import Operation, Statement
-from inturn.operations.maintenance import IS_MIGRATED
+from inturn.operations.engine.maintenance import IS_MIGRATED
 
 # Other versions may have more columns, so a row comes as one object.
 QUEUES = """

@@ -3,7 +3,7 @@
 from inturn.errors import BadArgument, kind_of
 from inturn.model import Group
 from inturn.operations import Operation, Statement
-from inturn.operations.limits import check_pattern
+from inturn.operations.changes.limits import check_pattern
 
 SET = "SELECT {schema}.set_group(%s, %s, %s)"
 REMOVE = "SELECT {schema}.remove_group(%s, %s)"

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from inturn.operations import Operation, Statement
-from inturn.operations.maintenance import OpenTransaction
+from inturn.operations.engine.maintenance import OpenTransaction
 
 SERVER = """
 SELECT (SELECT version_num FROM {schema}.schema_version), current_setting('server_version'),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from inturn.operations import Operation, Statement
-from inturn.operations.jobs import JobFilter, JobSummary
+from inturn.operations.changes.jobs import JobFilter, JobSummary
 
 LOOKED = 10_000  # the newest jobs to look at if list_jobs cannot do all of the filter
 COUNTED = 1_000  # of each status
