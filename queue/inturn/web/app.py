@@ -24,8 +24,8 @@ from inturn.operations.reading import dashboard
 from inturn.web.access import Access, Authorize, SecretLink, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
 from inturn.web.asset_version import get_version
-from inturn.web.bulk_actions import BULK_ACTIONS
-from inturn.web.bulk_runs import Runs
+from inturn.web.bulk.actions import BULK_ACTIONS
+from inturn.web.bulk.runs import Runs
 from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
 from inturn.web.page import SECTIONS, Links, NotThere, Page, Section, View

@@ -12,7 +12,7 @@ from inturn.operations.changes import bulk, bulk_effect
 from inturn.operations.changes.bulk import JobPreview, LanePreview
 from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import job_pages
-from inturn.web.bulk_request import (
+from inturn.web.bulk.request import (
     CONFIRMED_BY_CLICK,
     JOB_RIGHTS,
     LANE_RIGHTS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from inturn.operations.changes import bulk_effect
-from inturn.web.bulk_request import JOB_RIGHTS, LANE_RIGHTS
-from inturn.web.bulk_runs import Runs
+from inturn.web.bulk.request import JOB_RIGHTS, LANE_RIGHTS
+from inturn.web.bulk.runs import Runs
 from inturn.web.page import Page, View
 
 

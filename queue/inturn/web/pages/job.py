@@ -13,7 +13,7 @@ from inturn.operations.changes import jobs, lanes
 from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import dashboard
 from inturn.states import ENDED, LIVE
-from inturn.web.job_timeline import draw_timeline, read_attempts
+from inturn.web.jobs.timeline import draw_timeline, read_attempts
 from inturn.web.page import HIGHEST_ID, NotThere, Page, View
 from inturn.web.reading import Reader
 from inturn.web.redaction import show_arguments

@@ -14,7 +14,7 @@ from inturn.operations.changes.jobs import JobFilter, JobSummary
 from inturn.operations.reading import failures, job_pages
 from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
 from inturn.states import ENDED, STATUSES, WAITING
-from inturn.web.job_filter import EXAMPLES, Asked, quote, read_filter
+from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import HIGHEST_ID, Page, View
 from inturn.web.reading import BADGE_SECONDS, Reader
 from inturn.web.redaction import HIDDEN, show_arguments

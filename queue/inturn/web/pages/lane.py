@@ -14,8 +14,8 @@ from inturn.operations.changes.jobs import SEARCHED, JobSummary
 from inturn.operations.changes.lanes import LaneReport
 from inturn.operations.reading import dashboard
 from inturn.states import ENDED
-from inturn.web.lane_actions import Offer, list_offers
-from inturn.web.lane_runs import Picture, draw_runs
+from inturn.web.lanes.actions import Offer, list_offers
+from inturn.web.lanes.runs import Picture, draw_runs
 from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import Reader
 

@@ -10,9 +10,9 @@ from typing import Any
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.operations.reading.dashboard import Situation
 from inturn.operations.reading.history import measure_paces
-from inturn.web.lane_filter import SORTS, STATES, LaneFilter
-from inturn.web.lane_runs import MOVING
-from inturn.web.lane_search import find_candidates
+from inturn.web.lanes.filter import SORTS, STATES, LaneFilter
+from inturn.web.lanes.runs import MOVING
+from inturn.web.lanes.search import find_candidates
 from inturn.web.page import Page, View
 from inturn.web.reading import Panel, Reader
 

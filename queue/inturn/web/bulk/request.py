@@ -16,7 +16,7 @@ from inturn.operations.changes.bulk import STATES, JobAction, LaneAction, LaneFi
 from inturn.operations.changes.jobs import JobFilter
 from inturn.operations.reading import failures, job_pages
 from inturn.states import LANE_STATES
-from inturn.web.job_filter import for_bulk, read_filter
+from inturn.web.jobs.filter import for_bulk, read_filter
 from inturn.web.page import HIGHEST_ID
 
 MOST_CHOSEN = 1_000  # jobs; a page has far fewer

@@ -10,7 +10,7 @@ from typing import TypeVar
 from inturn.operations.changes import bulk
 from inturn.operations.engine import maintenance
 from inturn.web.actions import Action, Change, Done, Refused
-from inturn.web.bulk_request import (
+from inturn.web.bulk.request import (
     JOB_RIGHTS,
     LANE_RIGHTS,
     BadBulk,
@@ -19,7 +19,7 @@ from inturn.web.bulk_request import (
     check_number,
     read_until,
 )
-from inturn.web.bulk_runs import MOST_AT_ONCE, Plan, Run, Runs, TooManyRuns
+from inturn.web.bulk.runs import MOST_AT_ONCE, Plan, Run, Runs, TooManyRuns
 from inturn.web.rendering import make_url
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from inturn.model import Lane
 from inturn.operations.reading import dashboard
 from inturn.operations.reading.dashboard import FoundLane, LaneJob, Situation
 from inturn.operations.reading.overview import TroubledLane, get_lanes
-from inturn.web.lane_filter import LaneFilter
+from inturn.web.lanes.filter import LaneFilter
 from inturn.web.reading import Reader
 
 
