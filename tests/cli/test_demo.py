@@ -14,9 +14,9 @@ from string import ascii_lowercase
 import pytest
 from rich.console import Console
 
-from inturn.cli import demo_picture
 from inturn.cli.commands import demo
-from inturn.cli.demo_page import Page
+from inturn.cli.demo import picture as drawing
+from inturn.cli.demo.page import Page
 from tests.cli.calling import SCRIPT, clean, invoke, open_page
 from tests.cli.conftest import Run, Start, Until
 
@@ -76,12 +76,12 @@ def test_what_it_names_next_is_what_the_shell_finds(
 ) -> None:
     monkeypatch.chdir(SCRIPT.parents[2])
     monkeypatch.setenv("PATH", "/usr/bin")
-    assert f"Next:  {SCRIPT.relative_to(SCRIPT.parents[2])} dev" in demo_picture.next_steps()
+    assert f"Next:  {SCRIPT.relative_to(SCRIPT.parents[2])} dev" in drawing.next_steps()
     monkeypatch.setenv("PATH", str(SCRIPT.parent))
-    assert "Next:  queue dev" in demo_picture.next_steps()
-    assert "README.md" in demo_picture.next_steps()
+    assert "Next:  queue dev" in drawing.next_steps()
+    assert "README.md" in drawing.next_steps()
     monkeypatch.chdir(tmp_path)
-    assert "README.md" not in demo_picture.next_steps()
+    assert "README.md" not in drawing.next_steps()
 
 
 @pytest.mark.landing
@@ -159,7 +159,7 @@ def test_a_first_alphabet_in_order_by_chance_is_called_that() -> None:
     pages = [Page(1, has_locks=False), Page(2, has_locks=True)]
     for page in pages:
         page.show([(row, letter) for row in page.rows for letter in ascii_lowercase])
-    assert demo_picture.conclusion(pages).startswith("By chance the first alphabets are in order")
+    assert drawing.conclusion(pages).startswith("By chance the first alphabets are in order")
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -171,7 +171,7 @@ def test_the_picture_fits_the_terminal(width: int) -> None:
     ]
     pages[0].show([(1, letter) for letter in "bac"])
     pages[0].killed = "worker 2"
-    console.print(demo_picture.picture(pages, console))
+    console.print(drawing.picture(pages, console))
     console.file.close()
     text = console.export_text()
     assert max(len(line) for line in text.splitlines()) <= width

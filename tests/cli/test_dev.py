@@ -15,8 +15,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.cli import web_server
-from inturn.cli.web_server import LOOPBACK, PORT, serve_beside
+from inturn.cli.processes import web_server
+from inturn.cli.processes.web_server import LOOPBACK, PORT, serve_beside
 from inturn.errors import ConfigurationError
 from tests.cli.calling import clean, open_page
 from tests.cli.conftest import Run, Start, Until

@@ -19,7 +19,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inturn.cli.database import Database
-from inturn.cli.live_look import Meter, read
+from inturn.cli.live.look import Meter, read
 from inturn.database import drive
 from inturn.database.session import Session
 from inturn.doctor.checks import examine

@@ -6,9 +6,9 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from inturn.cli.arguments.job import error_lines
 from inturn.cli.database import Database
-from inturn.cli.job_argument import error_lines
-from inturn.cli.output import details
+from inturn.cli.output.printing import details
 from inturn.formatting import on_clock, visible
 
 if TYPE_CHECKING:

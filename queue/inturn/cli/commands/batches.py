@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from inturn.cli.confirm import confirm, yes_option
+from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, details, output_options, remark
+from inturn.cli.output.exit_status import Conflict, NotFound
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, details, output_options, remark
 from inturn.cli.values import Number
 from inturn.formatting import amount, on_clock, relative, visible
 from inturn.model import BatchProgress

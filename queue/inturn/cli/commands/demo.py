@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inturn.cli.processes.web_server import check_packages, serve_beside
 from inturn.cli.settings import verbose_option
-from inturn.cli.web_server import check_packages, serve_beside
 from inturn.errors import InturnError, MissingExtra
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from inturn.cli.demo_page import Page
+    from inturn.cli.demo.page import Page
 
 FRAME_SECONDS = 0.05
 
@@ -40,8 +40,8 @@ def command(has_web: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from inturn.cli import demo_picture as drawing
-    from inturn.cli.demo_page import Page
+    from inturn.cli.demo import picture as drawing
+    from inturn.cli.demo.page import Page
 
     _check_extras(has_web=has_web)
     console = Console(highlight=False)
@@ -108,7 +108,7 @@ def _play(
     import anyio
 
     from inturn import App
-    from inturn.cli.demo_page import ROUND_SECONDS, TABLE, start_workers
+    from inturn.cli.demo.page import ROUND_SECONDS, TABLE, start_workers
 
     async def rounds(dsn: str) -> None:
         async with anyio.create_task_group() as beside, app.open_async():

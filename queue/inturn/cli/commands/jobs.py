@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.bulk import bulk_options
-from inturn.cli.confirm import yes_option
-from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.job_argument import (
+from inturn.cli.arguments.confirm import yes_option
+from inturn.cli.arguments.job import (
     change_jobs,
     confirm_jobs,
     job_argument,
@@ -18,17 +15,20 @@ from inturn.cli.job_argument import (
     job_not_found,
     make_runnable,
 )
-from inturn.cli.job_bulk import (
+from inturn.cli.arguments.lane import by_option
+from inturn.cli.bulk.change import bulk_options
+from inturn.cli.bulk.job_pages import say_what_is_left_out
+from inturn.cli.bulk.jobs import (
     change_matching,
     filter_options,
     is_bulk,
     make_filter,
 )
+from inturn.cli.database import Database, with_database
 from inturn.cli.job_details import in_words_of_sql, list_details, name_locks
-from inturn.cli.job_pages import say_what_is_left_out
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, advice, output_options, remark
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, advice, output_options, remark
 from inturn.cli.values import Number
 from inturn.formatting import last_line, relative, visible, with_times
 

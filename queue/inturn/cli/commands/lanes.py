@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.confirm import confirm, yes_option
-from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.job_argument import make_runnable
-from inturn.cli.lane_argument import (
+from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.arguments.job import make_runnable
+from inturn.cli.arguments.lane import (
     by_option,
     get_report,
     lane_not_found,
     lock_argument,
     optional_lock_argument,
 )
-from inturn.cli.lane_bulk import change_matching, is_bulk, lane_filter_options
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, details, more, output_options, remark
-from inturn.cli.pause_options import check_end, pause_options
+from inturn.cli.arguments.pause import check_end, pause_options
+from inturn.cli.bulk.lanes import change_matching, is_bulk, lane_filter_options
+from inturn.cli.database import Database, with_database
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, details, more, output_options, remark
 from inturn.cli.values import Number
 from inturn.doctor.lane_reason import get_reason
 from inturn.formatting import amount, argument, at_least, on_clock, relative, visible

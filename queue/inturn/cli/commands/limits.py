@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options, remark
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import visible
 
 LISTED = 1000

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 import click
 
-from inturn.cli.completion import complete_queue
+from inturn.cli.arguments.completion import complete_queue
+from inturn.cli.arguments.lane import by_option
+from inturn.cli.arguments.pause import check_end, pause_options
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options, remark
-from inturn.cli.pause_options import check_end, pause_options
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import at_least, on_clock, relative, visible
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import Settings, load_app
 from inturn.cli.values import Number
 from inturn.formatting import on_clock, relative

@@ -5,8 +5,8 @@ from copy import copy
 
 import click
 
+from inturn.cli.arguments.confirm import confirm, yes_option
 from inturn.cli.commands import migrate
-from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.settings import Settings, database_options, find_connector, schema_option
 from inturn.errors import BadArgument
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import NotFound
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options
+from inturn.cli.output.exit_status import NotFound
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options
 from inturn.cli.values import duration
 from inturn.formatting import relative, span, visible
 

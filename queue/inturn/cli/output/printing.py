@@ -12,8 +12,8 @@ from uuid import UUID
 
 import click
 
-from inturn.cli.terminal import find_width, prepare
-from inturn.cli.watch import watch_option
+from inturn.cli.output.terminal import find_width, prepare
+from inturn.cli.output.watch import watch_option
 from inturn.formatting import iso, visible
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from inturn.cli.exit_status import Conflict, NotFound, Unavailable
+from inturn.cli.output.exit_status import Conflict, NotFound, Unavailable
 from inturn.errors import ConfigurationError
 from inturn.formatting import visible
 from inturn.locks.errors import LockBackendError, LockError, LockTimeout

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from inturn.cli.demo_page import ROWS, WORKERS, Page
+from inturn.cli.demo.page import ROWS, WORKERS, Page
 
 WIDTH = 39  # two pages fit side by side into 80 columns
 

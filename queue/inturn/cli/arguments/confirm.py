@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from inturn.cli.exit_status import Declined, Unconfirmed
+from inturn.cli.output.exit_status import Declined, Unconfirmed
 
 F = TypeVar("F", bound=Callable[..., Any])
 

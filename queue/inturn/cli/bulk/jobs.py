@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.cli.bulk import Plan, run_bulk, words
-from inturn.cli.completion import complete_lock, complete_queue, complete_task
+from inturn.cli.arguments.completion import complete_lock, complete_queue, complete_task
+from inturn.cli.bulk.change import Plan, run_bulk, words
 from inturn.cli.database import Database
 from inturn.cli.values import Number, duration, moment
 from inturn.formatting import amount, iso, last_line, visible

@@ -13,9 +13,9 @@ import traceback
 import click
 
 from inturn import errors
-from inturn.cli.next_command import complete
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.terminal import is_coloured, prepare
 from inturn.cli.settings import Settings
-from inturn.cli.terminal import is_coloured, prepare
 from inturn.formatting import visible
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from inturn.cli.bulk import words
+from inturn.cli.bulk.change import words
+from inturn.cli.bulk.jobs import spell_filter
 from inturn.cli.database import Database
-from inturn.cli.job_bulk import spell_filter
-from inturn.cli.next_command import complete
-from inturn.cli.output import more, remark
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import more, remark
 
 if TYPE_CHECKING:
     from inturn.operations.changes.jobs import JobFilter, JobSummary

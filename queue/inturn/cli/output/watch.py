@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from inturn.cli.exit_status import NotFound, Unavailable, print_error
+from inturn.cli.output.exit_status import NotFound, Unavailable, print_error
 from inturn.cli.values import Seconds
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.formatting import span, visible
@@ -45,9 +45,9 @@ def watch_option(command: F) -> F:
 
 
 def _repeat(once: Callable[[], object], seconds: float, *, is_table: bool) -> None:
-    from inturn.cli import live
+    from inturn.cli.output.screen import is_live
 
-    if live.is_live():
+    if is_live():
         _repeat_in_place(once, seconds)
         return
     once()
@@ -59,10 +59,10 @@ def _repeat(once: Callable[[], object], seconds: float, *, is_table: bool) -> No
 
 
 def _repeat_in_place(once: Callable[[], object], seconds: float) -> None:
-    from inturn.cli import live
+    from inturn.cli.output.screen import capture, open_screen
 
-    page = live.capture(once)  # a mistake is reported as if there were no --watch
-    with live.open_screen() as screen:
+    page = capture(once)  # a mistake is reported as if there were no --watch
+    with open_screen() as screen:
         while True:
             text = f"{_head(seconds)}\n\n{page}"
             until = time.monotonic() + seconds
@@ -71,7 +71,7 @@ def _repeat_in_place(once: Callable[[], object], seconds: float) -> None:
                 if key == "q":
                     return
                 screen.show(text)
-            page = live.capture(partial(_repeat_or_report, once))
+            page = capture(partial(_repeat_or_report, once))
 
 
 def _head(seconds: float) -> str:

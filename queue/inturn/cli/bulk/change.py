@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.cli import exit_status
-from inturn.cli.confirm import confirm
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, remark
-from inturn.cli.terminal import is_coloured
+from inturn.cli.arguments.confirm import confirm
+from inturn.cli.output import exit_status
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, remark
+from inturn.cli.output.terminal import is_coloured
 from inturn.formatting import amount, option_value
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from inturn.cli.live_look import Look, Rates
-from inturn.cli.next_command import complete
-from inturn.cli.output import STYLES, Output
-from inturn.cli.terminal import find_width, prepare
+from inturn.cli.live.look import Look, Rates
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import STYLES, Output
+from inturn.cli.output.terminal import find_width, prepare
 from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment

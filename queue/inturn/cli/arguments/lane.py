@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.cli.completion import complete_lock
+from inturn.cli.arguments.completion import complete_lock
 from inturn.cli.database import Database
-from inturn.cli.exit_status import NotFound
+from inturn.cli.output.exit_status import NotFound
 from inturn.cli.suggestions import did_you_mean
 from inturn.formatting import option_value, visible
 

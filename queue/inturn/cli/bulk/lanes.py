@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.cli.bulk import Plan, bulk_options, run_bulk, words
+from inturn.cli.bulk.change import Plan, bulk_options, run_bulk, words
 from inturn.cli.database import Database
 from inturn.formatting import amount, iso, visible
 from inturn.states import LANE_STATES

@@ -129,7 +129,7 @@ async def start_workers(app: App, dsn: str) -> AsyncIterator[Workers]:
     try:
         for name in WORKERS:
             processes[name] = await anyio.open_process(
-                [sys.executable, "-m", "inturn.cli.demo_worker", dsn, name],
+                [sys.executable, "-m", "inturn.cli.demo.worker", dsn, name],
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=DEVNULL,

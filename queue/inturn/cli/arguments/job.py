@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import click
 
-from inturn.cli import exit_status
-from inturn.cli.completion import complete_job
-from inturn.cli.confirm import confirm
+from inturn.cli.arguments.completion import complete_job
+from inturn.cli.arguments.confirm import confirm
 from inturn.cli.database import Database
-from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.next_command import complete
-from inturn.cli.output import Columns, Output
+from inturn.cli.output import exit_status
+from inturn.cli.output.exit_status import Conflict, NotFound
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Columns, Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
 from inturn.formatting import amount, on_clock, requote, span, visible

@@ -22,8 +22,8 @@ from subprocess import DEVNULL
 import anyio
 from anyio.abc import Process
 
-from inturn.cli import supervised
-from inturn.cli.exit_status import NOT_FOUND, SCHEMA, USAGE
+from inturn.cli.output.exit_status import NOT_FOUND, SCHEMA, USAGE
+from inturn.cli.processes import supervised
 from inturn.errors import BadArgument
 from inturn.health.systemd import Notifier, find_notifier
 from inturn.worker import signals

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import psycopg
 
-from inturn.cli.job_argument import make_runnable
-from inturn.cli.next_command import complete
+from inturn.cli.arguments.job import make_runnable
+from inturn.cli.output.next_command import complete
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
