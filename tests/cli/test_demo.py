@@ -16,7 +16,7 @@ from rich.console import Console
 
 from inturn.cli.commands import demo
 from inturn.cli.demo import picture as drawing
-from inturn.cli.demo.page import Page
+from inturn.cli.demo.page import DemoPage
 from tests.cli.calling import SCRIPT, clean, invoke, open_page
 from tests.cli.conftest import Run, Start, Until
 
@@ -144,7 +144,7 @@ def test_a_reader_that_leaves_early_is_no_error_worth_words() -> None:
 
 
 def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def play(pages: list[Page], **_: object) -> None:
+    def play(pages: list[DemoPage], **_: object) -> None:
         for page in pages:
             page.rows[1] = list(reversed(ascii_lowercase))
 
@@ -156,7 +156,7 @@ def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyP
 
 
 def test_a_first_alphabet_in_order_by_chance_is_called_that() -> None:
-    pages = [Page(1, has_locks=False), Page(2, has_locks=True)]
+    pages = [DemoPage(1, has_locks=False), DemoPage(2, has_locks=True)]
     for page in pages:
         page.show([(row, letter) for row in page.rows for letter in ascii_lowercase])
     assert drawing.conclusion(pages).startswith("By chance the first alphabets are in order")
@@ -166,8 +166,8 @@ def test_a_first_alphabet_in_order_by_chance_is_called_that() -> None:
 def test_the_picture_fits_the_terminal(width: int) -> None:
     console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115 (closed below)
     pages = [
-        Page(1, has_locks=False, holding={"worker 1": {1: "d"}}, began=0.0),
-        Page(2, has_locks=True),
+        DemoPage(1, has_locks=False, holding={"worker 1": {1: "d"}}, began=0.0),
+        DemoPage(2, has_locks=True),
     ]
     pages[0].show([(1, letter) for letter in "bac"])
     pages[0].killed = "worker 2"

@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from inturn.doctor.lane_reason import get_reason
-from inturn.doctor.reader import Run
+from inturn.doctor.reader import RunOperation
 from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
 from inturn.model import Lane, Reason
@@ -36,7 +36,7 @@ class StuckLane:
 
 
 def find_troubled(
-    run: Run,
+    run: RunOperation,
     workers: Sequence[WorkerStatus],
     queues: Sequence[QueueStatus],
     unknown: Sequence[tuple[str, str]],
@@ -63,7 +63,7 @@ def list_silent(workers: Sequence[WorkerStatus]) -> list[UUID]:
 
 
 def describe_lanes(
-    run: Run,
+    run: RunOperation,
     troubled: Sequence[TroubledLane],
     now: datetime,
     rows: Mapping[str, Lane] | None = None,

@@ -60,9 +60,9 @@ class Reading:
         weakref.finalize(self, _close_all, self._idle)
 
     @contextmanager
-    def open(self) -> Iterator[Reader]:
+    def open(self) -> Iterator[PageReader]:
         """Lend a reader. It connects when something is read."""
-        reader = Reader(self)
+        reader = PageReader(self)
         try:
             yield reader
         finally:
@@ -110,7 +110,7 @@ def _close_all(idle: list[Session]) -> None:
             idle.pop().close()
 
 
-class Reader:
+class PageReader:
     """Reads for one page over one connection. It is also a `Reader` of `inturn.doctor`."""
 
     def __init__(self, reading: Reading) -> None:
@@ -120,7 +120,7 @@ class Reader:
         self.schema = reading.schema
         self.queries = 0  # statements that were sent
 
-    def panel(self, read: Callable[[Reader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
+    def panel(self, read: Callable[[PageReader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
         """Return what `read` returns, or say why it failed. Each statement has so many seconds."""
         self._seconds = seconds
         try:

@@ -33,7 +33,7 @@ def bulk_options(command: F) -> F:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedBulk:
     """A bulk before it begins."""
 
     action: str
@@ -50,7 +50,7 @@ class Plan:
 
 
 def run_bulk(
-    plan: Plan, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
+    plan: PlannedBulk, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Show the plan, ask, change, and report. `change` calls what it is given after each step."""
     from inturn.operations.changes.bulk_effect import PAST
@@ -72,7 +72,7 @@ def run_bulk(
     _report(plan, _watched(plan, change, again), form)
 
 
-def _watched(plan: Plan, change: Callable[[Watch], Bulk], again: str) -> Bulk:
+def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> Bulk:
     """Run the bulk with a progress bar. After Ctrl-C, say how far it has come."""
     from inturn.operations.changes.bulk import Bulk
 
@@ -93,7 +93,7 @@ def _watched(plan: Plan, change: Callable[[Watch], Bulk], again: str) -> Bulk:
 
 
 @contextmanager
-def _progress(plan: Plan) -> Iterator[Callable[[int], object]]:
+def _progress(plan: PlannedBulk) -> Iterator[Callable[[int], object]]:
     import sys
 
     if not sys.stderr.isatty():
@@ -109,7 +109,7 @@ def _progress(plan: Plan) -> Iterator[Callable[[int], object]]:
         yield lambda count: bar.update(task, completed=count)
 
 
-def _report(plan: Plan, done: Bulk, form: str) -> None:
+def _report(plan: PlannedBulk, done: Bulk, form: str) -> None:
     from inturn.operations.changes.bulk_effect import PAST, REASONS
 
     refused = dict(done.refused)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_queue, complete_task
-from inturn.cli.bulk.change import Plan, run_bulk, words
+from inturn.cli.bulk.change import PlannedBulk, run_bulk, words
 from inturn.cli.database import Database
 from inturn.cli.values import Number, duration, moment
 from inturn.formatting import amount, iso, last_line, visible
@@ -116,7 +116,7 @@ def change_matching(
         ("--all", everything),
         ("--yes", True),
     ]
-    plan = Plan(
+    plan = PlannedBulk(
         action,
         "job",
         seen,

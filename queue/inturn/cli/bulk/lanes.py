@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from inturn.cli.bulk.change import Plan, bulk_options, run_bulk, words
+from inturn.cli.bulk.change import PlannedBulk, bulk_options, run_bulk, words
 from inturn.cli.database import Database
 from inturn.formatting import amount, iso, visible
 from inturn.states import LANE_STATES
@@ -87,7 +87,7 @@ def change_matching(
     waiting = f" with {amount(seen.waiting, 'waiting job')}{more}" if seen.waiting else ""
     count = f"{amount(seen.count, 'lane')}{more}"
     error = f" whose job failed with {visible(which.error)!r}" if which.error else ""
-    plan = Plan(
+    plan = PlannedBulk(
         action,
         "lane",
         seen,

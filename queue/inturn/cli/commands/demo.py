@@ -18,7 +18,7 @@ from inturn.errors import InturnError, MissingExtra
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from inturn.cli.demo.page import Page
+    from inturn.cli.demo.page import DemoPage
 
 FRAME_SECONDS = 0.05
 
@@ -41,11 +41,11 @@ def command(has_web: bool) -> None:
     from rich.live import Live
 
     from inturn.cli.demo import picture as drawing
-    from inturn.cli.demo.page import Page
+    from inturn.cli.demo.page import DemoPage
 
     _check_extras(has_web=has_web)
     console = Console(highlight=False)
-    pages = [Page(1, has_locks=False), Page(2, has_locks=True, has_a_death=True)]
+    pages = [DemoPage(1, has_locks=False), DemoPage(2, has_locks=True, has_a_death=True)]
     with ExitStack() as beside:  # the server, and what shows it until the end
         open_server = partial(_open_server, beside, console if has_web else None)
         if console.is_terminal and not console.is_dumb_terminal:
@@ -99,10 +99,10 @@ def _check_extras(*, has_web: bool) -> None:
 
 
 def _play(
-    pages: list[Page],
+    pages: list[DemoPage],
     open_server: Callable[[], str],
     draw: Callable[[], None] = lambda: None,
-    done: Callable[[Page], None] = lambda _: None,
+    done: Callable[[DemoPage], None] = lambda _: None,
 ) -> None:
     """Run both rounds. Call `draw` again and again, and `done` after each round."""
     import anyio

@@ -32,7 +32,7 @@ AHEAD = "it stands still until {}, since a clock was wrong: queue doctor"
 
 
 @dataclass(frozen=True)
-class Line:
+class ListedSchedule:
     """A schedule as the app declares it, or else as workers have registered it."""
 
     task: str
@@ -108,7 +108,7 @@ def next_instants(database: Database, count: int, form: str) -> None:
     Output(form).records(instants, columns, "No schedule will ever fire.")
 
 
-def _lines(database: Database, now: datetime) -> list[Line]:
+def _lines(database: Database, now: datetime) -> list[ListedSchedule]:
     from inturn.operations.engine import schedules
 
     known = {
@@ -154,17 +154,19 @@ def _line(
     row: StoredSchedule | None,
     now: datetime,
     note: str = "",
-) -> Line:
+) -> ListedSchedule:
     from inturn.schedules.cron import Cron
 
     following = Cron(cron, tz).next(_resumes_at(row, now))
     if row is None:
-        return Line(task, periodic_id, cron, tz, following, None, None, UNSEEN)
+        return ListedSchedule(task, periodic_id, cron, tz, following, None, None, UNSEEN)
     if (row.cron, row.tz) != (cron, tz):
         note = CHANGED.format(row)
     elif row.last_instant is not None and _resumes_at(row, now) > now:
         note = complete(AHEAD.format(on_clock(row.last_instant, now)))
-    return Line(task, periodic_id, cron, tz, following, row.last_instant, row.last_job_id, note)
+    return ListedSchedule(
+        task, periodic_id, cron, tz, following, row.last_instant, row.last_job_id, note
+    )
 
 
 def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
@@ -174,7 +176,7 @@ def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
     return now if row is None else schedules.find_resumption(row, now)
 
 
-def _ahead(line: Line, now: datetime) -> Iterator[Instant]:
+def _ahead(line: ListedSchedule, now: datetime) -> Iterator[Instant]:
     from inturn.schedules.cron import Cron
 
     # Before its next time it does not fire: a wrong clock may have set it ahead.

@@ -30,7 +30,7 @@ READY = "SELECT count(*) FROM {schema}.workers"
 
 
 @dataclass
-class Page:
+class DemoPage:
     """The letters that a round has written into each row, and what each worker is writing."""
 
     number: int
@@ -81,7 +81,7 @@ class Workers:
 
     def __init__(self, processes: dict[str, Process]) -> None:
         self._processes = processes
-        self.page: Page | None = None
+        self.page: DemoPage | None = None
 
     async def follow(self, name: str) -> None:
         """Read what a worker prints, until it ends."""
@@ -103,7 +103,7 @@ class Workers:
             del page.holding[name]
             page.killed = name
 
-    async def fill(self, page: Page, app: App) -> None:
+    async def fill(self, page: DemoPage, app: App) -> None:
         """Defer the jobs of a page, and return when all of them are done."""
         self.page = page
         page.began = time.monotonic()

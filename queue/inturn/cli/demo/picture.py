@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from inturn.cli.demo.page import ROWS, WORKERS, Page
+from inturn.cli.demo.page import ROWS, WORKERS, DemoPage
 
 WIDTH = 39  # two pages fit side by side into 80 columns
 
@@ -23,7 +23,7 @@ INTRODUCTION = (
 STARTING = "Starting a PostgreSQL and four workers for this demo ..."
 
 
-def picture(pages: list[Page], console: Console, remark: str = "") -> RenderableType:
+def picture(pages: list[DemoPage], console: Console, remark: str = "") -> RenderableType:
     blank = "." if console.options.ascii_only else "·"
     mark = "Capital" if console.no_color else "Red"
     panels = [_panel(page, blank, console.no_color) for page in pages]
@@ -35,7 +35,7 @@ def picture(pages: list[Page], console: Console, remark: str = "") -> Renderable
     )
 
 
-def conclusion(pages: list[Page]) -> str:
+def conclusion(pages: list[DemoPage]) -> str:
     """Return the conclusion of the demo."""
     free, locked = pages
     if not locked.in_order:
@@ -70,7 +70,7 @@ def next_steps() -> str:
     return "Next:  " + "\n       ".join(lines)
 
 
-def plain(page: Page) -> str:
+def plain(page: DemoPage) -> str:
     rows = [f"  order:{row}  {''.join(letters)}" for row, letters in page.rows.items()]
     death = f", {page.killed} was killed" if page.killed else ""
     return "\n".join([f"{_title(page)}: {_verdict(page)}, {page.seconds:.1f} s{death}", *rows])
@@ -88,12 +88,12 @@ def _script() -> str:
     return str(script) if near.startswith("..") else near
 
 
-def _remark(pages: list[Page]) -> str:
+def _remark(pages: list[DemoPage]) -> str:
     killed = next((page.killed for page in pages if page.killed and not page.ended), None)
     return f"{killed} was killed with kill -9. Another one takes over its job." if killed else ""
 
 
-def _panel(page: Page, blank: str, no_color: bool) -> Panel:
+def _panel(page: DemoPage, blank: str, no_color: bool) -> Panel:
     body = Group(_letters(page, blank, no_color), "", _status(page, blank))
     style = (
         "dim"
@@ -114,11 +114,11 @@ def _panel(page: Page, blank: str, no_color: bool) -> Panel:
     )
 
 
-def _title(page: Page) -> str:
+def _title(page: DemoPage) -> str:
     return "with four locks" if page.has_locks else "without a lock"
 
 
-def _letters(page: Page, blank: str, no_color: bool) -> Text:
+def _letters(page: DemoPage, blank: str, no_color: bool) -> Text:
     text = Text()
     for row in ROWS:
         text.append(f"order:{row} ")
@@ -133,7 +133,7 @@ def _letters(page: Page, blank: str, no_color: bool) -> Text:
     return text
 
 
-def _status(page: Page, blank: str) -> Text:
+def _status(page: DemoPage, blank: str) -> Text:
     if page.ended:
         return Text(
             f"{_verdict(page):<24}{page.seconds:4.1f} s",
@@ -150,5 +150,5 @@ def _status(page: Page, blank: str) -> Text:
     )
 
 
-def _verdict(page: Page) -> str:
+def _verdict(page: DemoPage) -> str:
     return "in order" if page.in_order else f"{page.misplaced} out of place"

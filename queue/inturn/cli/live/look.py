@@ -17,7 +17,7 @@ from inturn.cli.output.next_command import complete
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
-from inturn.doctor.reader import Run
+from inturn.doctor.reader import RunOperation
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
 from inturn.formatting import with_times
 from inturn.model import Limit, Reason
@@ -131,7 +131,7 @@ class Looker:
         return self._connection
 
 
-def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
+def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
     """Ask for each part of a look. Not more than `limit` lanes, queues and so on are kept."""
     now = run(maintenance.get_now())
     counts = run(overview.get_counts(schema))
@@ -162,7 +162,7 @@ def read(run: Run, schema: str, limit: int, meter: Meter) -> Look:
     )
 
 
-def _explain_limits(run: Run, limit: int, now: datetime) -> list[Reason]:
+def _explain_limits(run: RunOperation, limit: int, now: datetime) -> list[Reason]:
     """Return what explain says about the limits of jobs that wait for them."""
     reasons = run(overview.explain_jobs(run(overview.find_limited(limit))))
     return [

@@ -121,7 +121,7 @@ class JobFilter:
         return [list(self.statuses) or None, self.queue, self.task, self.lock]
 
 
-class Counts(TypedDict):
+class StatusCounts(TypedDict):
     """How many jobs of one queue, task or lock there are, by status.
 
     `more` is True if not all jobs were looked at, so that the counts are lower bounds.
@@ -230,10 +230,13 @@ def count_jobs(which: JobFilter, limit: int) -> Operation[tuple[int, bool]]:
     return int(count), bool(more)
 
 
-def count_jobs_by(by: By, which: JobFilter) -> Operation[list[Counts]]:
+def count_jobs_by(by: By, which: JobFilter) -> Operation[list[StatusCounts]]:
     """Return how many jobs there are of each queue, task or lock, as far as searched."""
     rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.common_parameters()])
-    return [cast(Counts, dict(zip(Counts.__annotations__, row, strict=True))) for row in rows]
+    return [
+        cast(StatusCounts, dict(zip(StatusCounts.__annotations__, row, strict=True)))
+        for row in rows
+    ]
 
 
 def explain(job_id: int) -> Operation[list[Reason]]:

@@ -36,7 +36,7 @@ def name_schedule(task: str, periodic_id: str) -> str:
     return f"{task}:{periodic_id}" if periodic_id else task
 
 
-class Progress(NamedTuple):
+class ScheduleProgress(NamedTuple):
     """How far a schedule has come."""
 
     now: datetime
@@ -72,10 +72,10 @@ def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:
     yield Statement(REGISTER, _columns(known))
 
 
-def get_progress(known: Sequence[KnownSchedule]) -> Operation[list[Progress]]:
+def get_progress(known: Sequence[KnownSchedule]) -> Operation[list[ScheduleProgress]]:
     """Return how far each schedule has come, in the given order."""
     rows = yield Statement(PROGRESS, _columns(known))
-    return [Progress(now, after) for now, after in rows]
+    return [ScheduleProgress(now, after) for now, after in rows]
 
 
 def list_schedules(limit: int) -> Operation[list[StoredSchedule]]:

@@ -114,7 +114,7 @@ class LanePace:
     more: bool
 
 
-class Stored(NamedTuple):
+class StoredBytes(NamedTuple):
     """How many bytes the history and the whole database take, and how many days there are.
 
     `keep` is the shortest time in days that a live worker was told to keep, and `worker` its name.
@@ -173,7 +173,7 @@ def measure_paces(locks: Sequence[str]) -> Operation[dict[str, float]]:
     return dict(rows)
 
 
-def measure_size(schema: str) -> Operation[Stored]:
+def measure_size(schema: str) -> Operation[StoredBytes]:
     """Return how large the history is."""
     (row,) = yield Statement(STORED, [schema])
-    return Stored(*row)
+    return StoredBytes(*row)

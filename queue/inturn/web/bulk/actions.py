@@ -19,7 +19,7 @@ from inturn.web.bulk.request import (
     check_number,
     read_until,
 )
-from inturn.web.bulk.runs import MOST_AT_ONCE, Plan, Run, Runs, TooManyRuns
+from inturn.web.bulk.runs import MOST_AT_ONCE, BulkRun, BulkRuns, RunPlan, TooManyRuns
 from inturn.web.rendering import make_url
 
 T = TypeVar("T")
@@ -29,12 +29,12 @@ def change_jobs(action: str, change: Change) -> Done:
     """Begin a bulk of jobs, if it is still the one that the person saw."""
     asked = _check(change, "/bulk", lambda: JobBulk.read(action, change.request.query_params, []))
 
-    def plan() -> Plan:
+    def plan() -> RunPlan:
         until = read_until(change.form)
         which = replace(asked.resolve(change.run, change.run(maintenance.get_now())), before=until)
         seen = change.run(bulk.preview_jobs(asked.action, which))
         check_number(seen.count, change.form, "job")
-        return Plan(
+        return RunPlan(
             *("job", action, change.by, seen.count, seen.more),
             {**asked.address(), "before": until.isoformat()},
             lambda done, watch: bulk.change_jobs(
@@ -51,10 +51,10 @@ def change_lanes(action: str, change: Change) -> Done:
         change, "/bulk/lanes", lambda: LaneBulk.read(action, change.request.query_params)
     )
 
-    def plan() -> Plan:
+    def plan() -> RunPlan:
         seen = change.run(bulk.preview_lanes(asked.action, asked.which))
         check_number(seen.count, change.form, "lane")
-        return Plan(
+        return RunPlan(
             *("lane", action, change.by, seen.count, seen.more),
             asked.address(),
             lambda done, watch: bulk.change_lanes(
@@ -74,7 +74,7 @@ def stop(noun: str, action: str, change: Change) -> Done:
     return _show(run, "bulk-stopping")
 
 
-def _begin(change: Change, plan: Plan) -> Done:
+def _begin(change: Change, plan: RunPlan) -> Done:
     back = "/bulk" if plan.noun == "job" else "/bulk/lanes"
     try:
         return _show(_runs(change).begin(plan), "bulk-begun")
@@ -85,7 +85,7 @@ def _begin(change: Change, plan: Plan) -> Done:
         ) from None
 
 
-def _show(run: Run, word: str) -> Done:
+def _show(run: BulkRun, word: str) -> Done:
     path = "/bulk/run" if run.noun == "job" else "/bulk/lanes/run"
     return Done(word, path, {**run.query, "run": run.name})
 
@@ -104,8 +104,8 @@ def _back(path: str, query: dict[str, str]) -> str:
     return make_url("", path, query).unescape()
 
 
-def _runs(change: Change) -> Runs:
-    runs: Runs = change.request.app.state.runs
+def _runs(change: Change) -> BulkRuns:
+    runs: BulkRuns = change.request.app.state.runs
     return runs
 
 

@@ -38,7 +38,7 @@ class _Stopped(Exception):
 
 
 @dataclass
-class Run:
+class BulkRun:
     """A change of many jobs or lanes, and how far it has come."""
 
     name: str
@@ -61,7 +61,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """What a run is to do."""
 
     noun: str
@@ -73,15 +73,15 @@ class Plan:
     change: Callable[[Bulk, Watch], Operation[Bulk]]
 
 
-class Runs:
+class BulkRuns:
     """The runs of this process."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._guard = threading.Lock()
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, BulkRun] = {}
 
-    def begin(self, plan: Plan) -> Run:
+    def begin(self, plan: RunPlan) -> BulkRun:
         """Start a run, or raise TooManyRuns."""
         with self._guard:
             if sum(run.state == "running" for run in self._runs.values()) >= MOST_AT_ONCE:
@@ -89,7 +89,7 @@ class Runs:
             ended = [name for name, run in self._runs.items() if run.state != "running"]
             for name in ended[: max(0, len(ended) - REMEMBERED + 1)]:
                 del self._runs[name]
-            run = Run(
+            run = BulkRun(
                 secrets.token_urlsafe(12),
                 *(plan.noun, plan.action, plan.by, plan.count, plan.more, plan.query),
                 datetime.now(UTC),
@@ -101,7 +101,7 @@ class Runs:
         ).start()
         return run
 
-    def get(self, name: str) -> Run | None:
+    def get(self, name: str) -> BulkRun | None:
         """Return a run of this process, or None."""
         return self._runs.get(name)
 
@@ -110,7 +110,7 @@ class Runs:
         for run in list(self._runs.values()):
             run.is_to_stop.set()
 
-    def _run(self, run: Run, plan: Plan) -> None:
+    def _run(self, run: BulkRun, plan: RunPlan) -> None:
         state: State = "broken"
         try:
             with closing(self._connector.connect("web")) as connection:

@@ -25,7 +25,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FailedAttempt:
     """An attempt that failed."""
 
     number: int
@@ -40,11 +40,11 @@ class Attempt:
         return self.at - self.started_at if self.at and self.started_at else None
 
 
-def read_attempts(job: StoredJob) -> list[Attempt]:
+def read_attempts(job: StoredJob) -> list[FailedAttempt]:
     """Return the failed attempts that the job keeps, the newest last."""
     stored: list[Any] = job.errors  # somebody else may have written something else
     return [
-        Attempt(
+        FailedAttempt(
             error["attempt"] if isinstance(error.get("attempt"), int) else number,
             read_time(error.get("started_at")),
             read_time(error.get("at")),

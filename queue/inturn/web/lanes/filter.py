@@ -30,7 +30,7 @@ WORDS = ("state", "prefix", "queue", "task", "waiting", "oldest")
 
 
 @dataclass
-class LaneFilter:
+class LaneSearch:
     """Which lanes, and in which order. `words` are the values as somebody wrote them."""
 
     words: dict[str, str]
@@ -40,7 +40,7 @@ class LaneFilter:
     least_age: timedelta = timedelta(0)
 
     @classmethod
-    def read(cls, view: View) -> LaneFilter:
+    def read(cls, view: View) -> LaneSearch:
         """Return what the address asks for."""
         words = {name: view.get(name) for name in WORDS}
         asked = cls(words, view.choose("sort", tuple(SORTS)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.changes.lanes import LaneReport
-from inturn.web.charts import Span, Tick, draw_ticks
+from inturn.web.charts import ChartSpan, Tick, draw_ticks
 
 WIDTH = 1200  # of the picture, which is flat
 THINNEST, GAP = 6.0, 2.0
@@ -17,7 +17,7 @@ ENOUGH = 5  # runs, for a pace
 MOVING = ("held", "free")  # only of these the pace says how long the rest takes
 
 
-class Run(NamedTuple):
+class LaneRun(NamedTuple):
     """A job on the row: the part for which it waited though the lane was free, and its run."""
 
     job_id: int
@@ -34,7 +34,7 @@ class Run(NamedTuple):
 class Picture:
     """The row, the times below it, and how fast the lane goes."""
 
-    runs: list[Run]
+    runs: list[LaneRun]
     ticks: list[Tick]
     since: datetime
     until: datetime
@@ -57,14 +57,14 @@ def draw_runs(ended: Sequence[JobSummary], report: LaneReport, now: datetime) ->
     times.sort(key=lambda each: (each[3], each[0]))
     since = min(each[3] for each in times)
     until = max(max(each[4] for each in times), since + timedelta(milliseconds=1))
-    span = Span(since, until, until - since, WIDTH)
+    span = ChartSpan(since, until, until - since, WIDTH)
     runs, free_since = [], since
     for job_id, status, due, started, finished in times:
         waiting = min(max(due, free_since), started)
         x = span.place(started)
         wait_x = span.place(waiting)
         runs.append(
-            Run(
+            LaneRun(
                 job_id,
                 status,
                 round(x, 1),
@@ -86,7 +86,7 @@ def _get_due(job: JobSummary) -> datetime:
     return max(job.created_at, job.scheduled_at or job.created_at)
 
 
-def _measure_pace(runs: Sequence[Run], length: timedelta) -> float | None:
+def _measure_pace(runs: Sequence[LaneRun], length: timedelta) -> float | None:
     if len(runs) < ENOUGH:
         return None
     # Five runs of one second are five in a minute, as in the list of lanes.

@@ -10,8 +10,8 @@ from inturn.model import Lane
 from inturn.operations.reading import dashboard
 from inturn.operations.reading.dashboard import FoundLane, LaneJob, Situation
 from inturn.operations.reading.overview import TroubledLane, get_lanes
-from inturn.web.lanes.filter import LaneFilter
-from inturn.web.reading import Reader
+from inturn.web.lanes.filter import LaneSearch
+from inturn.web.reading import PageReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,9 @@ class Candidates:
     jobs: Mapping[str, LaneJob] = field(default_factory=dict)
 
 
-def find_candidates(reader: Reader, seen: Situation, asked: LaneFilter, limit: int) -> Candidates:
+def find_candidates(
+    reader: PageReader, seen: Situation, asked: LaneSearch, limit: int
+) -> Candidates:
     """Return at most so many lanes that the filter may be about."""
     if asked.prefix:
         return _find_by_lock(reader, seen, asked.prefix, limit)
@@ -35,7 +37,7 @@ def find_candidates(reader: Reader, seen: Situation, asked: LaneFilter, limit: i
     return Candidates(lanes, rows, _read_jobs(reader, heads, rows) if asked.names_jobs else {})
 
 
-def _find_by_lock(reader: Reader, seen: Situation, prefix: str, limit: int) -> Candidates:
+def _find_by_lock(reader: PageReader, seen: Situation, prefix: str, limit: int) -> Candidates:
     found = reader.run(dashboard.find_lanes(prefix, limit))
     rows = reader.run(get_lanes([each.lock for each in found]))
     heads = {
@@ -47,7 +49,7 @@ def _find_by_lock(reader: Reader, seen: Situation, prefix: str, limit: int) -> C
 
 
 def _read_jobs(
-    reader: Reader, heads: Mapping[str, int | None], rows: Mapping[str, Lane]
+    reader: PageReader, heads: Mapping[str, int | None], rows: Mapping[str, Lane]
 ) -> dict[str, LaneJob]:
     """Return the job that each lane waits for, or that holds it."""
     failed = {

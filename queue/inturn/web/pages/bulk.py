@@ -21,7 +21,7 @@ from inturn.web.bulk.request import (
     LaneBulk,
 )
 from inturn.web.page import NotThere, Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 from inturn.web.rendering import make_url
 
 SECONDS = 10.0  # a person waits for this one, and it reads all that match
@@ -88,7 +88,7 @@ def _describe(
     }
 
 
-def _preview_jobs(reader: Reader, asked: JobBulk, now: datetime) -> Preview:
+def _preview_jobs(reader: PageReader, asked: JobBulk, now: datetime) -> Preview:
     try:
         which = asked.resolve(reader.run, now)
     except BadBulk as bad:
@@ -106,7 +106,7 @@ def _back(text: str) -> str:
     return make_url("", "/jobs", {"q": text}).unescape()
 
 
-def _preview_lanes(reader: Reader, asked: LaneBulk) -> Preview:
+def _preview_lanes(reader: PageReader, asked: LaneBulk) -> Preview:
     seen = reader.run(bulk.preview_lanes(asked.action, asked.which))
     return Preview(seen, bulk_effect.describe_lanes(asked.action, seen), [])
 

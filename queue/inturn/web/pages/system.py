@@ -77,7 +77,7 @@ def sort_findings(found: list[Finding]) -> list[Finding]:
     return sorted(found, key=lambda each: ORDER.index(each.state))
 
 
-def _examine(seen: Situation | None, stored: Panel[history.Stored]) -> list[Finding]:
+def _examine(seen: Situation | None, stored: Panel[history.StoredBytes]) -> list[Finding]:
     """Return the findings that need no further statement."""
     found = [] if seen is None else list(verdict.examine(seen))
     return found if stored.value is None else [*found, judge_history(stored.value)]
