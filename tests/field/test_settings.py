@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from inturn import App, JobContext, RetryStrategy, shared
 from inturn.database import drive
-from inturn.operations import maintenance
+from inturn.operations.engine import maintenance
 from tests.conftest import Query, Until
 from tests.field.test_conditions import END_WORKERS, try_to
 

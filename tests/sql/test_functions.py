@@ -8,22 +8,9 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations import (
-    claim,
-    enqueue,
-    failures,
-    fences,
-    finish,
-    job_pages,
-    jobs,
-    lanes,
-    maintenance,
-    measures,
-    queues,
-    schedules,
-    tasks,
-    workers,
-)
+from inturn.operations.changes import jobs, lanes, queues, tasks
+from inturn.operations.engine import claim, enqueue, fences, finish, maintenance, schedules, workers
+from inturn.operations.reading import failures, job_pages, measures
 
 MODULES = (
     claim,
@@ -138,7 +125,7 @@ def test_no_statement_of_python_reads_a_table() -> None:
     assert "jobs" in tables
     reads = re.compile(r"(?:FROM|JOIN) \{schema\}\.(\w+)\b(?!\()")
     found = {name for name, text in STATEMENTS.items() if set(reads.findall(text)) & set(tables)}
-    assert found == {"inturn.operations.maintenance.APPLIED"}
+    assert found == {"inturn.operations.engine.maintenance.APPLIED"}
 
 
 def function_names(folder: str) -> set[str]:

@@ -72,7 +72,8 @@ async def test_from_the_claim_to_the_report(app: App, query: Query) -> None:
             with follow() as journey:
                 while query("SELECT count(*) FROM finished_jobs") == [(journeys,)]:
                     await parts.loop.run_once()
-        journey.check(files=23, functions=105, moves=58)
+            if journeys:
+                journey.check(files=23, functions=105, moves=58)
 
     with anyio.fail_after(120):
         await parts.running.serve(work)

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
-from inturn.operations import maintenance
+from inturn.operations.engine import maintenance
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker import signals
 from inturn.worker.claiming.claiming import Claiming
