@@ -92,7 +92,7 @@ bench-scale: bench/.venv/installed ## measure throughput, and where a job's time
 	@bench/.venv/bin/python -m bench.handover
 	@bench/.venv/bin/python -m bench.parts
 
-schema: .venv/installed ## regenerate sql/schema.sql from the migrations and functions
+schema: .venv/installed ## regenerate sql/tables.sql from the migrations
 	@$(python) tests/snapshot.py
 
 docs: .venv/installed build/docs-tools/installed ## regenerate pages from the code, and build docs/ into build/docs

@@ -33,14 +33,14 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("decode rows and arguments", "psycopg/cursor_async.py", ("fetchall",)),
     (
         "decode rows and arguments",
-        "inturn/operations/claim.py",
+        "inturn/operations/engine/claim.py",
         ("to_jobs", "claim", "claim_further"),
     ),
     ("encode and send calls", "psycopg/_cursor_base.py", ()),
     ("encode and send calls", "psycopg/types/array.py", ()),
     ("encode and send calls", "psycopg/_queries.py", ()),
-    ("encode and send calls", "inturn/operations/claim.py", ()),
-    ("encode and send calls", "inturn/operations/finish.py", ()),
+    ("encode and send calls", "inturn/operations/engine/claim.py", ()),
+    ("encode and send calls", "inturn/operations/engine/finish.py", ()),
     (
         "prepare an attempt",
         "inturn/worker/running_jobs.py",

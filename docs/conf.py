@@ -3,6 +3,8 @@
 They are plain Markdown, so that they read the same on GitHub. Two things are translated: the lists
 in index.md become the tables of contents, and links that leave this folder lead to the repository.
 The pages also lack two things that people without a mouse or a screen need.
+
+The decisions are for contributors: they are built, but stay out of the bar.
 """
 
 import posixpath
@@ -30,11 +32,15 @@ html_copy_source = False
 
 
 def translate(app: Sphinx, page: str, source: list[str]) -> None:
-    source[0] = re.sub(
-        r"\]\((\.\./[^)\s]+)\)",
-        lambda link: f"]({REPOSITORY}{posixpath.normpath(posixpath.join('docs', link[1]))})",
-        source[0],
-    )
+    folder = posixpath.join("docs", posixpath.dirname(page))
+
+    def lead(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, link[1]))
+        return link[0] if target.startswith("docs/") else f"]({REPOSITORY}{target})"
+
+    source[0] = re.sub(r"\]\((\.\./[^)\s]+)\)", lead, source[0])
+    if page.startswith("decisions/"):
+        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if page == "index":
         source[0] = re.sub(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", add_toctree, source[0])
 

@@ -93,7 +93,7 @@ def _naming(word: str, file: PurePath) -> Iterator[tuple[str, str]]:
 def _importers(changed: str) -> list[str]:
     """Return the test files that import a module, or import one that does."""
     above: dict[str, set[str]] = defaultdict(set)
-    for module, imported in _imports().items():
+    for module, imported in read_imports().items():
         for name in imported:
             above[name].add(module)
     found, waiting = {changed}, [changed]
@@ -106,14 +106,14 @@ def _importers(changed: str) -> list[str]:
 
 
 @cache
-def _imports() -> dict[str, set[str]]:
+def read_imports() -> dict[str, set[str]]:
     """Return what each module imports, also inside its functions."""
     files = [*ROOT.glob("queue/inturn/**/*.py"), *ROOT.glob("tests/**/*.py")]
     modules = {_name_module(file): file for file in files if file.name != "conftest.py"}
-    return {name: set(_read_imports(file, modules)) for name, file in modules.items()}
+    return {name: set(_find_imports(file, modules)) for name, file in modules.items()}
 
 
-def _read_imports(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+def _find_imports(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -27,7 +27,7 @@ from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
 from inturn.database.direct import DirectConnector
 from inturn.model import BatchCounts, BatchProgress, Lane, Progress, Reason
-from inturn.operations.bulk import Bulk, JobPreview, LanePreview
+from inturn.operations.changes.bulk import Bulk, JobPreview, LanePreview
 from inturn.tasks import middleware
 from inturn.tasks.middleware import RunningWorker
 from inturn.tasks.options import NewJob

@@ -132,10 +132,6 @@ def _new_jobs(task: Any, batch: list[Job]) -> list[Any]:
 class Adapter:
     imports: tuple[str, ...] = (
         "inturn.worker.worker",
-        "inturn.operations.claim",
-        "inturn.operations.finish",
-        "inturn.operations.schedules",
-        "inturn.operations.workers",
         "inturn.database.connectors",
         "anyio._backends._asyncio",
     )

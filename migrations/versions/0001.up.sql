@@ -195,6 +195,47 @@ CREATE TABLE jobs (
     vacuum_truncate = off     -- truncation takes an exclusive lock that stalls every claim
 );
 
+-- What the stages of a claim hand on to each other, see claim.
+CREATE TYPE claim_round AS (
+    -- about the whole claim:
+    worker       uuid,
+    served       text[],    -- the queues that the worker serves; NULL: all
+    queues       text[],    -- those of them to look in
+    paused       text[],    -- tasks that are paused
+    fair         boolean,   -- groups take turns
+    turns        jsonb,     -- where they continue
+    asked        integer,   -- how many jobs it may start
+    slots        integer,   -- how many of them can begin now
+    wanted       integer,   -- how many it may still start
+    lanes_left   integer,   -- how many lanes it may still win
+    reach        integer,   -- how many tokens it reads
+    lost         text[],    -- lanes that others took, or have locked
+    missed       text[],    -- those that jobs with several lanes have lost
+    -- what look_ahead has found, see claim_candidates:
+    ids          bigint[],  -- the jobs to start: free ones, and then the heads, too
+    limited      boolean,   -- some of them have a limit
+    lanes        text[],
+    seen         bigint[],
+    behind       bigint[],
+    behind_locks text[],
+    more         boolean,
+    widest       bigint,
+    several      bigint[],
+    shut         bigint[],
+    windows      integer[], -- how many tokens it read in each queue
+    short        boolean,   -- other claims took some of the free jobs
+    -- what win_heads has won:
+    won          text[],    -- lanes that are ours
+    retries      bigint[],  -- the jobs that these lanes wait for, or NULL
+    heads        bigint[],  -- the next jobs of these lanes, as far as we may start them
+    used         text[],    -- the lanes in which we start a job
+    -- what became of it:
+    kept         bigint[],  -- heads that cannot start and stay tokens
+    marked       boolean,   -- some jobs wait for their limit now, or for the end of a pause
+    blocked      bigint,    -- how many tokens left the front; NULL: another claim is clearing it
+    started      jobs[]     -- by start_several
+);
+
 -- Disjoint by predicate: a row sits in the primary key and in as few of these as possible.
 CREATE INDEX jobs_free ON jobs (queue, priority DESC, id)
     WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL;

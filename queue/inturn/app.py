@@ -23,7 +23,7 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
-from inturn.operations.maintenance import check_connection
+from inturn.operations.engine.maintenance import check_connection
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob

@@ -32,9 +32,8 @@ def find_folder(folder: str) -> Path:
 
 def function_file(name: str) -> Path:
     """Return the file of one function, whether it is public (`api`) or not (`internal`)."""
-    for folder in FUNCTION_FOLDERS:
-        if (file := find_folder("sql") / "functions" / folder / f"{name}.sql").is_file():
-            return file
+    for file in (find_folder("sql") / "functions").rglob(f"{name}.sql"):
+        return file
     raise FileNotFoundError(f"there is no SQL function {name!r}")
 
 
@@ -47,15 +46,15 @@ def code() -> Iterator[str]:
     views = dict(_read_scripts(root / "views"))
     first = [views.pop(f"{name}.sql") for name in FIRST_VIEWS]
     for folder in FUNCTION_FOLDERS:
-        for _, text in _read_scripts(root / "functions" / folder):
-            yield text
+        for path, _, _ in sorted(os.walk(root / "functions" / folder)):
+            yield from dict(_read_scripts(path)).values()
     yield from first
     yield from views.values()
     for name in ("surface", "grant_to", "close"):
         yield (root / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def _read_scripts(folder: Path) -> Iterator[tuple[str, str]]:
+def _read_scripts(folder: str | Path) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of a folder's scripts, sorted by name.
 
     Each worker reads all of them before its first job, so it is done with as few calls as possible.

@@ -72,10 +72,10 @@ class Tracing:
     # ------------------------------------------------------------------ deferring
 
     @contextmanager
-    def send(self, jobs: Sequence[NewJob]) -> "Iterator[Sending]":
+    def send(self, jobs: Sequence[NewJob]) -> "Iterator[SendingSpan]":
         """Trace the call that defers these jobs, which is made inside the block."""
         if not jobs:
-            yield Sending(jobs, [])
+            yield SendingSpan(jobs, [])
             return
         queues = {job.options.queue for job in jobs}
         queue = jobs[0].options.queue if len(queues) == 1 else None
@@ -91,7 +91,7 @@ class Tracing:
         ) as span:
             spans = [span] if len(jobs) == 1 else self._create(jobs)
             try:
-                yield Sending(self._carry(jobs, spans), spans)
+                yield SendingSpan(self._carry(jobs, spans), spans)
             except BaseException as error:
                 span.set_attribute("error.type", _name_type(error))
                 raise
@@ -195,7 +195,7 @@ class Tracing:
             yield partial(span.set_attribute, "inturn.outcome")
 
 
-class Sending:
+class SendingSpan:
     """A call that defers jobs, while it is traced."""
 
     def __init__(self, jobs: Sequence[NewJob], spans: Sequence[Span]) -> None:

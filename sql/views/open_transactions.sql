@@ -1,24 +1,32 @@
--- The open transactions of this database's clients, the oldest first, and those that somebody has
--- prepared and left. You see only those that your role may see.
+-- The open transactions of this database's clients, and prepared ones, the oldest first. You see
+-- only those that your role may see.
 CREATE OR REPLACE VIEW open_transactions AS
-SELECT one.pid, one.application, one.state, clock_timestamp() - one.since AS age,
+SELECT one.pid, one.application, one.state, now.at - one.since AS age,
        (SELECT array_agg(DISTINCT pg_class.relname::text ORDER BY pg_class.relname::text)
         FROM pg_locks JOIN pg_class ON pg_class.oid = pg_locks.relation
-        WHERE pg_locks.pid = one.pid
+        WHERE (pg_locks.pid = one.pid
+              OR pg_locks.pid IS NULL AND pg_locks.virtualtransaction = one.prepared)
           AND pg_locks.mode IN (
               'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
           AND pg_class.relkind IN ('r', 'p') AND pg_class.relnamespace =
               (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)) AS tables
 FROM (
     SELECT pid, coalesce(application_name, '') AS application, coalesce(state, '') AS state,
-           xact_start AS since
+           xact_start AS since, NULL AS prepared
     FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()
       AND backend_type = 'client backend' AND xact_start IS NOT NULL
     UNION ALL
-    SELECT NULL, gid, 'prepared', prepared FROM pg_prepared_xacts
+    -- Its locks have no process. The lock on its own number tells which ones they are.
+    SELECT NULL, gid, 'prepared', prepared,
+           (SELECT virtualtransaction FROM pg_locks
+            WHERE locktype = 'transactionid' AND transactionid = pg_prepared_xacts.transaction
+              AND granted)
+    FROM pg_prepared_xacts
     WHERE database = current_database()
 ) AS one
+-- Read once, or ages would not be in the order of the transactions.
+CROSS JOIN (SELECT clock_timestamp() AS at) AS now
 ORDER BY one.since;
 
 COMMENT ON VIEW open_transactions IS 'Open transactions of this database, the oldest first.';

@@ -22,7 +22,7 @@ from typing import IO, NamedTuple
 from unittest.mock import patch
 
 from inturn import cli
-from inturn.command import main
+from inturn.__main__ import main
 from inturn.worker import signals
 
 SCRIPT = Path(sys.executable).with_name("queue")

@@ -197,7 +197,7 @@ def test_the_examples_of_the_page_run(app: App, failed: Engine) -> None:
 
 
 def test_the_page_names_every_reason() -> None:
-    from inturn.operations.bulk_effect import REASONS
+    from inturn.operations.changes.bulk_effect import REASONS
 
     assert set(re.findall(r"^\| `([a-z]+)` \|", PAGE, re.M)) == set(REASONS)
 

@@ -14,9 +14,9 @@ from string import ascii_lowercase
 import pytest
 from rich.console import Console
 
-from inturn.cli import demo_picture
 from inturn.cli.commands import demo
-from inturn.cli.demo_page import Page
+from inturn.cli.demo import picture as drawing
+from inturn.cli.demo.page import DemoPage
 from tests.cli.calling import SCRIPT, clean, invoke, open_page
 from tests.cli.conftest import Run, Start, Until
 
@@ -76,12 +76,12 @@ def test_what_it_names_next_is_what_the_shell_finds(
 ) -> None:
     monkeypatch.chdir(SCRIPT.parents[2])
     monkeypatch.setenv("PATH", "/usr/bin")
-    assert f"Next:  {SCRIPT.relative_to(SCRIPT.parents[2])} dev" in demo_picture.next_steps()
+    assert f"Next:  {SCRIPT.relative_to(SCRIPT.parents[2])} dev" in drawing.next_steps()
     monkeypatch.setenv("PATH", str(SCRIPT.parent))
-    assert "Next:  queue dev" in demo_picture.next_steps()
-    assert "README.md" in demo_picture.next_steps()
+    assert "Next:  queue dev" in drawing.next_steps()
+    assert "README.md" in drawing.next_steps()
     monkeypatch.chdir(tmp_path)
-    assert "README.md" not in demo_picture.next_steps()
+    assert "README.md" not in drawing.next_steps()
 
 
 @pytest.mark.landing
@@ -117,7 +117,7 @@ def test_the_dashboard_shows_the_lanes_until_ctrl_c(
 def test_without_the_packages_of_the_dashboard_it_does_not_begin(package: str) -> None:
     code = (
         f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['demo', '--web']\n"
-        "from inturn.command import main; main()"
+        "from inturn.__main__ import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -144,7 +144,7 @@ def test_a_reader_that_leaves_early_is_no_error_worth_words() -> None:
 
 
 def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def play(pages: list[Page], **_: object) -> None:
+    def play(pages: list[DemoPage], **_: object) -> None:
         for page in pages:
             page.rows[1] = list(reversed(ascii_lowercase))
 
@@ -156,22 +156,22 @@ def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyP
 
 
 def test_a_first_alphabet_in_order_by_chance_is_called_that() -> None:
-    pages = [Page(1, has_locks=False), Page(2, has_locks=True)]
+    pages = [DemoPage(1, has_locks=False), DemoPage(2, has_locks=True)]
     for page in pages:
         page.show([(row, letter) for row in page.rows for letter in ascii_lowercase])
-    assert demo_picture.conclusion(pages).startswith("By chance the first alphabets are in order")
+    assert drawing.conclusion(pages).startswith("By chance the first alphabets are in order")
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_the_picture_fits_the_terminal(width: int) -> None:
     console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115 (closed below)
     pages = [
-        Page(1, has_locks=False, holding={"worker 1": {1: "d"}}, began=0.0),
-        Page(2, has_locks=True),
+        DemoPage(1, has_locks=False, holding={"worker 1": {1: "d"}}, began=0.0),
+        DemoPage(2, has_locks=True),
     ]
     pages[0].show([(1, letter) for letter in "bac"])
     pages[0].killed = "worker 2"
-    console.print(demo_picture.picture(pages, console))
+    console.print(drawing.picture(pages, console))
     console.file.close()
     text = console.export_text()
     assert max(len(line) for line in text.splitlines()) <= width

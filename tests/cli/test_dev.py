@@ -15,8 +15,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.cli import web_server
-from inturn.cli.web_server import LOOPBACK, PORT, serve_beside
+from inturn.cli.processes import web_server
+from inturn.cli.processes.web_server import LOOPBACK, PORT, serve_beside
 from inturn.errors import ConfigurationError
 from tests.cli.calling import clean, open_page
 from tests.cli.conftest import Run, Start, Until
@@ -149,7 +149,7 @@ def test_without_the_packages_of_the_dashboard_it_says_how_to_get_them(
 ) -> None:
     code = (
         f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['dev']\n"
-        "from inturn.command import main; main()"
+        "from inturn.__main__ import main; main()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code],

@@ -13,7 +13,7 @@ from inturn.doctor import checks
 from inturn.doctor.checks import judge_history
 from inturn.doctor.finding import Finding
 from inturn.formatting import span
-from inturn.operations import history
+from inturn.operations.reading import history
 from inturn.schema.migrate import migrate
 from tests.cli.calling import SCRIPT, type_in
 from tests.cli.conftest import Run, StartScript, Until
@@ -611,7 +611,7 @@ def test_the_advice_about_sequences_names_all_of_them_in_any_schema(empty_dsn: s
 def test_the_doctor_warns_of_a_history_that_is_large_and_most_of_the_database(
     size: int, share: float, state: str
 ) -> None:
-    found = judge_history(history.Stored(size * 2**30, round(size * 2**30 / share), 7))
+    found = judge_history(history.StoredBytes(size * 2**30, round(size * 2**30 / share), 7))
     assert (found.check, found.state) == ("history", state)
     assert f"{size}.0 GB" in found.detail
 

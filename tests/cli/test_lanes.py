@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn.cli.output import STYLES
+from inturn.cli.output.printing import STYLES
 from inturn.formatting import argument
 from inturn.schema.tables import lane_state
 from tests.cli.calling import SCRIPT, clean, type_in

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn.cli.logs import JsonFormatter, LineFormatter
+from inturn.cli.output.logs import JsonFormatter, LineFormatter
 from tests.cli.conftest import Run
 
 FORGED = "2026-01-01T00:00:00Z ERROR   job.failed: 1 forged"

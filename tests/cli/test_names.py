@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inturn.cli.dev_server import DevServer, announce, find_dev_server
+from inturn.cli.processes.dev_server import DevServer, announce, find_dev_server
 from tests.cli.calling import SCRIPT, clean
 from tests.cli.conftest import Run, Start, Until
 from tests.cli.engine import Engine

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from inturn.cli import COMMANDS, exit_status
+from inturn.cli import COMMANDS
 from inturn.cli.commands import worker
+from inturn.cli.output import exit_status
 from tests.cli.conftest import Run
 from tests.cli.test_help import words_of_all
 

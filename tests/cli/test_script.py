@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn.cli import exit_status
+from inturn.cli.output import exit_status
 from tests.cli.calling import PATIENCE, run_process
 from tests.cli.conftest import Answer, Run, Start, Until
 from tests.cli.engine import Engine

@@ -257,7 +257,8 @@ def test_a_program_with_a_command_of_its_own_starts_workers_of_its_app_with_what
 
 
 HASTY = """
-from inturn.cli import main, supervised, supervisor
+from inturn.cli import main
+from inturn.cli.processes import supervised, supervisor
 
 supervised.WORD_SECONDS, supervisor.SILENT_SECONDS = 0.2, 5.0
 main(["worker", "-n", "ann", "--processes", "2"], name="hasty", app="tasks:app")

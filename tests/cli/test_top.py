@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from inturn.cli.live_look import Meter
-from inturn.operations.overview import Counts
+from inturn.cli.live.look import Meter
+from inturn.operations.reading.overview import Counts
 from tests.cli.calling import PATIENCE, SCRIPT, clean, type_in
 from tests.cli.conftest import Run, Start, Until
 from tests.cli.engine import Engine
@@ -342,7 +342,7 @@ def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(top: OpenTop) -> None:
 def test_ctrl_z_gives_the_terminal_back_while_a_page_is_made() -> None:
     """Then `sys.stdout` is not the terminal."""
     code = (
-        "import os, signal; from inturn.cli.live import capture, open_screen\n"
+        "import os, signal; from inturn.cli.output.screen import capture, open_screen\n"
         "with open_screen() as screen:\n"
         "    page = capture(lambda: os.kill(os.getpid(), signal.SIGTSTP))\n"
         "    screen.show(f'page: {page!r}')\n"

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from inturn.cli import web_server
+from inturn.cli.processes import web_server
 from inturn.tracing import Tracing
 from inturn.web.access import hash_password
 from tests.cli.calling import invoke, open_page

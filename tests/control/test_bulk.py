@@ -7,7 +7,7 @@ import pytest
 
 from inturn import App, JobContext, Status
 from inturn.errors import BadArgument
-from inturn.operations import bulk
+from inturn.operations.changes import bulk
 from tests.conftest import Query
 
 pytestmark = pytest.mark.anyio

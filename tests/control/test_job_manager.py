@@ -13,7 +13,7 @@ import pytest
 from inturn import App, RetryStrategy, shared
 from inturn.control.jobs import Jobs
 from inturn.errors import BadArgument
-from inturn.operations.jobs import get_job
+from inturn.operations.changes.jobs import get_job
 from tests.conftest import Query
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from inturn import App
 from inturn.errors import BadArgument, JobNotFound
-from inturn.operations.maintenance import prepare_history, prune_history
+from inturn.operations.engine.maintenance import prepare_history, prune_history
 from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio

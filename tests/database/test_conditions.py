@@ -12,7 +12,8 @@ from inturn import App, PsycopgConnector
 from inturn.database import drive
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, SchemaMismatch
 from inturn.health.database_check import DatabaseCheck
-from inturn.operations import Operation, Statement, claim, workers
+from inturn.operations import Operation, Statement
+from inturn.operations.engine import claim, workers
 from inturn.sql import SCHEMA
 from tests.conftest import Query
 from tests.roles import PREFIX, as_login, create_role

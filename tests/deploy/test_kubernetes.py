@@ -14,7 +14,7 @@ import yaml
 
 from inturn.cli.commands.web import USERS
 from inturn.health import checks
-from inturn.operations.jobs import COUNTED
+from inturn.operations.changes.jobs import COUNTED
 from inturn.worker.worker import ABORT_SECONDS, LEAVE_SECONDS
 from tests.cli.conftest import engine as engine
 from tests.cli.engine import Engine

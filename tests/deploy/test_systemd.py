@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inturn.cli import exit_status
+from inturn.cli.output import exit_status
 from inturn.worker.worker import ABORT_SECONDS, LEAVE_SECONDS
 from tests.deploy.command_line import parse
 from tests.deploy.systemd import FOLDER, UNITS, analyze, install, read, seconds, service, verify

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn.cli.exit_status import SCHEMA
+from inturn.cli.output.exit_status import SCHEMA
 from tests.cli.calling import PATIENCE
 from tests.cli.conftest import Until
 from tests.cli.conftest import folder as folder

@@ -13,7 +13,7 @@ from asgiref.sync import async_to_sync
 from inturn import App
 from inturn.errors import BadArgument
 from inturn.model import StoredJob
-from inturn.operations.jobs import get_job
+from inturn.operations.changes.jobs import get_job
 
 BACKEND = "inturn.django.backend.InturnBackend"
 TASKS = {

@@ -16,8 +16,8 @@ from asgiref.sync import async_to_sync
 
 from inturn import App, JobContext
 from inturn.errors import ConfigurationError, ConnectorException, DatabaseUnavailable
-from inturn.operations.jobs import get_job
-from inturn.operations.maintenance import check_schema
+from inturn.operations.changes.jobs import get_job
+from inturn.operations.engine.maintenance import check_schema
 from inturn.schema import migrate
 from inturn.testing import Queue
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from inturn.cli.exit_status import SCHEMA, UNHEALTHY
+from inturn.cli.output.exit_status import SCHEMA, UNHEALTHY
 from tests.cli.calling import SCRIPT, clean, type_in
 from tests.cli.engine import Engine
 from tests.waiting import wait_until

@@ -76,6 +76,13 @@ def test_a_prepared_transaction_that_somebody_left_has_a_name_and_a_remedy(
             assert "somebody has prepared it as 'deploy-17'" in detail
             scene.engine.query(remedy[remedy.index("ROLLBACK") :])
             assert scene.engine.query(busy, job) == []
+            scene.engine.query("BEGIN")
+            scene.engine.query("LOCK TABLE jobs, lanes")
+            scene.engine.query("PREPARE TRANSACTION 'deploy-18'")
+            asked = invoke("doctor", folder=folder, env=scene.environment()).output
+            assert "prepared transaction deploy-18 has locked jobs, lanes for" in asked
+            assert "if nobody commits it: ROLLBACK PREPARED 'deploy-18'" in asked
+            scene.engine.query("ROLLBACK PREPARED 'deploy-18'")
 
 
 def test_ten_nights_are_tried() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from inturn.cli.exit_status import UNHEALTHY
+from inturn.cli.output.exit_status import UNHEALTHY
 from tests.cli.calling import invoke
 from tests.cli.conftest import Answer
 from tests.deploy.promtool import RULES, as_series, evaluate

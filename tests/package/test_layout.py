@@ -1,15 +1,26 @@
 """The shape of the tree: imports that must work, and ceilings that keep modules readable."""
 
 import ast
+import re
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median
+
+import pytest
+
+from tests.changed import read_imports
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "queue" / "inturn").rglob("*.py"))
 FUNCTION_LINES, MODULE_LINES, MEDIAN_LINES = 50, 400, 180
+# Django's classes are found by their folder. Its own names for some of them are prescribed.
+SHARED_NAMES = {
+    "JobFilter",  # one is a public `logging.Filter`, the other the type `job_filter` of SQL
+}
 
 
 def test_queue_is_a_source_root_and_not_a_package() -> None:
@@ -49,6 +60,44 @@ def test_no_function_is_longer_than_its_ceiling() -> None:
         and (count := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
     }
     assert not long
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names = Counter(
+        node.name
+        for path in MODULES
+        if "django" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} == SHARED_NAMES
+
+
+def test_the_page_says_where_each_folder_is() -> None:
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", page.partition("\n## Where things are\n")[2], re.M)
+    told = {
+        name.removeprefix("queue/inturn/"): contents
+        for names, contents in rows
+        for name in re.findall(r"`([^`]+)`", names)
+    }
+    rooms = {path.parent.relative_to(ROOT / "queue" / "inturn") for path in MODULES}
+    for room in rooms - {Path()}:
+        contents = told[room.parts[0]]
+        assert len(room.parts) == 1 or f"`{room.parts[1]}`" in contents, room
+    assert told.keys() >= {"sql/functions", "sql/views", "migrations"}
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Also not inside functions, where a circle hides, and not for type checkers only."""
+    package = {name: found for name, found in read_imports().items() if name.startswith("inturn")}
+    assert len(package) == len(MODULES)
+    TopologicalSorter(package).prepare()
+
+
+def test_a_circle_is_seen() -> None:
+    with pytest.raises(CycleError):
+        TopologicalSorter({"one": {"two"}, "two": {"three"}, "three": {"one"}}).prepare()
 
 
 def lines(path: Path) -> int:

@@ -45,7 +45,7 @@ CHECKS: dict[str, "str | Callable[..., object]"] = {
     "test_a_scheduled_job_starts_when_it_is_due_and_holds_up_nobody",
     "at shutdown, jobs that outlive": "worker/test_worker.py::"
     "test_a_job_that_outlives_the_grace_goes_back_to_the_head_of_its_lane",
-    "the job of a task that nobody knows": "worker/test_worker.py::"
+    "the job of an unknown task": "worker/test_worker.py::"
     "test_a_task_that_nobody_here_knows_is_put_back_and_not_lost",
     "a task's return value": "control/test_results.py::"
     "test_the_return_value_of_a_task_is_the_result_of_its_job",
@@ -135,7 +135,7 @@ def _(app: App, query: Query) -> None:
         app.configure_task("t").defer(text="x" * 2**20)
 
 
-@row("keys that are numbers")
+@row("numeric keys of a dict")
 def _(app: App, query: Query) -> None:
     with pytest.raises(errors.BadArgument, match="Use text as keys"):
         app.configure_task("t").defer(prices={1: "one"})
@@ -202,7 +202,7 @@ def _(app: App, query: Query) -> None:
         app.configure_task("t", lock="")
 
 
-@row("a queue has any name")
+@row("a queue can have any name")
 def _(app: App, query: Query) -> None:
     for bad in ("with space", "x" * 64):
         with pytest.raises(errors.BadArgument, match="1 to 63"):

@@ -20,12 +20,16 @@ from tests.deploy.command_line import parse
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 README = ROOT / "README.md"
 WITH_LINKS = [
     README,
+    ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "sql/functions/README.md",
+    ROOT / "sql/functions/internal/README.md",
     *PAGES,
+    *DECISIONS,
 ]
 SITE = "https://github.com/inturn/inturn/blob/main/"
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -107,6 +111,20 @@ def test_the_map_has_every_page_once() -> None:
     assert headings == ["Tutorial", "How-to guides", "Reference", "Explanation", "For contributors"]
 
 
+def test_the_index_of_the_decisions_has_each_of_their_pages_once() -> None:
+    index = read(DOCS / "decisions/index.md")
+    listed = re.findall(r"^\* \[[^]]+\]\((\w[\w-]*\.md)\)", index, re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in DECISIONS if page.name != "index.md")
+    assert "docs/decisions/index.md" in read(ROOT / "CONTRIBUTING.md")
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_has_at_most_ten_lines(page: Path) -> None:
+    for paragraph in re.split(r"\n\n(?=\*\*)", read(page))[1:]:
+        text = re.split(r"\n\n(?=#)", paragraph.rstrip())[0]
+        assert text.count("\n") < 10, f"{page.name}: {text[:80]}"
+
+
 def test_the_readme_leads_to_the_map() -> None:
     assert "docs/index.md" in read(README)
 
@@ -160,7 +178,7 @@ def find_commands(page: Path) -> Iterator[tuple[str, bool]]:
         yield " ".join(span.split()), False
 
 
-@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, *PAGES, *DECISIONS], ids=lambda page: page.stem)
 def test_a_command_on_a_page_is_one_of_ours(page: Path) -> None:
     for command, is_whole in find_commands(page):
         if not re.search(r"…|\||\[", command):

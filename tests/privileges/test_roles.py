@@ -13,7 +13,8 @@ from inturn.cli.database import Database
 from inturn.doctor.checks import examine
 from inturn.errors import ConnectorException
 from inturn.model import Status
-from inturn.operations import jobs, lanes, schedules, workers
+from inturn.operations.changes import jobs, lanes
+from inturn.operations.engine import schedules, workers
 from tests.privileges.conftest import Log, Session
 from tests.roles import LOGINS, as_login
 

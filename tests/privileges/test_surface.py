@@ -93,7 +93,7 @@ def test_everything_that_python_calls_or_reads_is_on_the_list(admin: Session) ->
     text = "".join(
         file.read_text()
         for folder in ("operations", "worker")
-        for file in (package / folder).glob("*.py")
+        for file in (package / folder).rglob("*.py")
     )
     types = {
         name

@@ -23,7 +23,7 @@ def start_late(session: Session) -> list[int]:
 
 
 @story(
-    Mutation("no claim looks for them", "claim.sql", "PERFORM expire_jobs(500, 50);", "NULL;"),
+    Mutation("no claim looks for them", "settle_due.sql", "PERFORM expire_jobs(500, 50);", "NULL;"),
     Mutation(
         "the lane is left without a token",
         "expire_jobs.sql",
@@ -50,7 +50,7 @@ def test_a_lane_goes_on_without_a_job_that_has_expired(stage: Stage) -> None:
     ),
     Mutation(
         "a lane is held for it",
-        "claim.sql",
+        "win_heads.sql",
         "AND (next.start_before IS NULL OR next.start_before > clock())",
         "",
     ),
@@ -196,7 +196,7 @@ def test_a_job_that_was_tried_once_does_not_expire(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     [job] = producer.defer("a", expires_in=HOUR)
     # As it is for a call that saw the job before it was tried.
-    stage.adjust("claim.sql", "AND NOT was_attempted LIMIT 1", "LIMIT 1")
+    stage.adjust("begin_claim.sql", "AND NOT was_attempted LIMIT 1", "LIMIT 1")
     stage.adjust("expire_jobs.sql", "AND NOT was_attempted ORDER BY", "ORDER BY")
     worker.retry(worker.claim_one())
     promise(ids(later(worker).claim()) == [job], "its second attempt may be late")
@@ -236,7 +236,7 @@ def test_an_idle_worker_wakes_up_to_end_a_job_that_expires(stage: Stage) -> None
 @story(
     Mutation(
         "a claim ends as many as there are",
-        "claim.sql",
+        "settle_due.sql",
         "PERFORM expire_jobs(500, 50);",
         "PERFORM expire_jobs(10000, 500);",
     ),

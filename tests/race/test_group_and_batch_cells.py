@@ -17,9 +17,9 @@ from tests.race.test_groups import defer, groups, start
 
 NO_MEMORY = Mutation(
     "each claim begins with the first group",
-    "claim.sql",
-    "p_turns := coalesce(p_turns, '{}');",
-    "p_turns := '{}';",
+    "begin_claim.sql",
+    "r.turns := coalesce(r.turns, '{}');",
+    "r.turns := '{}';",
 )
 WAYS = [(on_retry, name) for on_retry in ("hold", "release") for name in BETWEEN]
 

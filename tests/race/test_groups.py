@@ -8,9 +8,9 @@ from tests.race.harness import Job, Mutation, Session, Stage, Worker, ids, promi
 
 NO_MEMORY = Mutation(
     "each claim begins with the first group",
-    "claim.sql",
-    "p_turns := coalesce(p_turns, '{}');",
-    "p_turns := '{}';",
+    "begin_claim.sql",
+    "r.turns := coalesce(r.turns, '{}');",
+    "r.turns := '{}';",
 )
 ONE_ROUND = Mutation(
     "a group is read by age",
@@ -229,8 +229,8 @@ def test_a_claim_further_leaves_the_turns_to_a_full_claim(stage: Stage) -> None:
 @story(
     Mutation(
         "jobs are claimed ahead",
-        "claim.sql",
-        "p_limit := least(p_limit, p_slots);",
+        "begin_claim.sql",
+        "r.asked := least(r.asked, r.slots);",
         "",
     )
 )

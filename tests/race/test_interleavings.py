@@ -66,9 +66,9 @@ def test_two_claims_that_both_saw_the_lane_free_start_one_job(stage: Stage) -> N
 @story(
     Mutation(
         "a claim starts all that it saw",
-        "claim.sql",
-        "v_ids := v_ids || v_heads;",
-        "v_ids := v_ids || v_heads || v_look.behind;",
+        "win_heads.sql",
+        "r.ids := r.ids || r.heads;",
+        "r.ids := r.ids || r.heads || r.behind;",
     )
 )
 def test_a_claim_with_room_for_many_starts_one_job_of_a_lane(stage: Stage) -> None:
@@ -104,9 +104,9 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
 @story(
     Mutation(
         "the head is taken from what the claim saw before it won the lane",
-        "claim.sql",
+        "win_heads.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (v_look.seen || v_look.behind)"
+        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (r.seen || r.behind)"
         " AND j.lock = won.lock AND j.status IN ('todo', 'blocked') ORDER BY j.priority DESC, j.id LIMIT 1)",
     )
 )
@@ -677,9 +677,9 @@ def test_a_heartbeat_in_the_last_moment_saves_the_worker(stage: Stage) -> None:
     RETRY_GIVES_THE_LANE_UP,
     Mutation(
         "a claim ignores for whom the lane is reserved",
-        "claim.sql",
-        "unnest(v_won, v_retries) AS won(lock, job_id)",
-        "unnest(v_won, NULL::bigint[]) AS won(lock, job_id)",
+        "win_heads.sql",
+        "unnest(r.won, r.retries) AS won(lock, job_id)",
+        "unnest(r.won, NULL::bigint[]) AS won(lock, job_id)",
     ),
 )
 def test_a_retry_goes_before_a_better_newcomer(stage: Stage) -> None:
@@ -735,9 +735,9 @@ WAIT = f"PERFORM pg_advisory_xact_lock({AT_IT}); IF false"
     Mutation("a claim waits for the other", "block_behind.sql", TRY, WAIT),
     Mutation(
         "a patient claim looks on",
-        "claim.sql",
-        "v_blocked IS NULL AND (p_patient OR ",
-        "v_blocked IS NULL AND (",
+        "may_find_more.sql",
+        "r.blocked IS NULL AND (p_patient OR ",
+        "r.blocked IS NULL AND (",
     ),
 )
 def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage) -> None:
@@ -766,12 +766,15 @@ def test_one_claim_at_a_time_puts_jobs_behind_and_the_others_let_it(stage: Stage
 
 @story(
     Mutation(
-        "a claim is patient for ever", "claim.sql", "(p_patient OR v_wanted < p_limit)", "true"
+        "a claim is patient for ever",
+        "may_find_more.sql",
+        "(p_patient OR r.wanted < r.asked)",
+        "true",
     ),
     Mutation(
         "a claim never widens its window",
-        "claim.sql",
-        " OR v_look.more AND v_window < v_look.widest",
+        "may_find_more.sql",
+        " OR r.more AND r.reach < r.widest",
         "",
     ),
 )
@@ -795,7 +798,7 @@ def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> 
     stuck.rollback()
 
 
-@story(Mutation("a claim takes all lanes", "claim.sql", "v_lanes   integer := 512", "v_lanes   integer := 5120"))  # fmt: skip
+@story(Mutation("a claim takes all lanes", "begin_claim.sql", "r.lanes_left := 512", "r.lanes_left := 5120"))  # fmt: skip
 def test_a_claim_takes_no_more_lanes_than_fit_into_the_lock_table(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     for number in range(600):
@@ -814,8 +817,8 @@ def test_a_claim_takes_no_more_lanes_than_fit_into_the_lock_table(stage: Stage) 
     ),
     Mutation(
         "a lane lost is the end",
-        "claim.sql",
-        "OR v_wanted = p_limit AND cardinality(v_used) < cardinality(v_look.lanes)",
+        "may_find_more.sql",
+        "OR r.wanted = r.asked AND cardinality(r.used) < cardinality(r.lanes)",
         "",
         True,
     ),
@@ -833,7 +836,7 @@ def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
 @story(
     Mutation(
         "a claim tries no more lanes than it wants",
-        "claim.sql",
+        "win_heads.sql",
         "IF v_spare.locks IS NOT NULL THEN",
         "IF false THEN",
         True,
@@ -882,8 +885,8 @@ def test_a_claim_that_loses_lanes_takes_no_younger_ones_while_an_older_free_job_
 @story(
     Mutation(
         "a claim locks every job that it looks at",
-        "claim.sql",
-        "CASE WHEN cardinality(v_queues) > 1 AND NOT v_short THEN",
+        "look_ahead.sql",
+        "CASE WHEN cardinality(r.queues) > 1 AND NOT r.short THEN",
         "CASE WHEN false THEN",
     ),
     Mutation(
@@ -934,7 +937,10 @@ def test_a_claim_that_goes_on_in_many_queues_keeps_no_more_jobs_than_it_takes(st
 
 @story(
     Mutation(
-        "jobs lost to other claims are not replaced by others", "claim.sql", "OR v_short OR", "OR"
+        "jobs lost to other claims are not replaced by others",
+        "may_find_more.sql",
+        "OR r.short",
+        "",
     )
 )
 def test_a_claim_of_many_queues_looks_again_where_others_were_faster(stage: Stage) -> None:
@@ -1065,21 +1071,21 @@ def test_two_claims_that_go_on_share_the_jobs(stage: Stage) -> None:
 @story(
     Mutation(
         "a claim starts the head of a queue that it does not serve",
-        "claim.sql",
-        "WHERE (next.queue = ANY (v_queues) OR p_queues IS NULL)",
+        "win_heads.sql",
+        "WHERE (next.queue = ANY (r.queues) OR r.served IS NULL)",
         "WHERE true",
     ),
     Mutation(
         "a claim keeps a lane that it cannot use",
-        "claim.sql",
-        "IF cardinality(v_used) < cardinality(v_won) THEN",
+        "tidy_up.sql",
+        "IF cardinality(r.used) < cardinality(r.won) THEN",
         "IF false THEN",
     ),
     Mutation(
         "a claim gives a lane back and wakes nobody",
-        "claim.sql",
-        "PERFORM notify_workers(release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used))))",
-        "PERFORM release_lanes(ARRAY(SELECT unnest(v_won) EXCEPT SELECT unnest(v_used)))",
+        "tidy_up.sql",
+        "PERFORM notify_workers(release_lanes(ARRAY(SELECT unnest(r.won) EXCEPT SELECT unnest(r.used))))",
+        "PERFORM release_lanes(ARRAY(SELECT unnest(r.won) EXCEPT SELECT unnest(r.used)))",
     ),
 )
 def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> None:

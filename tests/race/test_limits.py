@@ -189,7 +189,7 @@ def test_a_free_slot_wakes_a_job_in_each_queue(stage: Stage) -> None:
 @story(
     Mutation(
         "a job that lacks a slot keeps its lane",
-        "claim.sql",
+        "pass_gates.sql",
         "array_agg(lock) FILTER (WHERE fits)",
         "array_agg(lock)",
     )
@@ -210,8 +210,8 @@ def test_a_lane_is_free_for_others_while_its_head_waits_for_a_slot(stage: Stage)
 @story(
     Mutation(
         "the lane of a retry goes to others while it lacks a slot",
-        "claim.sql",
-        "IF v_kept && v_retries THEN",
+        "pass_gates.sql",
+        "IF r.kept && r.retries THEN",
         "IF false THEN",
     )
 )

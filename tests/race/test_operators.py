@@ -74,9 +74,9 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
 @story(
     Mutation(
         "the head is taken from what the claim saw before it won the lane",
-        "claim.sql",
+        "win_heads.sql",
         "lane_heads(ARRAY[won.lock])",
-        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (v_look.seen) AND j.lock = won.lock)",
+        "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (r.seen) AND j.lock = won.lock)",
     )
 )
 def test_a_token_may_be_cancelled_between_the_look_and_the_win_of_a_claim(stage: Stage) -> None:
@@ -394,7 +394,7 @@ def test_resume_makes_the_next_job_of_a_paused_lane_a_token(stage: Stage) -> Non
 
 
 @story(
-    Mutation("no claim ends a pause", "claim.sql", "PERFORM resume_due(100);", ""),
+    Mutation("no claim ends a pause", "settle_due.sql", "PERFORM resume_due(100);", ""),
     Mutation("a claim waits for another one that ends a pause", "resume_due.sql",
              "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
     Mutation("the lane of a pause that ends is not locked", "resume_due.sql",
@@ -403,7 +403,7 @@ def test_resume_makes_the_next_job_of_a_paused_lane_a_token(stage: Stage) -> Non
              "coalesce(look_at, stopped_until) <= clock()", "stopped_until IS NOT NULL"),
 )  # fmt: skip
 def test_a_pause_that_is_over_is_ended_by_one_of_two_claims(stage: Stage) -> None:
-    stage.adjust("claim.sql", "coalesce(look_at, stopped_until) <= v_now", "true")
+    stage.adjust("begin_claim.sql", "coalesce(look_at, stopped_until) <= v_now", "true")
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     first, second = producer.defer("a", 0, 0)
     producer.pause("a", until="1 hour")

@@ -8,7 +8,7 @@ from typing import Any
 from tests.race.harness import Mutation, Session, Stage, ids, promise, story
 
 CLAIM_KNOWS_NO_PAUSE = Mutation(
-    "a claim does not look for pauses", "claim.sql", "IF v_due.pauses THEN", "IF false THEN"
+    "a claim does not look for pauses", "begin_claim.sql", "IF v_due.pauses THEN", "IF false THEN"
 )
 
 
@@ -115,7 +115,7 @@ def test_a_pause_is_changed_without_a_moment_of_running(stage: Stage) -> None:
     ),
     Mutation(
         "a pause that is over is kept",
-        "claim.sql",
+        "begin_claim.sql",
         "SELECT queue FROM queue_pauses WHERE until <= v_now FOR",
         "SELECT queue FROM queue_pauses WHERE false FOR",
     ),

@@ -12,7 +12,7 @@ from tests.race.harness import Mutation, Session, Stage, ids, promise, story
 
 CLAIM_KNOWS_NO_PAUSE = Mutation(
     "a claim does not look for pauses of tasks",
-    "claim.sql",
+    "begin_claim.sql",
     "IF v_due.task_pauses THEN",
     "IF false THEN",
 )
@@ -129,7 +129,7 @@ def test_a_head_that_is_aside_is_not_handed_over_after_the_pause(stage: Stage) -
 @story(
     Mutation(
         "a claim takes the lane of a job that is aside",
-        "claim.sql",
+        "win_heads.sql",
         "AND NOT next.several AND NOT next.aside",
         "AND NOT next.several",
     )
@@ -222,9 +222,9 @@ def test_a_job_that_is_locked_when_the_pause_ends_is_woken_later(stage: Stage) -
 @story(
     Mutation(
         "a claim keeps the lanes of jobs that it sets aside",
-        "claim.sql",
-        "IF v_limited OR v_aside <> '{}' THEN",
-        "IF v_limited THEN",
+        "pass_gates.sql",
+        "IF r.limited OR v_aside <> '{}' THEN",
+        "IF r.limited THEN",
     )
 )
 def test_a_lane_goes_on_waiting_for_a_retry_of_a_paused_task(stage: Stage) -> None:
@@ -244,8 +244,8 @@ def test_a_lane_goes_on_waiting_for_a_retry_of_a_paused_task(stage: Stage) -> No
 @story(
     Mutation(
         "a job of a paused task takes a slot",
-        "claim.sql",
-        "v_ids := ARRAY(SELECT unnest(v_ids) EXCEPT SELECT unnest(v_aside));",
+        "pass_gates.sql",
+        "r.ids := ARRAY(SELECT unnest(r.ids) EXCEPT SELECT unnest(v_aside));",
         "",
     )
 )
@@ -291,8 +291,8 @@ def test_a_slot_for_which_a_job_was_woken_goes_to_the_next(stage: Stage) -> None
 @story(
     Mutation(
         "a claim sets only those aside that it looks at",
-        "claim.sql",
-        "IF v_aside <> '{}' AND v_ids = '{}' THEN",
+        "pass_gates.sql",
+        "IF v_aside <> '{}' AND r.ids = '{}' THEN",
         "IF false THEN",
     ),
 )

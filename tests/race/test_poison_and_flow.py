@@ -64,9 +64,9 @@ def test_the_other_slots_of_its_limit_are_used_while_its_worker_is_dead(stage: S
     WITHOUT_A_LIMIT,
     Mutation(
         "groups take no turns",
-        "claim.sql",
-        "v_fair := v_fair AND groups_wait(v_queues);",
-        "v_fair := false;",
+        "begin_claim.sql",
+        "r.fair := r.fair AND groups_wait(r.queues);",
+        "r.fair := false;",
     ),
 )
 def test_neither_its_own_group_nor_others_starve_while_it_kills_one_worker_after_the_other(

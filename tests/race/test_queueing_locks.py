@@ -360,7 +360,7 @@ def test_claims_do_not_wait_for_a_job_of_a_busy_lane_that_a_user_is_replacing(st
     ),
     Mutation(
         "a claim waits for a head that is being replaced",
-        "claim.sql",
+        "win_heads.sql",
         " AND (NOT next.touched OR try_lock_job(next.id))",
         "",
         beneath=True,

@@ -38,7 +38,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     ),
     "lanes of jobs without a slot are kept": (
         LIMITS,
-        "claim.sql",
+        "pass_gates.sql",
         "array_agg(lock) FILTER (WHERE fits)",
         "array_agg(lock)",
     ),
@@ -63,14 +63,14 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     # task pauses
     "lanes of jobs that are set aside are kept": (
         TASKS,
-        "claim.sql",
-        "IF v_limited OR v_aside <> '{}' THEN",
-        "IF v_limited THEN",
+        "pass_gates.sql",
+        "IF r.limited OR v_aside <> '{}' THEN",
+        "IF r.limited THEN",
     ),
     "claims do not look at the pauses": (
         TASKS,
-        "claim.sql",
-        "v_paused := paused_task_names();",
+        "begin_claim.sql",
+        "r.paused := paused_task_names();",
         "NULL;",
     ),
     "a job of a paused task is handed over": (
@@ -131,9 +131,9 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     # groups
     "each claim begins with the first group": (
         GROUPS,
-        "claim.sql",
-        "p_turns := coalesce(p_turns, '{}');",
-        "p_turns := '{}';",
+        "begin_claim.sql",
+        "r.turns := coalesce(r.turns, '{}');",
+        "r.turns := '{}';",
     ),
     "the turns do not go on": (
         GROUPS,
@@ -156,13 +156,13 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     # the others
     "claims serve paused queues": (
         ("queue pauses",),
-        "claim.sql",
-        "v_queues := leave_out_paused(v_queues);",
+        "begin_claim.sql",
+        "r.queues := leave_out_paused(r.queues);",
         "NULL;",
     ),
     "jobs that have expired stay": (
         ("expiry",),
-        "claim.sql",
+        "settle_due.sql",
         "PERFORM expire_jobs(500, 50);",
         "NULL;",
     ),
@@ -174,7 +174,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     ),
     "nobody settles the ends of parents": (
         ("parents",),
-        "claim.sql",
+        "settle_due.sql",
         "PERFORM settle_ends(100, 1000);",
         "NULL;",
     ),
@@ -186,7 +186,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     ),
     "nobody settles the batches": (
         ("batches",),
-        "claim.sql",
+        "settle_due.sql",
         "PERFORM settle_batches(2000);",
         "NULL;",
     ),

@@ -19,11 +19,11 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from inturn.cli.database import Database
-from inturn.cli.live_look import Meter, read
+from inturn.cli.live.look import Meter, read
 from inturn.database import drive
 from inturn.database.session import Session
 from inturn.doctor.checks import examine
-from inturn.metrics.database import Reader
+from inturn.metrics.database import MetricsReader
 from inturn.operations import Operation
 from inturn.sql import find_folder
 from inturn.states import STATUSES
@@ -92,9 +92,9 @@ class Gauge:
         self._read_files("view", SQL / "views")
         self._read_files("monitoring", SQL / "monitoring")
         self._reader = "metrics"
-        reader = Reader(cast(Session, self._bench.connection), "inturn")
+        reader = MetricsReader(cast(Session, self._bench.connection), "inturn")
         with patch.object(reader, "_run", self.run):
-            for name in sorted(each for each in dir(Reader) if each.startswith("read_")):
+            for name in sorted(each for each in dir(MetricsReader) if each.startswith("read_")):
                 list(getattr(reader, name)())
         database = Database(self._bench.connection, "inturn")
         with patch.object(Database, "run", lambda _, operation: self.run(operation)):

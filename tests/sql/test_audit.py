@@ -6,7 +6,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from inturn.operations.lanes import JOB_AUDIT
+from inturn.operations.changes.lanes import JOB_AUDIT
 from tests.conftest import Query
 from tests.sql.one_worker import Worker
 

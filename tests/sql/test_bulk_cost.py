@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from inturn.operations import bulk
-from inturn.operations.jobs import JobFilter
+from inturn.operations.changes import bulk
+from inturn.operations.changes.jobs import JobFilter
 from inturn.sql import fill_schema
 from tests.sql.counted import Counter
 from tests.sql.test_listing_cost import FILL

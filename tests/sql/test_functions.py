@@ -8,22 +8,9 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations import (
-    claim,
-    enqueue,
-    failures,
-    fences,
-    finish,
-    job_pages,
-    jobs,
-    lanes,
-    maintenance,
-    measures,
-    queues,
-    schedules,
-    tasks,
-    workers,
-)
+from inturn.operations.changes import jobs, lanes, queues, tasks
+from inturn.operations.engine import claim, enqueue, fences, finish, maintenance, schedules, workers
+from inturn.operations.reading import failures, job_pages, measures
 
 MODULES = (
     claim,
@@ -90,7 +77,7 @@ def test_every_function_body_fits_the_tables(dsn: str) -> None:
 
 
 def test_a_function_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:
-    for file in (sql.find_folder("sql") / "functions").glob("*/*.sql"):
+    for file in (sql.find_folder("sql") / "functions").rglob("*.sql"):
         text = file.read_text(encoding="utf-8")
         assert text.startswith("-- "), file.name
         assert text.count("CREATE OR REPLACE FUNCTION") == 1, file.name
@@ -111,6 +98,20 @@ def test_the_list_of_functions_names_each_public_one_once() -> None:
     assert sorted(name for name, _ in listed) == sorted(function_names("api"))
 
 
+def test_the_list_of_internal_functions_names_each_once_by_its_folder() -> None:
+    folder = sql.find_folder("sql") / "functions" / "internal"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\* \[(\w+)\]\((\w+/\1)\.sql\) – \w", text, re.MULTILINE)
+    files = {str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.sql")}
+    assert sorted(path for _, path in listed) == sorted(files)
+
+
+def test_a_folder_of_functions_is_read_at_a_glance() -> None:
+    internal = sql.find_folder("sql") / "functions" / "internal"
+    sizes = {folder.name: len(list(folder.iterdir())) for folder in internal.glob("*/")}
+    assert {name: size for name, size in sizes.items() if size > 25} == {}
+
+
 def test_the_list_names_each_view_once() -> None:
     text = (sql.find_folder("sql") / "functions" / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\* \[(\w+)\]\(\.\./views/\1\.sql\) – \w", text, re.MULTILINE)
@@ -124,11 +125,11 @@ def test_no_statement_of_python_reads_a_table() -> None:
     assert "jobs" in tables
     reads = re.compile(r"(?:FROM|JOIN) \{schema\}\.(\w+)\b(?!\()")
     found = {name for name, text in STATEMENTS.items() if set(reads.findall(text)) & set(tables)}
-    assert found == {"inturn.operations.maintenance.APPLIED"}
+    assert found == {"inturn.operations.engine.maintenance.APPLIED"}
 
 
 def function_names(folder: str) -> set[str]:
-    return {file.stem for file in (sql.find_folder("sql") / "functions" / folder).glob("*.sql")}
+    return {file.stem for file in (sql.find_folder("sql") / "functions" / folder).rglob("*.sql")}
 
 
 def test_no_line_of_sql_is_wider_than_a_screen_beside_another() -> None:
@@ -137,7 +138,7 @@ def test_no_line_of_sql_is_wider_than_a_screen_beside_another() -> None:
         file
         for folder in folders
         for file in folder.rglob("*")
-        if file.suffix in (".sql", ".md") and file.name != "schema.sql"
+        if file.suffix in (".sql", ".md") and file.name != "tables.sql"
     ]
     assert len(files) > 100
     wide = [

@@ -11,7 +11,7 @@ import pytest
 
 from inturn.model import LIVE
 from inturn.operations import Operation, Statement
-from inturn.operations.jobs import (
+from inturn.operations.changes.jobs import (
     COUNTED,
     JobFilter,
     count_jobs,
@@ -19,8 +19,8 @@ from inturn.operations.jobs import (
     get_status,
     list_jobs,
 )
-from inturn.operations.lanes import list_lanes
-from inturn.operations.workers import list_queues, list_workers
+from inturn.operations.changes.lanes import list_lanes
+from inturn.operations.engine.workers import list_queues, list_workers
 from inturn.sql import fill_schema
 from tests.sql.counted import Counter
 

@@ -9,7 +9,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from inturn.operations import measures
+from inturn.operations.reading import measures
 from tests.sql.recorder import KINDS, SMALL, Recorder
 from tests.sql.test_growth import Bench
 

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from inturn.operations import history
+from inturn.operations.reading import history
 from tests.sql.counted import Counter
 
 pytestmark = pytest.mark.fresh_database

@@ -9,7 +9,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from inturn.cli.live_look import Look, Meter, read
+from inturn.cli.live.look import Look, Meter, read
 from tests.sql.recorder import KINDS, LARGE, SMALL, Recorder
 from tests.sql.test_growth import Bench
 

@@ -19,7 +19,7 @@ def test_an_import_counts_through_others_and_through_lazy_names() -> None:
 
 
 def test_an_sql_file_runs_the_rooms_of_the_engine_and_the_stories_that_mutate_it() -> None:
-    name = "sql/functions/internal/lane_tokens.sql"
+    name = "sql/functions/internal/claim/lane_tokens.sql"
     assert choose([name]) == dict.fromkeys(("tests/sql", "tests/privileges"), f"{name} changed")
     assert mutated([name]) == {"lane_tokens.sql": f"mutates {name}"}
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from inturn import App
-from inturn.operations import lanes
+from inturn.operations.changes import lanes
 from tests.web.conftest import EMPTY
 
 

@@ -7,8 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from inturn import App
-from inturn.operations import lanes
-from inturn.operations.lanes import AuditEntry
+from inturn.operations.changes import lanes
+from inturn.operations.changes.lanes import AuditEntry
 from tests.conftest import Query
 from tests.web.conftest import EMPTY
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from inturn.states import ENDED, WAITING
-from inturn.web.job_filter import quote, read_filter
+from inturn.web.jobs.filter import quote, read_filter
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 WORKER = "0198c0de-0000-7000-8000-000000000001"

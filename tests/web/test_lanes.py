@@ -6,8 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from inturn import App
-from inturn.operations import lanes
-from inturn.web.lane_filter import STATES
+from inturn.operations.changes import lanes
+from inturn.web.lanes.filter import STATES
 from inturn.web.pages import lanes as page_of_lanes
 from tests.conftest import Query
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from starlette.testclient import TestClient
 
-from inturn.operations.schedules import StoredSchedule
+from inturn.operations.engine.schedules import StoredSchedule
 from inturn.web.pages.schedules import AHEAD_OF_TIME, NO_WORKER, make_line
 from tests.conftest import Query
 from tests.web.operated import REGISTER

@@ -63,7 +63,7 @@ def test_an_action_that_breaks_is_an_error(
     def break_down(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("inturn.operations.lanes.pause_lane", break_down)
+    monkeypatch.setattr("inturn.operations.changes.lanes.pause_lane", break_down)
     with pytest.raises(RuntimeError, match="broken"):
         client.post("/lane/pause?lock=a", data=EMPTY)
     [span] = spans.get_finished_spans()

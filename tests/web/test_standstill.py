@@ -5,9 +5,11 @@ from typing import Any
 import psycopg
 
 from inturn import App
-from inturn.operations import batches, failures, lanes, measures, schedules
-from inturn.operations.standstill import find_standstill
-from inturn.web.reading import Reader, Reading
+from inturn.operations.changes import lanes
+from inturn.operations.engine import batches, schedules
+from inturn.operations.reading import failures, measures
+from inturn.operations.reading.standstill import find_standstill
+from inturn.web.reading import PageReader, Reading
 from tests.conftest import Query
 from tests.web.operated import REGISTER, run_and_count
 
@@ -52,7 +54,7 @@ def without_ages(found: list[measures.WaitingMeasure]) -> list[Any]:
     return [each._replace(age=0, lane_age=0) for each in found]
 
 
-def compare(reader: Reader, *, with_errors: bool) -> None:
+def compare(reader: PageReader, *, with_errors: bool) -> None:
     still = reader.run(find_standstill(reader.schema, with_errors=with_errors))
     live = reader.run(measures.measure_workers()).live_schedules
     stored = reader.run(schedules.list_schedules(MOST))

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from inturn import App, PsycopgConnector
-from inturn.operations.maintenance import DAYS_AHEAD, get_now
+from inturn.operations.engine.maintenance import DAYS_AHEAD, get_now
 from inturn.worker import maintenance as maintenance_module
 from inturn.worker.maintenance import Maintenance
 from inturn.worker.options import options

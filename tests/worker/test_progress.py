@@ -15,7 +15,7 @@ import pytest
 
 from inturn import App, JobContext
 from inturn.model import ProgressReport
-from inturn.operations.jobs import list_stalled_jobs
+from inturn.operations.changes.jobs import list_stalled_jobs
 from inturn.worker import progress as progress_module
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.progress import ProgressReports

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from inturn import App, Blueprint
-from inturn.operations import schedules
-from inturn.operations.schedules import KnownSchedule
+from inturn.operations.engine import schedules
+from inturn.operations.engine.schedules import KnownSchedule
 from tests.conftest import Query, Until
 from tests.field.outage import outage
 

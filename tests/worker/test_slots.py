@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from inturn import Job
-from inturn.worker.attempt import Slot
+from inturn.worker.slot import Slot
 from inturn.worker.slots import TURNS, Slots, Waiting
 
 

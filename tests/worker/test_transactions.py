@@ -20,7 +20,7 @@ from sqlalchemy.pool import StaticPool
 from inturn import App, JobContext, PsycopgConnector, RetryStrategy
 from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
-from inturn.operations import claim, finish, workers
+from inturn.operations.engine import claim, finish, workers
 from tests.conftest import FAST_TAKEOVER, NO_POLL, Query, Until
 from tests.lossy import Lossy
 

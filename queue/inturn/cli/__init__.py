@@ -16,8 +16,8 @@ from types import FrameType
 
 import click
 
-from inturn.cli.dev_server import use_dev_server
-from inturn.cli.exit_status import leave_threads_behind, report_error
+from inturn.cli.output.exit_status import leave_threads_behind, report_error
+from inturn.cli.processes.dev_server import use_dev_server
 from inturn.cli.settings import ENTRY, Settings, app_option, verbose_option
 from inturn.cli.suggestions import did_you_mean
 from inturn.cli.version import print_version

@@ -37,7 +37,7 @@ class Database:
 
     def now(self) -> datetime:
         """Return the server's time: relative times must not depend on this machine's clock."""
-        from inturn.operations import maintenance
+        from inturn.operations.engine import maintenance
 
         return self.run(maintenance.get_now())
 
@@ -54,7 +54,7 @@ class Database:
 
     def name_person(self, by: str | None) -> str:
         """Return the name for the audit: that of --by, or else the database user."""
-        from inturn.operations import maintenance
+        from inturn.operations.engine import maintenance
 
         return by or self.run(maintenance.get_user())
 

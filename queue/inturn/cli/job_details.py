@@ -6,9 +6,9 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from inturn.cli.arguments.job import error_lines
 from inturn.cli.database import Database
-from inturn.cli.job_argument import error_lines
-from inturn.cli.output import details
+from inturn.cli.output.printing import details
 from inturn.formatting import on_clock, visible
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from inturn.model import Progress, StoredJob
-    from inturn.operations.jobs import JobSummary
+    from inturn.operations.changes.jobs import JobSummary
 
 ALL = 10_000  # workers
 
@@ -86,7 +86,7 @@ def _describe_progress(progress: Progress, now: datetime) -> str:
 
 def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
     """Return the name of a worker that is still registered, or else its id."""
-    from inturn.operations import workers
+    from inturn.operations.engine import workers
 
     if worker_id is None:
         return None

@@ -28,7 +28,7 @@ def _describe_database() -> list[str]:
     from inturn.database import drive
     from inturn.database.connectors import PsycopgConnector
     from inturn.errors import InturnError, SchemaMismatch
-    from inturn.operations.maintenance import check_schema
+    from inturn.operations.engine.maintenance import check_schema
 
     try:
         connector = PsycopgConnector(timeout=PATIENCE)

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from inturn.app import App
-from inturn.operations.maintenance import check_schema
+from inturn.operations.engine.maintenance import check_schema
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
 

@@ -8,7 +8,8 @@ from typing import Any
 from inturn.database.connector import Connector
 from inturn.errors import BadArgument, kind_of
 from inturn.model import BatchProgress
-from inturn.operations import Operation, batches
+from inturn.operations import Operation
+from inturn.operations.engine import batches
 from inturn.tasks.task import Deferrer
 
 # In the class, `list` is the method.

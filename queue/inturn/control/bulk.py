@@ -10,9 +10,10 @@ from inturn.arguments import check_choice, check_lock, check_moment
 from inturn.database.connector import Connector
 from inturn.errors import BadArgument
 from inturn.model import Status
-from inturn.operations import Operation, bulk
-from inturn.operations.bulk import Bulk, JobAction, JobPreview, LaneAction, LanePreview
-from inturn.operations.jobs import JobFilter
+from inturn.operations import Operation
+from inturn.operations.changes import bulk
+from inturn.operations.changes.bulk import Bulk, JobAction, JobPreview, LaneAction, LanePreview
+from inturn.operations.changes.jobs import JobFilter
 from inturn.states import LANE_STATES
 
 

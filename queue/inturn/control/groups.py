@@ -2,7 +2,7 @@
 
 from inturn.database.connector import Connector
 from inturn.model import Group
-from inturn.operations import groups
+from inturn.operations.changes import groups
 
 # In the class, `list` is the method.
 GroupList = list[Group]

@@ -11,10 +11,10 @@ from inturn.database.connector import Connector
 from inturn.errors import ConfigurationError
 from inturn.model import Status, StoredJob
 from inturn.operations import Operation
-from inturn.operations.jobs import (
+from inturn.operations.changes.jobs import (
     LISTED,
-    Counts,
     JobFilter,
+    StatusCounts,
     count_jobs_by,
     list_jobs,
     list_stalled_jobs,
@@ -94,7 +94,7 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[Counts]:
+    ) -> list[StatusCounts]:
         """Return each queue with the number of its jobs in each status.
 
         It searches the jobs that `list_jobs` searches. If it may have passed over some, `more` is
@@ -113,7 +113,7 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[Counts]:
+    ) -> list[StatusCounts]:
         """Like `list_queues`, in an event loop."""
         return await self._connector.run_async(
             count_jobs_by("queue", _filter(queue, task, status, lock))
@@ -125,7 +125,7 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[Counts]:
+    ) -> list[StatusCounts]:
         """Return each task with the number of its jobs in each status."""
         return self._connector.run(count_jobs_by("task", _filter(queue, task, status, lock)))
 
@@ -135,7 +135,7 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[Counts]:
+    ) -> list[StatusCounts]:
         """Like `list_tasks`, in an event loop."""
         return await self._connector.run_async(
             count_jobs_by("task", _filter(queue, task, status, lock))
@@ -147,7 +147,7 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[Counts]:
+    ) -> list[StatusCounts]:
         """Return each lock, at most 1,000 of them, with the number of its jobs in each status.
 
         A job with several locks counts for each of them.
@@ -161,7 +161,7 @@ class JobLists:
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[Counts]:
+    ) -> list[StatusCounts]:
         """Like `list_locks`, in an event loop."""
         return await self._connector.run_async(
             count_jobs_by("lock", _filter(queue, task, status, lock))

@@ -10,8 +10,10 @@ from inturn.control.job_lists import JobLists, refuse_in_loop
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
 from inturn.database.connector import Connector
 from inturn.model import LIVE, Reason, Status
-from inturn.operations import Operation, enqueue, jobs
-from inturn.operations.maintenance import check_connection
+from inturn.operations import Operation
+from inturn.operations.changes import jobs
+from inturn.operations.engine import enqueue
+from inturn.operations.engine.maintenance import check_connection
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import NewJob
 from inturn.tasks.tracer import Tracer

@@ -8,7 +8,8 @@ from datetime import datetime
 from inturn.arguments import check_lock, check_moment
 from inturn.control.bulk import LaneBulks
 from inturn.model import Lane
-from inturn.operations import Operation, lanes
+from inturn.operations import Operation
+from inturn.operations.changes import lanes
 
 # In the class, `list` is the method.
 LaneList = list[Lane]

@@ -2,7 +2,7 @@
 
 from inturn.database.connector import Connector
 from inturn.model import Limit
-from inturn.operations import limits
+from inturn.operations.changes import limits
 
 # In the class, `list` is the method.
 LimitList = list[Limit]

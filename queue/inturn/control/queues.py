@@ -4,9 +4,10 @@ from datetime import datetime
 
 from inturn.arguments import check_moment, check_queue, check_task_name
 from inturn.database.connector import Connector
-from inturn.operations import Operation, queues, tasks
-from inturn.operations.queues import PausedQueue
-from inturn.operations.tasks import PausedTask
+from inturn.operations import Operation
+from inturn.operations.changes import queues, tasks
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
 
 
 class Queues:

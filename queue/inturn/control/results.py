@@ -19,8 +19,8 @@ import psycopg
 
 from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, ResultTimeout
-from inturn.operations import jobs
-from inturn.operations.jobs import End
+from inturn.operations.changes import jobs
+from inturn.operations.changes.jobs import End
 
 logger = logging.getLogger(__name__)
 LISTEN = 'LISTEN "inturn ended"'  # the channel of notify_ended.sql

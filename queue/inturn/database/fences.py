@@ -2,7 +2,8 @@
 
 from inturn.database import caller_connection, drive
 from inturn.errors import BadArgument
-from inturn.operations import Operation, fences
+from inturn.operations import Operation
+from inturn.operations.engine import fences
 from inturn.sql import SCHEMA
 
 

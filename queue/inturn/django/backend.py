@@ -27,7 +27,7 @@ from inturn.django.tasks_api import (
     task_enqueued,
 )
 from inturn.errors import UnknownOption
-from inturn.operations.jobs import get_job
+from inturn.operations.changes.jobs import get_job
 from inturn.tasks.options import CheckedOptions
 
 JOB_OPTIONS = (

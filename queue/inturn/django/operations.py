@@ -7,7 +7,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from inturn.django.configuration import configuration
 from inturn.errors import SchemaMismatch
-from inturn.operations.maintenance import check_schema
+from inturn.operations.engine.maintenance import check_schema
 from inturn.schema import migrate
 
 

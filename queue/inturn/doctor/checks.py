@@ -10,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
-from inturn.doctor.reader import Reader, Run
+from inturn.doctor.reader import Reader, RunOperation
 from inturn.doctor.work import examine_work
 from inturn.formatting import amount, size, span, visible
-from inturn.operations import history, lanes, limits, maintenance, measures, schedules, workers
-from inturn.operations.schedules import StoredSchedule, name_schedule
+from inturn.operations.changes import lanes, limits
+from inturn.operations.engine import maintenance, schedules, workers
+from inturn.operations.engine.schedules import StoredSchedule, name_schedule
+from inturn.operations.reading import history, measures
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
@@ -173,7 +175,7 @@ def _transactions(reader: Reader) -> Finding:
     return Finding("transactions", state, detail, _end_transaction(oldest))
 
 
-def find_table_lock(run: Run) -> Finding | None:
+def find_table_lock(run: RunOperation) -> Finding | None:
     """Return the finding about a table that somebody has locked: workers and checks wait."""
     for _ in range(2 * LOOKS):
         found = run(maintenance.get_table_lock())
@@ -240,7 +242,7 @@ def _history(reader: Reader) -> Finding:
     return judge_history(reader.run(history.measure_size(reader.schema)))
 
 
-def judge_history(stored: history.Stored) -> Finding:
+def judge_history(stored: history.StoredBytes) -> Finding:
     """Return what there is to say about a history of this size."""
     share = stored.history / stored.database
     days = amount(stored.days, "day")
@@ -254,7 +256,7 @@ def judge_history(stored: history.Stored) -> Finding:
     return Finding("history", "ok", detail)
 
 
-def _describe_keep(stored: history.Stored) -> str:
+def _describe_keep(stored: history.StoredBytes) -> str:
     """Return for how long ended jobs are kept, and who says so."""
     if stored.keep is None:
         return "for a week, because no live worker was told otherwise"

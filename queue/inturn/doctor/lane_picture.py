@@ -15,7 +15,7 @@ from inturn.formatting import (
     with_times,
 )
 from inturn.model import Reason
-from inturn.operations.lanes import AuditEntry, Head, LaneReport
+from inturn.operations.changes.lanes import AuditEntry, Head, LaneReport
 
 # The reasons that the picture words itself. The others are about workers and open transactions.
 COVERED = (

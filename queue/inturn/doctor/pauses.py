@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from inturn.formatting import argument, span, visible
-from inturn.operations.lanes import PausedLane
-from inturn.operations.queues import PausedQueue
-from inturn.operations.tasks import PausedTask
+from inturn.operations.changes.lanes import PausedLane
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
 
 Pause = PausedLane | PausedQueue | PausedTask
 

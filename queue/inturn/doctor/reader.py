@@ -8,7 +8,7 @@ from inturn.operations import Operation
 T = TypeVar("T")
 
 
-class Run(Protocol):
+class RunOperation(Protocol):
     """Runs an operation."""
 
     def __call__(self, operation: Operation[T], /) -> T: ...

@@ -8,13 +8,13 @@ from datetime import datetime
 from uuid import UUID
 
 from inturn.doctor.lane_reason import get_reason
-from inturn.doctor.reader import Run
+from inturn.doctor.reader import RunOperation
 from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
 from inturn.model import Lane, Reason
-from inturn.operations import overview
-from inturn.operations.overview import TroubledLane
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.reading import overview
+from inturn.operations.reading.overview import TroubledLane
 
 MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, whose lanes are looked for
 BOUND = 1000  # waiting jobs that are counted
@@ -36,7 +36,7 @@ class StuckLane:
 
 
 def find_troubled(
-    run: Run,
+    run: RunOperation,
     workers: Sequence[WorkerStatus],
     queues: Sequence[QueueStatus],
     unknown: Sequence[tuple[str, str]],
@@ -63,7 +63,7 @@ def list_silent(workers: Sequence[WorkerStatus]) -> list[UUID]:
 
 
 def describe_lanes(
-    run: Run,
+    run: RunOperation,
     troubled: Sequence[TroubledLane],
     now: datetime,
     rows: Mapping[str, Lane] | None = None,

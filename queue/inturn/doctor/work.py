@@ -8,17 +8,10 @@ from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
 from inturn.doctor.pauses import Pause, describe_pause, get_resume_command
 from inturn.doctor.reader import Reader
 from inturn.formatting import amount, argument, brief, option_value, span, visible
-from inturn.operations import (
-    batches,
-    failures,
-    lanes,
-    maintenance,
-    measures,
-    queues,
-    tasks,
-    workers,
-)
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations.changes import lanes, queues, tasks
+from inturn.operations.engine import batches, maintenance, workers
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.reading import failures, measures
 
 COMMON = 3  # so many lanes or jobs with one error are no coincidence
 RETRY_ALL = "queue lanes retry-head --state halted --all"

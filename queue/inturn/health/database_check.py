@@ -12,7 +12,7 @@ from inturn.database.conditions import refuses_more
 from inturn.database.connector import Connector
 from inturn.database.session import Session
 from inturn.errors import InturnError, SchemaMismatch
-from inturn.operations.maintenance import check_schema
+from inturn.operations.engine.maintenance import check_schema
 
 logger = logging.getLogger(__name__)
 PATIENCE = 0.7  # seconds; the probes of Kubernetes wait for one second

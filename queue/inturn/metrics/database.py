@@ -18,9 +18,12 @@ from inturn.database.session import Session
 from inturn.errors import InturnError, SchemaMismatch
 from inturn.metrics.catalogue import ALL_QUEUES, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import family
-from inturn.operations import Operation, maintenance, measures, queues, schedules, tasks
-from inturn.operations.measures import QueueMeasure, WaitingMeasure
-from inturn.operations.schedules import StoredSchedule, name_schedule
+from inturn.operations import Operation
+from inturn.operations.changes import queues, tasks
+from inturn.operations.engine import maintenance, schedules
+from inturn.operations.engine.schedules import StoredSchedule, name_schedule
+from inturn.operations.reading import measures
+from inturn.operations.reading.measures import QueueMeasure, WaitingMeasure
 from inturn.schedules.cron import Cron
 
 T = TypeVar("T")
@@ -81,7 +84,7 @@ class DatabaseMetrics:
         connection = self._connect()
         with drive.translate_errors(), connection.transaction():
             connection.execute(LIMITS)
-            reader = Reader(connection, self._connector.schema)
+            reader = MetricsReader(connection, self._connector.schema)
             fits = yield from reader.read_schema()
             if fits:
                 yield from reader.read_queues()
@@ -103,7 +106,7 @@ class DatabaseMetrics:
                 connection.close()
 
 
-class Reader:
+class MetricsReader:
     """Reads metrics within one transaction."""
 
     def __init__(self, connection: Session, schema: str) -> None:
@@ -130,7 +133,7 @@ class Reader:
         """Yield what waits and runs in each queue."""
         found = self._run(measures.measure_queues())
         waiting = {each.queue: each for each in self._run(measures.measure_waiting())}
-        queues = _fold([Queue(each, waiting.get(each.columns["queue"])) for each in found])
+        queues = _fold([QueueMeasures(each, waiting.get(each.columns["queue"])) for each in found])
         jobs = {
             (queue.name, state): queue.columns[state]
             for queue in queues
@@ -202,7 +205,7 @@ class Reader:
         yield family("inturn_notify_queue_usage_ratio", server.notify_usage)
 
 
-class Queue:
+class QueueMeasures:
     """What is said about one queue, or about all those that share a name."""
 
     def __init__(self, found: QueueMeasure, waiting: WaitingMeasure | None) -> None:
@@ -214,7 +217,7 @@ class Queue:
         self.lane_age = max(0.0, waiting.lane_age) if waiting else 0.0
         self.longest = waiting.longest if waiting else 0
 
-    def add(self, other: "Queue") -> None:
+    def add(self, other: "QueueMeasures") -> None:
         """Add the numbers of another queue to these."""
         for column in {*STATES, "more", "workers"} & self.columns.keys():
             self.columns[column] += other.columns[column]
@@ -222,7 +225,7 @@ class Queue:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
 
 
-NUMBERS: dict[str, Callable[[Queue], float]] = {
+NUMBERS: dict[str, Callable[[QueueMeasures], float]] = {
     "inturn_jobs_capped": lambda queue: bool(queue.columns["more"]),
     "inturn_queue_served": lambda queue: queue.columns["workers"] > 0,
     "inturn_oldest_runnable_age_seconds": lambda queue: queue.runnable_age,
@@ -232,7 +235,7 @@ NUMBERS: dict[str, Callable[[Queue], float]] = {
 }
 
 
-def _fold(queues: list[Queue]) -> list[Queue]:
+def _fold(queues: list[QueueMeasures]) -> list[QueueMeasures]:
     """Return the first queues by name, and one that stands for all others."""
     kept, others = queues[:MOST_QUEUES], queues[MOST_QUEUES:]
     if others:

@@ -17,7 +17,7 @@ from inturn.metrics.producer import count_deferred_jobs
 from inturn.model import Job, Outcome, name_outcome
 
 
-class Condition(Protocol):
+class MeasuredWorker(Protocol):
     """What a worker says about itself. It is read in other threads."""
 
     @property
@@ -69,7 +69,7 @@ class ProcessMetrics:
     def _make_histogram(self, name: str) -> Histogram:
         return Histogram(name, *_describe(name), buckets=BUCKETS[name], registry=self._registry)
 
-    def attach(self, worker: Condition) -> None:
+    def attach(self, worker: MeasuredWorker) -> None:
         """Show the state of this worker from now on."""
         self._state.worker = worker
 
@@ -131,7 +131,7 @@ class WorkerState:
     """What a worker's parts say when somebody asks."""
 
     def __init__(self, connector: Connector, lag: Callable[[], float]) -> None:
-        self.worker: Condition | None = None
+        self.worker: MeasuredWorker | None = None
         self.last_claim_at = 0.0
         self._connector = connector
         self._lag = lag

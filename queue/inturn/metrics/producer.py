@@ -6,7 +6,8 @@ from threading import Lock
 from prometheus_client import Counter
 
 from inturn.metrics.catalogue import METRICS, MOST_QUEUES, OTHER
-from inturn.operations import Rows, enqueue
+from inturn.operations import Rows
+from inturn.operations.engine import enqueue
 from inturn.tasks.options import NewJob
 
 NAME = "inturn_jobs_enqueued_total"

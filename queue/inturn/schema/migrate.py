@@ -19,7 +19,7 @@ from inturn import sql
 from inturn.database import drive
 from inturn.database.conditions import first_line
 from inturn.errors import ConnectorException, MissingExtra, SchemaMismatch
-from inturn.operations.maintenance import DAYS_AHEAD
+from inturn.operations.engine.maintenance import DAYS_AHEAD
 
 try:
     from alembic import command

@@ -39,7 +39,7 @@ WHERE relnamespace <> to_regnamespace(quote_ident(%(schema)s)) ORDER BY 1
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MigrationPlan:
     """What would be done, in this order. No steps: nothing."""
 
     before: str | None  # the revision of the tables, None if there are none
@@ -48,12 +48,12 @@ class Plan:
     dropped: tuple[str, ...] = ()  # views of yours that would go too
 
 
-def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> Plan:
+def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> MigrationPlan:
     """Return what `migrate` would do."""
     with _reading(dsn) as connection:
         before, served = _look(connection, schema)
         if before is not None and before > sql.revision() and sql.checksum() in served:
-            return Plan(before, before, ())
+            return MigrationPlan(before, before, ())
         check_is_known(before, schema)
         steps = []
         if not _ask(connection, HAS_SCHEMA, [schema]):
@@ -65,10 +65,10 @@ def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> Plan:
         steps.append(f"run {each.revision}.up.sql: {_title(each.doc)}")
     if sql.checksum() not in served:
         steps.append(f"create or replace the functions and views ({len(list(sql.code()))} scripts)")
-    return Plan(before, sql.revision(), tuple(steps))
+    return MigrationPlan(before, sql.revision(), tuple(steps))
 
 
-def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) -> Plan:
+def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) -> MigrationPlan:
     """Return what `downgrade` would do to reach the revision `to`, by default the one before.
 
     A downgrade below the first revision deletes all tables, and with them the jobs. A downgrade to
@@ -91,7 +91,7 @@ def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) ->
     if served:
         steps.append("drop the functions and views, so that nobody can use the queue meanwhile")
     steps += [f"run {name}.down.sql, undoing: {_title(known[name].doc)}" for name in undone]
-    return Plan(before, after, tuple(steps), tuple(str(name) for (name,) in views))
+    return MigrationPlan(before, after, tuple(steps), tuple(str(name) for (name,) in views))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from inturn.arguments import check_moment
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.operations.maintenance import get_now
+from inturn.operations.engine.maintenance import get_now
 from inturn.sql import function_file
 
 FROZEN = """

@@ -6,7 +6,7 @@ from typing import Any
 
 from inturn.model import Progress, Status
 from inturn.operations import Operation, Statement, decode_column
-from inturn.operations.jobs import make_progress
+from inturn.operations.changes.jobs import make_progress
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,

@@ -15,7 +15,7 @@ from inturn.database import drive
 from inturn.errors import ConfigurationError
 from inturn.model import Status
 from inturn.operations import Operation
-from inturn.operations.jobs import explain
+from inturn.operations.changes.jobs import explain
 from inturn.tasks.task import Deferrer
 from inturn.testing import recording
 from inturn.testing.clock import Clock

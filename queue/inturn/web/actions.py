@@ -22,7 +22,8 @@ from inturn.app import App
 from inturn.database import drive
 from inturn.errors import BadArgument, InturnError
 from inturn.formatting import visible
-from inturn.operations import Operation, jobs, lanes
+from inturn.operations import Operation
+from inturn.operations.changes import jobs, lanes
 from inturn.web.access import Access
 from inturn.web.gate import LONGEST_BODY
 from inturn.web.page import HIGHEST_ID

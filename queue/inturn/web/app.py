@@ -20,12 +20,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from inturn.app import App
-from inturn.operations import dashboard
+from inturn.operations.reading import dashboard
 from inturn.web.access import Access, Authorize, SecretLink, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
 from inturn.web.asset_version import get_version
-from inturn.web.bulk_actions import BULK_ACTIONS
-from inturn.web.bulk_runs import Runs
+from inturn.web.bulk.actions import BULK_ACTIONS
+from inturn.web.bulk.runs import BulkRuns
 from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
 from inturn.web.page import SECTIONS, Links, NotThere, Page, Section, View
@@ -133,7 +133,7 @@ def create_app(
         exception_handlers={HTTPException: show_error},
     )
     made.router.redirect_slashes = False
-    made.state.runs = Runs(app.connector)
+    made.state.runs = BulkRuns(app.connector)
     return Gate(made)
 
 

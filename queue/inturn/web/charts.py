@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from inturn.operations.history import Bucket
+from inturn.operations.reading.history import Bucket
 
 WIDTH, HEIGHT = 600, 120
 GAP = 0.22  # of a bar's width
@@ -49,7 +49,7 @@ class TimeChart:
     highest: timedelta
 
 
-class Span(NamedTuple):
+class ChartSpan(NamedTuple):
     """The time that a chart shows, cut into buckets."""
 
     since: datetime
@@ -62,7 +62,7 @@ class Span(NamedTuple):
         return self.across * ((at - self.since) / (self.until - self.since))
 
 
-def draw_ends(buckets: Sequence[Bucket], span: Span) -> EndChart:
+def draw_ends(buckets: Sequence[Bucket], span: ChartSpan) -> EndChart:
     """Return a column for each bucket: succeeded at the bottom, then cancelled, then failed."""
     parts = [
         (
@@ -97,18 +97,18 @@ def draw_ends(buckets: Sequence[Bucket], span: Span) -> EndChart:
     return EndChart(bars, draw_ticks(span), highest)
 
 
-def draw_waits(buckets: Sequence[Bucket], span: Span) -> TimeChart:
+def draw_waits(buckets: Sequence[Bucket], span: ChartSpan) -> TimeChart:
     """Return how long jobs waited for a worker."""
     return _draw_times([(each.at, each.wait_p50, each.wait_p95) for each in buckets], span)
 
 
-def draw_runs(buckets: Sequence[Bucket], span: Span) -> TimeChart:
+def draw_runs(buckets: Sequence[Bucket], span: ChartSpan) -> TimeChart:
     """Return how long jobs ran."""
     return _draw_times([(each.at, each.run_p50, each.run_p95) for each in buckets], span)
 
 
 def _draw_times(
-    times: Sequence[tuple[datetime, timedelta | None, timedelta | None]], span: Span
+    times: Sequence[tuple[datetime, timedelta | None, timedelta | None]], span: ChartSpan
 ) -> TimeChart:
     highest = max([p95 for _, _, p95 in times if p95 is not None], default=timedelta(0))
     return TimeChart(
@@ -119,7 +119,7 @@ def _draw_times(
     )
 
 
-def draw_ticks(span: Span, count: int = 4) -> list[Tick]:
+def draw_ticks(span: ChartSpan, count: int = 4) -> list[Tick]:
     """Return some times at equal distances."""
     step = (span.until - span.since) / count
     length = span.until - span.since
@@ -131,7 +131,7 @@ def draw_ticks(span: Span, count: int = 4) -> list[Tick]:
 
 
 def _draw_line(
-    points: Sequence[tuple[datetime, timedelta | None]], span: Span, highest: timedelta
+    points: Sequence[tuple[datetime, timedelta | None]], span: ChartSpan, highest: timedelta
 ) -> list[tuple[float, float]]:
     middle = span.width / 2
     return [

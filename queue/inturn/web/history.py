@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from inturn.operations import history
-from inturn.operations.history import Bucket
-from inturn.web.charts import EndChart, Span, TimeChart, draw_ends, draw_runs, draw_waits
-from inturn.web.reading import Reader
+from inturn.operations.reading import history
+from inturn.operations.reading.history import Bucket
+from inturn.web.charts import ChartSpan, EndChart, TimeChart, draw_ends, draw_runs, draw_waits
+from inturn.web.reading import PageReader
 
 RANGES = {  # how long, and how many minutes each bucket has
     "24h": (timedelta(hours=24), 60),
@@ -32,7 +32,7 @@ class History:
 
 
 def read_history(
-    reader: Reader,
+    reader: PageReader,
     now: datetime,
     chosen: str,
     *,
@@ -46,7 +46,7 @@ def read_history(
     until = datetime.fromtimestamp(
         (now.timestamp() // width.total_seconds() + 1) * width.total_seconds(), now.tzinfo
     )
-    span = Span(until - length, until, width)
+    span = ChartSpan(until - length, until, width)
     buckets = reader.run(history.list_buckets(span.since, minutes, task=task, queue=queue))
     return History(
         buckets,

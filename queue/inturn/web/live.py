@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import ConnectorException
-from inturn.operations import dashboard
+from inturn.operations.reading import dashboard
 
 logger = logging.getLogger(__name__)
 MOST_CLIENTS = 100

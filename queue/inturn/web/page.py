@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 from markupsafe import Markup
 from starlette.requests import Request
 
-from inturn.operations.dashboard import Situation
+from inturn.operations.reading.dashboard import Situation
 from inturn.web.access import Access
-from inturn.web.reading import PAGE_SECONDS, Panel, Reader
+from inturn.web.reading import PAGE_SECONDS, PageReader, Panel
 from inturn.web.redaction import Redact
 from inturn.web.rendering import make_url
 
@@ -73,7 +73,7 @@ class View(Links):
     """One request for a page: what was asked, what the person may do, and where to read."""
 
     access: Access
-    reader: Reader
+    reader: PageReader
     header: Panel[Situation]
     redact: Redact | None = None
 
@@ -82,7 +82,7 @@ class View(Links):
         """The server's time, or ours if the server does not answer."""
         return self.header.value.now if self.header.value else datetime.now(UTC)
 
-    def panel(self, read: Callable[[Reader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
+    def panel(self, read: Callable[[PageReader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
         """Return what `read` returns, or say why it failed. The rest is shown anyway."""
         return self.reader.panel(read, seconds)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from inturn.errors import BadArgument
 from inturn.formatting import visible
 from inturn.model import BatchProgress
-from inturn.operations import batches, limits, queues, tasks
+from inturn.operations.changes import limits, queues, tasks
+from inturn.operations.engine import batches
 from inturn.web.actions import LONGEST_REASON, Action, Change, Done, Refused, get_length
 from inturn.web.page import HIGHEST_ID
 

@@ -22,7 +22,8 @@ from inturn.database.connector import Connector
 from inturn.database.pools import has_ended
 from inturn.database.session import Session
 from inturn.errors import DatabaseBusy, InturnError
-from inturn.operations import Operation, maintenance
+from inturn.operations import Operation
+from inturn.operations.engine import maintenance
 from inturn.web.problem import Problem
 
 T = TypeVar("T")
@@ -59,9 +60,9 @@ class Reading:
         weakref.finalize(self, _close_all, self._idle)
 
     @contextmanager
-    def open(self) -> Iterator[Reader]:
+    def open(self) -> Iterator[PageReader]:
         """Lend a reader. It connects when something is read."""
-        reader = Reader(self)
+        reader = PageReader(self)
         try:
             yield reader
         finally:
@@ -109,7 +110,7 @@ def _close_all(idle: list[Session]) -> None:
             idle.pop().close()
 
 
-class Reader:
+class PageReader:
     """Reads for one page over one connection. It is also a `Reader` of `inturn.doctor`."""
 
     def __init__(self, reading: Reading) -> None:
@@ -119,7 +120,7 @@ class Reader:
         self.schema = reading.schema
         self.queries = 0  # statements that were sent
 
-    def panel(self, read: Callable[[Reader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
+    def panel(self, read: Callable[[PageReader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
         """Return what `read` returns, or say why it failed. Each statement has so many seconds."""
         self._seconds = seconds
         try:

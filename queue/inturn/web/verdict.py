@@ -17,8 +17,8 @@ from inturn.doctor.work import (
     judge_tasks,
     judge_waiting,
 )
-from inturn.operations.dashboard import Situation
-from inturn.operations.standstill import Standstill
+from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.standstill import Standstill
 from inturn.web.reading import Panel
 from inturn.web.rendering import show_count
 

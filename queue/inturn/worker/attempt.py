@@ -1,14 +1,13 @@
 """One attempt at a job, from its slot to its outcome. It never raises what user code raised."""
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from types import CoroutineType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -22,6 +21,7 @@ from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
+from inturn.worker.slot import Slot, is_cancelled
 from inturn.worker.user_code import catch, end_copy_of
 
 # How many attempts an outage may cost a task without `retry`. After that, the task itself may be
@@ -34,23 +34,6 @@ OVERDUE_SECONDS = 1.0  # how long a run may go on past its timeout before it is 
 
 class Abandoned(BaseException):
     """Raised when the worker does not wait for the task: not yet, or no longer for its thread."""
-
-
-class Slot(NamedTuple):
-    """Where attempts run: the scope that cancels one, the scope inside it that shields its code,
-    and their asyncio task. After a cancellation, no other attempt runs here.
-    """
-
-    scope: anyio.CancelScope
-    shield: anyio.CancelScope
-    task: asyncio.Task[Any]
-
-    def close_scopes(self) -> bool:
-        """Close the scopes that a job has left open. Return True if there were any.
-
-        They could cancel the next job, and the slot could not end.
-        """
-        return _close_scopes(self.shield, self.task)
 
 
 class AttemptLocks(Protocol):
@@ -242,13 +225,11 @@ class Attempt:
                 left_open = slot.close_scopes()
             if left_open:
                 raise RuntimeError("the task has left a cancel scope or a task group open")
-            return None if self.must_wait else self._judge_value(value, max_result)
+            return self._judge_value(value, max_result)
         except Abandoned:
             return self._judge_cancellation() if self._has_begun is False else None
         # SystemExit or a stray CancelledError: user code must not end the worker.
         except BaseException as error:
-            if self.must_wait:
-                return None
             if self._was_stopped():
                 if isinstance(error, asyncio.CancelledError):
                     return self._judge_cancellation()
@@ -323,6 +304,8 @@ class Attempt:
 
     def _judge_value(self, value: object, max_result: int) -> Outcome | None:
         """Return the outcome of a task that returned this value."""
+        if self.must_wait:  # a middleware has returned this
+            return None
         if self._committed:
             result_json.check_stored(self.job, value, self._committed_result, max_result)
             return Committed(self.job)
@@ -342,6 +325,8 @@ class Attempt:
 
     def _judge_error(self, error: BaseException) -> Outcome | None:
         """Return the outcome of a task that raised this error, None if it was only given back."""
+        if self.must_wait:
+            return None
         if self._timed_out and self._aborted is None and not isinstance(error, JobTimeout):
             # It raised this because the timeout stopped it, or after the timeout.
             timeout = self._timeout_error()
@@ -389,26 +374,3 @@ class Attempt:
         except Exception as mistake:
             both = f"{text}\nand its retry strategy failed:\n{describe(mistake)}"
             return Ended(self.job, Status.FAILED, both[-MAX_CHARACTERS:])
-
-
-def _close_scopes(scope: anyio.CancelScope, task: asyncio.Task[Any]) -> bool:
-    # anyio has no public way to ask for them. A test fails if it names them differently one day.
-    # Scopes of other tasks are those of a task group's children, which end with the group.
-    left_open = [
-        child
-        for child in scope._child_scopes  # type: ignore[attr-defined]
-        if child._host_task is task
-    ]
-    for child in left_open:
-        child.cancel()  # nobody waits for the tasks of a task group any more
-        _close_scopes(child, task)
-        child.__exit__(None, None, None)
-    return bool(left_open)
-
-
-def is_cancelled() -> bool:
-    """Return True if the worker cancels the code around this call.
-
-    Otherwise a cancellation comes from somewhere else.
-    """
-    return anyio.current_effective_deadline() == -math.inf

@@ -16,7 +16,8 @@ from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable
 from inturn.formatting import span
 from inturn.model import Status
-from inturn.operations import Operation, batches, maintenance, progress, workers
+from inturn.operations import Operation
+from inturn.operations.engine import batches, maintenance, progress, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.failure_log import is_unlisted
 from inturn.worker.options import Options

@@ -19,7 +19,7 @@ from inturn.errors import (
     SchemaMismatch,
     WorkerLost,
 )
-from inturn.operations import finish, maintenance
+from inturn.operations.engine import finish, maintenance
 from inturn.worker.backoff import Backoff
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection

@@ -18,8 +18,9 @@ import psycopg
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import InturnError
-from inturn.operations import Operation, maintenance, workers
-from inturn.operations.workers import LastHeartbeat
+from inturn.operations import Operation
+from inturn.operations.engine import maintenance, workers
+from inturn.operations.engine.workers import LastHeartbeat
 from inturn.worker.backoff import shorten
 from inturn.worker.chores import Chores
 from inturn.worker.connection import WorkerConnection

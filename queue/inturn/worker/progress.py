@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable
 from inturn.model import ProgressReport
-from inturn.operations import progress
+from inturn.operations.engine import progress
 from inturn.worker.connection import WorkerConnection
 
 logger = logging.getLogger(__name__)

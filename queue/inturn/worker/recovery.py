@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from inturn.errors import DatabaseUnavailable, InturnError
-from inturn.operations import claim, finish
+from inturn.operations.engine import claim, finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection

@@ -9,8 +9,9 @@ from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
 
-from inturn.operations import Operation, workers
-from inturn.operations.schedules import name_schedule
+from inturn.operations import Operation
+from inturn.operations.engine import workers
+from inturn.operations.engine.schedules import name_schedule
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.model import Again, Committed, Ended, Outcome, Status
-from inturn.operations import finish
+from inturn.operations.engine import finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.connection import WorkerConnection

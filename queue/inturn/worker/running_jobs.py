@@ -18,13 +18,14 @@ from inturn.tasks.context import JobContext
 from inturn.tasks.task import Task
 from inturn.values import UndecodableArgument
 from inturn.worker import joblog
-from inturn.worker.attempt import Attempt, Slot, is_cancelled
+from inturn.worker.attempt import Attempt
 from inturn.worker.backoff import Backoff
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.observer import Observer
 from inturn.worker.options import Options
 from inturn.worker.progress import ProgressReports
+from inturn.worker.slot import Slot, is_cancelled
 from inturn.worker.slots import Slots, Waiting
 from inturn.worker.transaction import FinishingTransaction
 
@@ -186,10 +187,7 @@ class RunningJobs:
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
             if outcome is not None:
-                if began is not None:
-                    seconds = time.monotonic() - began
-                    outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
-                self.unreported.add(outcome)
+                self._note_outcome(outcome, began)
             elif attempt.must_wait and not self._is_closed:
                 self._slots.put_back(waiting)
         except BaseException as error:
@@ -200,6 +198,12 @@ class RunningJobs:
         finally:
             del self.attempts[job.id, job.claim_id]
             self._leave_slot()
+
+    def _note_outcome(self, outcome: Outcome, began: float | None) -> None:
+        if began is not None:
+            seconds = time.monotonic() - began
+            outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
+        self.unreported.add(outcome)
 
     def _run(self, attempt: Attempt, slot: Slot) -> Awaitable[Outcome | None]:
         run = attempt.perform(slot, self._limiter, self._options.max_result_size)

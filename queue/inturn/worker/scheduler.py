@@ -19,8 +19,8 @@ from psycopg.errors import LockNotAvailable
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseUnavailable
-from inturn.operations import enqueue, schedules
-from inturn.operations.schedules import KnownSchedule
+from inturn.operations.engine import enqueue, schedules
+from inturn.operations.engine.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.task import Schedule
 from inturn.worker.failure_log import FailureLog

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from inturn.errors import WorkerCancelled
 from inturn.model import Job
-from inturn.worker.attempt import Slot, is_cancelled
+from inturn.worker.slot import Slot, is_cancelled
 
 # The loop must get its turn while jobs are left to run, so that they run while it waits for the
 # server. So all slots together run at most this part of the waiting jobs between two turns, and

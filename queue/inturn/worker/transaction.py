@@ -25,7 +25,8 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, JobLost
 from inturn.model import Ended, Status
-from inturn.operations import Operation, finish
+from inturn.operations import Operation
+from inturn.operations.engine import finish
 from inturn.tasks.context import JobTransaction
 from inturn.worker import result_json
 from inturn.worker.attempt import Attempt

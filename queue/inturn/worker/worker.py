@@ -20,10 +20,9 @@ from anyio.abc import TaskGroup
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
-from inturn.operations import maintenance
+from inturn.operations.engine import maintenance
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker import signals
-from inturn.worker.attempt import is_cancelled
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import Wakeups
@@ -42,6 +41,7 @@ from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import Scheduler
+from inturn.worker.slot import is_cancelled
 from inturn.worker.start import patiently
 from inturn.worker.vitals import Vitals
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from inturn.cli.confirm import confirm, yes_option
+from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict, NotFound
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, details, output_options, remark
+from inturn.cli.output.exit_status import Conflict, NotFound
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, details, output_options, remark
 from inturn.cli.values import Number
 from inturn.formatting import amount, on_clock, relative, visible
 from inturn.model import BatchProgress
@@ -35,7 +35,7 @@ def command() -> None:
 @with_database
 def list_batches(database: Database, form: str) -> None:
     """List the batches, the newest first."""
-    from inturn.operations import batches
+    from inturn.operations.engine import batches
 
     found = database.run(batches.list_batches(LISTED))
     now = database.now()
@@ -87,7 +87,7 @@ def show(database: Database, batch: int, form: str) -> None:
 @with_database
 def close(database: Database, batch: int, by: str | None) -> None:
     """Let a batch end, and its callback run, as soon as no job of it is left."""
-    from inturn.operations import batches
+    from inturn.operations.engine import batches
 
     found = find_batch(database, batch)
     if found.state != "open":
@@ -104,7 +104,7 @@ def close(database: Database, batch: int, by: str | None) -> None:
 @with_database
 def cancel(database: Database, batch: int, abort: bool, by: str | None, yes: bool) -> None:
     """Cancel the callback of a batch and its jobs that wait, and close it."""
-    from inturn.operations import batches
+    from inturn.operations.engine import batches
 
     found = find_batch(database, batch)
     if found.state == "ended":
@@ -124,7 +124,7 @@ def cancel(database: Database, batch: int, abort: bool, by: str | None, yes: boo
 
 
 def find_batch(database: Database, batch: int) -> BatchProgress:
-    from inturn.operations import batches
+    from inturn.operations.engine import batches
 
     found = database.run(batches.show_batch(batch))
     if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from inturn.cli.output import Output, output_options
+from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import (
     Settings,
     app_option,

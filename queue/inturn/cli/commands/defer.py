@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.completion import complete_lock, complete_task
+from inturn.cli.arguments.completion import complete_lock, complete_task
 from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.cli.suggestions import did_you_mean
 from inturn.cli.values import Number, duration, moment, task_arguments

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inturn.cli.processes.web_server import check_packages, serve_beside
 from inturn.cli.settings import verbose_option
-from inturn.cli.web_server import check_packages, serve_beside
 from inturn.errors import InturnError, MissingExtra
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from inturn.cli.demo_page import Page
+    from inturn.cli.demo.page import DemoPage
 
 FRAME_SECONDS = 0.05
 
@@ -40,12 +40,12 @@ def command(has_web: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from inturn.cli import demo_picture as drawing
-    from inturn.cli.demo_page import Page
+    from inturn.cli.demo import picture as drawing
+    from inturn.cli.demo.page import DemoPage
 
     _check_extras(has_web=has_web)
     console = Console(highlight=False)
-    pages = [Page(1, has_locks=False), Page(2, has_locks=True, has_a_death=True)]
+    pages = [DemoPage(1, has_locks=False), DemoPage(2, has_locks=True, has_a_death=True)]
     with ExitStack() as beside:  # the server, and what shows it until the end
         open_server = partial(_open_server, beside, console if has_web else None)
         if console.is_terminal and not console.is_dumb_terminal:
@@ -99,16 +99,16 @@ def _check_extras(*, has_web: bool) -> None:
 
 
 def _play(
-    pages: list[Page],
+    pages: list[DemoPage],
     open_server: Callable[[], str],
     draw: Callable[[], None] = lambda: None,
-    done: Callable[[Page], None] = lambda _: None,
+    done: Callable[[DemoPage], None] = lambda _: None,
 ) -> None:
     """Run both rounds. Call `draw` again and again, and `done` after each round."""
     import anyio
 
     from inturn import App
-    from inturn.cli.demo_page import ROUND_SECONDS, TABLE, start_workers
+    from inturn.cli.demo.page import ROUND_SECONDS, TABLE, start_workers
 
     async def rounds(dsn: str) -> None:
         async with anyio.create_task_group() as beside, app.open_async():

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from inturn.cli import logs
-from inturn.cli.dev_server import FOLDER, VARIABLE, announce, find_dev_server
-from inturn.cli.exit_status import Conflict
+from inturn.cli.output import logs
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.processes.dev_server import FOLDER, VARIABLE, announce, find_dev_server
+from inturn.cli.processes.web_server import PORT, serve_beside
 from inturn.cli.settings import Settings, app_option, pass_settings, verbose_option
 from inturn.cli.values import Number
-from inturn.cli.web_server import PORT, serve_beside
 from inturn.errors import ConfigurationError, MissingExtra
 
 logger = logging.getLogger("inturn.dev")
@@ -97,7 +97,7 @@ def _serve(path: str | None, *, has_web: bool, web_port: int | None, verbose: bo
             )
             while True:
                 signal.pause()
-        from inturn.cli.dev_worker import follow
+        from inturn.cli.processes.dev_worker import follow
 
         follow(path, server.dsn(), verbose=verbose)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import UNHEALTHY
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, advice, output_options
+from inturn.cli.output.exit_status import UNHEALTHY
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, advice, output_options
 
 
 @click.command(

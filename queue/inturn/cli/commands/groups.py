@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options, remark
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import visible
 
 LISTED = 100
@@ -38,7 +38,7 @@ def set_group(database: Database, pattern: str, weight: int, by: str) -> None:
 
     It replaces an earlier weight of the same PATTERN.
     """
-    from inturn.operations import groups
+    from inturn.operations.changes import groups
 
     database.run(groups.set_group(pattern, weight, by))
     remark(f"The weight of {visible(pattern)} is set.")
@@ -50,7 +50,7 @@ def set_group(database: Database, pattern: str, weight: int, by: str) -> None:
 @with_database
 def remove_group(database: Database, pattern: str, by: str) -> None:
     """Remove a weight. The jobs of the group stay."""
-    from inturn.operations import groups
+    from inturn.operations.changes import groups
 
     if not database.run(groups.remove_group(pattern, by)):
         raise Conflict(f"{visible(pattern)} has no weight: queue groups list")
@@ -65,7 +65,7 @@ def list_groups(database: Database, form: str) -> None:
 
     WAITING counts the jobs that could start now, up to 1,000.
     """
-    from inturn.operations import groups
+    from inturn.operations.changes import groups
 
     columns = {
         "GROUP": lambda group: group.name,

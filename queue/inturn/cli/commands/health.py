@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from inturn.cli.exit_status import UNHEALTHY
+from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.values import Number
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -33,7 +33,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
         click.echo(f"app: ok, {amount(len(app.tasks), 'task name')}")
     from inturn import sql
     from inturn.database import drive
-    from inturn.operations.maintenance import check_schema
+    from inturn.operations.engine.maintenance import check_schema
 
     with closing(connector.connect()) as connection:
         click.echo("connection: ok")

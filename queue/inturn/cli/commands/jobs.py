@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.bulk import bulk_options
-from inturn.cli.confirm import yes_option
-from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.job_argument import (
+from inturn.cli.arguments.confirm import yes_option
+from inturn.cli.arguments.job import (
     change_jobs,
     confirm_jobs,
     job_argument,
@@ -18,24 +15,27 @@ from inturn.cli.job_argument import (
     job_not_found,
     make_runnable,
 )
-from inturn.cli.job_bulk import (
+from inturn.cli.arguments.lane import by_option
+from inturn.cli.bulk.change import bulk_options
+from inturn.cli.bulk.job_pages import say_what_is_left_out
+from inturn.cli.bulk.jobs import (
     change_matching,
     filter_options,
     is_bulk,
     make_filter,
 )
+from inturn.cli.database import Database, with_database
 from inturn.cli.job_details import in_words_of_sql, list_details, name_locks
-from inturn.cli.job_pages import say_what_is_left_out
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, advice, output_options, remark
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, advice, output_options, remark
 from inturn.cli.values import Number
 from inturn.formatting import last_line, relative, visible, with_times
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from inturn.operations.jobs import JobSummary
+    from inturn.operations.changes.jobs import JobSummary
 
 COUNTED = 10_000
 MOST_SEARCHED = 100_000_000
@@ -81,7 +81,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     jobs of a lane or a batch, and what is rare. It also searches the newest --search jobs that have
     ended. If it may have passed over some, the list says so.
     """
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     which = make_filter(database, **asked)
     found = database.run(jobs.list_summaries(which, limit))
@@ -120,7 +120,7 @@ def count(database: Database, form: str, **asked: Any) -> None:
     A filter searches the same jobs as that of queue jobs list. If it may have passed over some, the
     number is followed by "or more".
     """
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     number, or_more = database.run(jobs.count_jobs(make_filter(database, **asked), COUNTED))
     Output(form).record(
@@ -135,7 +135,7 @@ def count(database: Database, form: str, **asked: Any) -> None:
 def show(database: Database, job_id: int, form: str) -> None:
     """Show everything that is stored about a job, and the last changes that people made to it."""
     from inturn.doctor import lane_picture
-    from inturn.operations import jobs, lanes
+    from inturn.operations.changes import jobs, lanes
 
     job = database.run(jobs.get_job(job_id))
     if job is None:
@@ -159,7 +159,8 @@ def explain(database: Database, job_id: int, form: str) -> None:
     from dataclasses import replace
 
     from inturn.model import Reason
-    from inturn.operations import jobs, maintenance
+    from inturn.operations.changes import jobs
+    from inturn.operations.engine import maintenance
 
     database.refuse_to_wait()
     job = database.run(jobs.get_job(job_id))
@@ -209,7 +210,7 @@ def retry(
     A job keeps its id, and so its place among the jobs with the same lock. Instead of IDs, you can
     give filters. Then all failed jobs that match are retried, unless you name a status.
     """
-    from inturn.operations import bulk, jobs
+    from inturn.operations.changes import bulk, jobs
 
     if is_bulk(job_ids, asked):
         change_matching(database, "retry", asked, form, by=by, yes=yes)
@@ -262,7 +263,7 @@ def cancel(
 
     Instead of IDs, you can give filters. A lane then loses its last job first.
     """
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     if is_bulk(job_ids, asked):
         change_matching(database, "cancel", asked, form, by=by, yes=yes, abort=abort)
@@ -320,7 +321,7 @@ def delete(
 
     This frees no disk: the worker's option --keep-history does.
     """
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     if is_bulk(job_ids, asked):
         change_matching(database, "delete", asked, form, by=by, yes=yes)
@@ -344,7 +345,7 @@ def delete(
 
 def _warn_of_children(database: Database, job_ids: tuple[int, ...]) -> None:
     """Say which jobs would wait for ever if these were deleted."""
-    from inturn.operations import failures
+    from inturn.operations.reading import failures
 
     for each in database.run(failures.list_failed_parents()):
         if each.parent_id in job_ids:

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.confirm import confirm, yes_option
-from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.job_argument import make_runnable
-from inturn.cli.lane_argument import (
+from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.arguments.job import make_runnable
+from inturn.cli.arguments.lane import (
     by_option,
     get_report,
     lane_not_found,
     lock_argument,
     optional_lock_argument,
 )
-from inturn.cli.lane_bulk import change_matching, is_bulk, lane_filter_options
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, details, more, output_options, remark
-from inturn.cli.pause_options import check_end, pause_options
+from inturn.cli.arguments.pause import check_end, pause_options
+from inturn.cli.bulk.lanes import change_matching, is_bulk, lane_filter_options
+from inturn.cli.database import Database, with_database
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, details, more, output_options, remark
 from inturn.cli.values import Number
 from inturn.doctor.lane_reason import get_reason
 from inturn.formatting import amount, argument, at_least, on_clock, relative, visible
@@ -33,7 +33,7 @@ from inturn.states import LANE_STATES
 
 if TYPE_CHECKING:
     from inturn.model import Lane
-    from inturn.operations.lanes import LaneReport
+    from inturn.operations.changes.lanes import LaneReport
 
 COUNTED = 10_000
 
@@ -80,7 +80,7 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
     held come last, each by how long they have been so. `queue top` also says which of them no
     worker can run. For a halted lane, JOB is the job that failed.
     """
-    from inturn.operations import lanes
+    from inturn.operations.changes import lanes
 
     found = database.run(lanes.list_lanes(limit, states))
     found.sort(key=lambda lane: lane.state == "held")
@@ -118,7 +118,7 @@ def _job(lane: Lane) -> str:
 def show(database: Database, lock: str, form: str) -> None:
     """Show a lane, and the last changes that were made to it."""
     from inturn.doctor import lane_picture
-    from inturn.operations import lanes
+    from inturn.operations.changes import lanes
 
     report = database.run(lanes.report_lane(lock))
     entries = database.run(lanes.list_audit(lock, 10))
@@ -141,7 +141,7 @@ def show(database: Database, lock: str, form: str) -> None:
 def explain(database: Database, lock: str, form: str) -> None:
     """Say what a lane waits for, and what would unblock it."""
     from inturn.doctor import lane_picture
-    from inturn.operations import jobs
+    from inturn.operations.changes import jobs
 
     database.refuse_to_wait()
     report = get_report(database, lock)
@@ -189,7 +189,7 @@ def pause(
     may end. If the lane is paused already, this pause replaces the earlier one, and keeps its
     reason unless you give another. Instead of a LOCK, you can give filters.
     """
-    from inturn.operations import lanes
+    from inturn.operations.changes import lanes
 
     check_end(until, length)
     if is_bulk(lock, asked):
@@ -240,7 +240,7 @@ def resume(
 
     Instead of a LOCK, you can give filters, and otherwise --all stopped lanes go on.
     """
-    from inturn.operations import lanes
+    from inturn.operations.changes import lanes
 
     if is_bulk(lock, asked):
         change_matching(database, "resume", asked, form, by=by, yes=yes)
@@ -277,7 +277,7 @@ def skip_head(
     and the lane goes on without it. Instead of a LOCK, you can give filters. They are about halted
     lanes unless you name a state.
     """
-    from inturn.operations import lanes
+    from inturn.operations.changes import lanes
 
     if is_bulk(lock, asked):
         change_matching(database, "skip-head", asked, form, by=by, yes=yes)
@@ -345,7 +345,7 @@ def retry_head(
 
 
 def _retry(database: Database, lock: str, by: str | None) -> int:
-    from inturn.operations import lanes
+    from inturn.operations.changes import lanes
 
     job_id = database.run(lanes.retry_head(lock, by))
     if job_id is None:
@@ -367,7 +367,7 @@ def cancel_waiting(database: Database, lock: str, by: str | None, yes: bool, for
 
     A running job goes on, and scheduled jobs that are not due yet stay.
     """
-    from inturn.operations import lanes
+    from inturn.operations.changes import lanes
 
     report = get_report(database, lock)
     if not report.waiting:

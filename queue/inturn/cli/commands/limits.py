@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options, remark
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import visible
 
 LISTED = 1000
@@ -51,7 +51,7 @@ def set_limit(
 
     What you do not give stays as it is. It ends no job that runs.
     """
-    from inturn.operations import limits
+    from inturn.operations.changes import limits
 
     without = [name for name, gone in (("concurrency", no_concurrency), ("rate", no_rate)) if gone]
     if (concurrency, rate, burst) == (None, None, None) and not without:
@@ -80,7 +80,7 @@ def _check_opposites(is_gone: bool, name: str, given: dict[str, object]) -> None
 @with_database
 def remove_limit(database: Database, pattern: str, by: str) -> None:
     """Remove a limit."""
-    from inturn.operations import limits
+    from inturn.operations.changes import limits
 
     if not database.run(limits.remove_limit(pattern, by)):
         raise Conflict(f"There is no limit {visible(pattern)}: queue limits list")
@@ -92,7 +92,7 @@ def remove_limit(database: Database, pattern: str, by: str) -> None:
 @with_database
 def list_limits(database: Database, form: str) -> None:
     """List the limits, and how many jobs of their keys run and wait."""
-    from inturn.operations import limits
+    from inturn.operations.changes import limits
 
     columns = {
         "PATTERN": lambda limit: limit.pattern,

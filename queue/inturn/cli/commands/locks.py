@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.confirm import confirm, yes_option
-from inturn.cli.exit_status import Conflict, print_error
-from inturn.cli.lock_argument import (
+from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.arguments.lock import (
     VARIABLE,
     check_breakable,
     describe,
@@ -21,7 +20,8 @@ from inturn.cli.lock_argument import (
     make_lock,
     translate_errors,
 )
-from inturn.cli.output import Output, output_options
+from inturn.cli.output.exit_status import Conflict, print_error
+from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import verbose_option
 from inturn.cli.values import Seconds
 from inturn.formatting import argument, span, visible

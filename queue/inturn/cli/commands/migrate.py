@@ -9,7 +9,7 @@ import click
 from inturn.cli.settings import Settings, database_options, find_connector
 
 if TYPE_CHECKING:
-    from inturn.schema.plan import Plan
+    from inturn.schema.plan import MigrationPlan
 
 
 @click.command(
@@ -42,7 +42,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool)
     click.echo(f"schema {connector.schema}: {done}")
 
 
-def print_plan(schema: str, plan: Plan) -> None:
+def print_plan(schema: str, plan: MigrationPlan) -> None:
     """Print what would be done, a line for each step."""
     if not plan.steps:
         click.echo(f"schema {schema}: revision {plan.after}, nothing to do")

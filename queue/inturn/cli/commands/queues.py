@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 import click
 
-from inturn.cli.completion import complete_queue
+from inturn.cli.arguments.completion import complete_queue
+from inturn.cli.arguments.lane import by_option
+from inturn.cli.arguments.pause import check_end, pause_options
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options, remark
-from inturn.cli.pause_options import check_end, pause_options
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import at_least, on_clock, relative, visible
 
 
@@ -41,7 +41,8 @@ def list_queues(database: Database, form: str) -> None:
     claimed it, but runs other jobs first. A + means "or more".
     """
     from inturn.doctor.pauses import describe_pause, get_resume_command
-    from inturn.operations import queues, workers
+    from inturn.operations.changes import queues
+    from inturn.operations.engine import workers
 
     found = database.run(workers.list_queues())
     paused = {pause.queue: pause for pause in database.run(queues.list_paused_queues())}
@@ -106,7 +107,8 @@ def pause(
     claimed run. A lane whose next job is in the queue waits. If the queue is paused already, this
     pause replaces the earlier one, and keeps its reason unless you give another.
     """
-    from inturn.operations import queues, workers
+    from inturn.operations.changes import queues
+    from inturn.operations.engine import workers
 
     _check_name(name, everything)
     check_end(until, length)
@@ -135,7 +137,7 @@ def resume(
 
     With --all, the pause of all queues ends, and those of single queues stay.
     """
-    from inturn.operations import queues
+    from inturn.operations.changes import queues
 
     _check_name(name, everything)
     if not database.run(queues.resume_queue(name, by)):

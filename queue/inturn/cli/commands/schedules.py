@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import Settings, load_app
 from inturn.cli.values import Number
 from inturn.formatting import on_clock, relative
@@ -20,7 +20,7 @@ from inturn.formatting import on_clock, relative
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from inturn.operations.schedules import StoredSchedule
+    from inturn.operations.engine.schedules import StoredSchedule
 
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
@@ -32,7 +32,7 @@ AHEAD = "it stands still until {}, since a clock was wrong: queue doctor"
 
 
 @dataclass(frozen=True)
-class Line:
+class ListedSchedule:
     """A schedule as the app declares it, or else as workers have registered it."""
 
     task: str
@@ -108,8 +108,8 @@ def next_instants(database: Database, count: int, form: str) -> None:
     Output(form).records(instants, columns, "No schedule will ever fire.")
 
 
-def _lines(database: Database, now: datetime) -> list[Line]:
-    from inturn.operations import schedules
+def _lines(database: Database, now: datetime) -> list[ListedSchedule]:
+    from inturn.operations.engine import schedules
 
     known = {
         (row.task, row.periodic_id): row for row in database.run(schedules.list_schedules(ALL))
@@ -154,27 +154,29 @@ def _line(
     row: StoredSchedule | None,
     now: datetime,
     note: str = "",
-) -> Line:
+) -> ListedSchedule:
     from inturn.schedules.cron import Cron
 
     following = Cron(cron, tz).next(_resumes_at(row, now))
     if row is None:
-        return Line(task, periodic_id, cron, tz, following, None, None, UNSEEN)
+        return ListedSchedule(task, periodic_id, cron, tz, following, None, None, UNSEEN)
     if (row.cron, row.tz) != (cron, tz):
         note = CHANGED.format(row)
     elif row.last_instant is not None and _resumes_at(row, now) > now:
         note = complete(AHEAD.format(on_clock(row.last_instant, now)))
-    return Line(task, periodic_id, cron, tz, following, row.last_instant, row.last_job_id, note)
+    return ListedSchedule(
+        task, periodic_id, cron, tz, following, row.last_instant, row.last_job_id, note
+    )
 
 
 def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
     """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
-    from inturn.operations import schedules
+    from inturn.operations.engine import schedules
 
     return now if row is None else schedules.find_resumption(row, now)
 
 
-def _ahead(line: Line, now: datetime) -> Iterator[Instant]:
+def _ahead(line: ListedSchedule, now: datetime) -> Iterator[Instant]:
     from inturn.schedules.cron import Cron
 
     # Before its next time it does not fire: a wrong clock may have set it ahead.

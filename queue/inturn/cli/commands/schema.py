@@ -5,8 +5,8 @@ from copy import copy
 
 import click
 
+from inturn.cli.arguments.confirm import confirm, yes_option
 from inturn.cli.commands import migrate
-from inturn.cli.confirm import confirm, yes_option
 from inturn.cli.settings import Settings, database_options, find_connector, schema_option
 from inturn.errors import BadArgument
 
@@ -62,7 +62,7 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
 
     from inturn import sql
     from inturn.database import drive
-    from inturn.operations.maintenance import check_schema
+    from inturn.operations.engine.maintenance import check_schema
 
     connector = find_connector(settings, dsn, schema)
     with closing(connector.connect()) as connection:

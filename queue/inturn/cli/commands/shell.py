@@ -39,7 +39,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     """
     from inturn.app import App
     from inturn.database import drive
-    from inturn.operations.maintenance import check_schema, get_user
+    from inturn.operations.engine.maintenance import check_schema, get_user
 
     path = settings.app_path()
     app = (

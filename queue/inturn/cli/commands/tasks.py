@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inturn.cli.completion import complete_task
+from inturn.cli.arguments.completion import complete_task
+from inturn.cli.arguments.lane import by_option
+from inturn.cli.arguments.pause import check_end, pause_options
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import Conflict
-from inturn.cli.lane_argument import by_option
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options, remark
-from inturn.cli.pause_options import check_end, pause_options
+from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import brief, on_clock, visible
 
 if TYPE_CHECKING:
-    from inturn.operations.history import TaskStatus
+    from inturn.operations.reading.history import TaskStatus
 
 LISTED = 1000
 
@@ -48,7 +48,8 @@ def list_tasks(database: Database, form: str) -> None:
     jobs that failed for good. The numbers come from the history, a minute or two late.
     """
     from inturn.doctor.pauses import describe_pause, get_resume_command
-    from inturn.operations import history, tasks
+    from inturn.operations.changes import tasks
+    from inturn.operations.reading import history
 
     found = database.run(history.list_tasks(LISTED))
     paused = {pause.task: pause for pause in database.run(tasks.list_paused_tasks())}
@@ -101,7 +102,7 @@ def pause(
     paused already, this pause replaces the earlier one, and keeps its reason unless you give
     another. Give the name that the jobs have: it need not be a name that a worker knows.
     """
-    from inturn.operations import tasks
+    from inturn.operations.changes import tasks
 
     check_end(until, length)
     database.run(tasks.pause_task(name, reason, until, by, length))
@@ -117,7 +118,7 @@ def pause(
 @with_database
 def resume(database: Database, name: str, by: str | None, form: str) -> None:
     """Let a paused task go on. Its jobs start in the order in which they would have started."""
-    from inturn.operations import tasks
+    from inturn.operations.changes import tasks
 
     if not database.run(tasks.resume_task(name, by)):
         raise Conflict(f"Task {visible(name)} is not paused. To see pauses: queue tasks list")

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inturn.cli.output import Output, output_options
+from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import Settings, database_options, find_connector
 from inturn.cli.values import Number, Seconds
 from inturn.errors import DatabaseUnavailable
 from inturn.formatting import iso, span, visible
 
 if TYPE_CHECKING:
-    from inturn.cli.live import Screen
-    from inturn.cli.live_look import Look, Looker
+    from inturn.cli.live.look import Look, Looker
+    from inturn.cli.output.screen import Screen
 
 
 @click.command(
@@ -64,17 +64,17 @@ def command(
     p pauses. If the output is not a terminal, and with --json, it looks once, as with --once. It
     then shows no rates, because a rate is the difference between two looks.
     """
-    from inturn.cli import live
-    from inturn.cli.live_look import Looker
+    from inturn.cli.live.look import Looker
+    from inturn.cli.output.screen import is_live, open_screen
 
     connector = find_connector(settings, dsn, schema)
     with closing(Looker(connector, limit)) as looker:
-        if once or form != "table" or not live.is_live():
+        if once or form != "table" or not is_live():
             _print(looker.look(), form)
             return
         first = looker.look()  # an error of the first look is reported as by other commands
         try:
-            with live.open_screen() as screen:
+            with open_screen() as screen:
                 Top(looker, screen, interval).run(first)
         except KeyboardInterrupt:  # this is how you end it
             return
@@ -124,30 +124,30 @@ class Top:
         return look
 
     def _draw(self, look: Look) -> None:
-        from inturn.cli import live, live_picture
+        from inturn.cli.live.picture import print_look
+        from inturn.cli.output.screen import capture, get_rows
 
         head = self._head(look)
-        rows = live.get_rows() - len(head)
-        page = live.capture(partial(live_picture.print_look, look, rows))
+        page = capture(partial(print_look, look, get_rows() - len(head)))
         self._screen.show("\n".join([*head, page]))
 
     def _head(self, look: Look) -> list[str]:
-        from inturn.cli import live
+        from inturn.cli.output.screen import get_columns
 
         every = "paused" if self._is_paused else f"every {self._interval:g}s"
         lines = [f"{look.at.astimezone(UTC):%H:%M:%SZ}  {every}  q quits, p pauses"]
         if self._problem is not None:
             age = span(timedelta(seconds=time.monotonic() - self._looked_at))
             lines.append(click.style(f"No look for {age}, trying again.", fg="red", bold=True))
-            lines += wrap(visible(self._problem), live.get_columns())
+            lines += wrap(visible(self._problem), get_columns())
         return lines
 
 
 def _print(look: Look, form: str) -> None:
-    from inturn.cli import live_picture
+    from inturn.cli.live.picture import print_look
 
     if form == "table":
         click.echo(iso(look.at))
-        live_picture.print_look(look, None)
+        print_look(look, None)
     else:
         Output(form).record(vars(look))

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from inturn.cli.processes.web_server import PORT, describe_address, listen, make_app, serve
 from inturn.cli.settings import Settings, database_options, load_app
 from inturn.cli.values import Number
-from inturn.cli.web_server import PORT, describe_address, listen, make_app, serve
 from inturn.errors import ConfigurationError
 
 LOCAL = ("127.0.0.1", "::1", "localhost")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from inturn.cli import logs
+from inturn.cli.output import logs
 from inturn.cli.settings import (
     Settings,
     app_option,
@@ -190,7 +190,7 @@ def command(
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
     host = f"{socket.gethostname()}:{os.getpid()}"
     if processes > 1:
-        from inturn.cli import supervisor
+        from inturn.cli.processes import supervisor
 
         ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
         names = supervisor.name_processes(given["name"] or host, processes, ports)
@@ -227,7 +227,7 @@ def _prepare(dsn: str | None) -> str | None:
 
     Return the address of the database.
     """
-    from inturn.cli import supervised
+    from inturn.cli.processes import supervised
     from inturn.worker import signals
 
     supervisor, dsn = supervised.join_supervisor(dsn)

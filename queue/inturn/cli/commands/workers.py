@@ -5,9 +5,9 @@ from datetime import timedelta
 import click
 
 from inturn.cli.database import Database, with_database
-from inturn.cli.exit_status import NotFound
-from inturn.cli.next_command import complete
-from inturn.cli.output import Output, output_options
+from inturn.cli.output.exit_status import NotFound
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, output_options
 from inturn.cli.values import duration
 from inturn.formatting import relative, span, visible
 
@@ -52,7 +52,7 @@ def list_workers(
     stuck. If a job is CLAIMED, a worker has claimed it, but runs other jobs first. If you give
     --name or --max-age and no worker matches, the status is 3.
     """
-    from inturn.operations import workers
+    from inturn.operations.engine import workers
 
     found = database.run(workers.list_workers(ALL))
     now = database.now()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.operations import batches
+from inturn.operations.engine import batches
 from inturn.web.page import HIGHEST_ID, NotThere, Page, View
 
 LISTED = 50

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from inturn.formatting import last_line
-from inturn.operations import bulk, bulk_effect, job_pages
-from inturn.operations.bulk import JobPreview, LanePreview
-from inturn.operations.jobs import JobSummary
-from inturn.web.bulk_request import (
+from inturn.operations.changes import bulk, bulk_effect
+from inturn.operations.changes.bulk import JobPreview, LanePreview
+from inturn.operations.changes.jobs import JobSummary
+from inturn.operations.reading import job_pages
+from inturn.web.bulk.request import (
     CONFIRMED_BY_CLICK,
     JOB_RIGHTS,
     LANE_RIGHTS,
@@ -20,7 +21,7 @@ from inturn.web.bulk_request import (
     LaneBulk,
 )
 from inturn.web.page import NotThere, Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 from inturn.web.rendering import make_url
 
 SECONDS = 10.0  # a person waits for this one, and it reads all that match
@@ -87,7 +88,7 @@ def _describe(
     }
 
 
-def _preview_jobs(reader: Reader, asked: JobBulk, now: datetime) -> Preview:
+def _preview_jobs(reader: PageReader, asked: JobBulk, now: datetime) -> Preview:
     try:
         which = asked.resolve(reader.run, now)
     except BadBulk as bad:
@@ -105,7 +106,7 @@ def _back(text: str) -> str:
     return make_url("", "/jobs", {"q": text}).unescape()
 
 
-def _preview_lanes(reader: Reader, asked: LaneBulk) -> Preview:
+def _preview_lanes(reader: PageReader, asked: LaneBulk) -> Preview:
     seen = reader.run(bulk.preview_lanes(asked.action, asked.which))
     return Preview(seen, bulk_effect.describe_lanes(asked.action, seen), [])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.operations import bulk_effect
-from inturn.web.bulk_request import JOB_RIGHTS, LANE_RIGHTS
-from inturn.web.bulk_runs import Runs
+from inturn.operations.changes import bulk_effect
+from inturn.web.bulk.request import JOB_RIGHTS, LANE_RIGHTS
+from inturn.web.bulk.runs import BulkRuns
 from inturn.web.page import Page, View
 
 
@@ -21,7 +21,7 @@ def read_lanes(view: View) -> dict[str, Any]:
 
 
 def _read(view: View, noun: str, path: str, rights: dict[str, str]) -> dict[str, Any]:
-    runs: Runs = view.request.app.state.runs
+    runs: BulkRuns = view.request.app.state.runs
     run = runs.get(view.get("run"))
     if run is not None and run.noun != noun:
         run = None

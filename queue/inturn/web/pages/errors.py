@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inturn.operations import failures
-from inturn.operations.failures import RecentFailures, SharedError
+from inturn.operations.reading import failures
+from inturn.operations.reading.failures import RecentFailures, SharedError
 from inturn.web.page import Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 
 LISTED = 100
 SORTS = {
@@ -39,11 +39,11 @@ def read(view: View) -> dict[str, Any]:
     }
 
 
-def _read_groups(reader: Reader, may_read: bool) -> Sequence[RecentFailures]:
+def _read_groups(reader: PageReader, may_read: bool) -> Sequence[RecentFailures]:
     return reader.run(failures.list_recent_failures(with_errors=may_read))
 
 
-def _read_shared(reader: Reader, may_read: bool) -> Sequence[SharedError]:
+def _read_shared(reader: PageReader, may_read: bool) -> Sequence[SharedError]:
     return reader.run(failures.list_shared_errors(with_errors=may_read))[:LISTED]
 
 

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from inturn.formatting import argument, at_least, option_value, requote
 from inturn.model import Reason, StoredJob
-from inturn.operations import dashboard, jobs, lanes
-from inturn.operations.jobs import JobSummary
+from inturn.operations.changes import jobs, lanes
+from inturn.operations.changes.jobs import JobSummary
+from inturn.operations.reading import dashboard
 from inturn.states import ENDED, LIVE
-from inturn.web.job_timeline import draw_timeline, read_attempts
+from inturn.web.jobs.timeline import draw_timeline, read_attempts
 from inturn.web.page import HIGHEST_ID, NotThere, Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 from inturn.web.redaction import show_arguments
 
 NEIGHBOURS = 10
@@ -67,16 +68,16 @@ def read(view: View) -> dict[str, Any]:
     }
 
 
-def _find(reader: Reader, job_id: int) -> StoredJob | None:
+def _find(reader: PageReader, job_id: int) -> StoredJob | None:
     return reader.run(jobs.get_job(job_id)) if job_id <= HIGHEST_ID else None
 
 
-def _read_reasons(reader: Reader, job_id: int) -> list[Reason]:
+def _read_reasons(reader: PageReader, job_id: int) -> list[Reason]:
     found = reader.run(jobs.explain(job_id)) if job_id <= HIGHEST_ID else []
     return [replace(each, unblock=requote(each.unblock)) for each in dict.fromkeys(found)]
 
 
-def _read_line(reader: Reader, job: StoredJob | None) -> list[JobSummary]:
+def _read_line(reader: PageReader, job: StoredJob | None) -> list[JobSummary]:
     if job is None or job.lock is None or job.status in ENDED:
         return []
     return reader.run(dashboard.list_line(job.lock, NEIGHBOURS))

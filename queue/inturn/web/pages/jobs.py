@@ -10,13 +10,13 @@ from typing import Any
 
 from inturn.arguments import Unreadable, decode
 from inturn.formatting import last_line
-from inturn.operations import failures, job_pages
-from inturn.operations.job_pages import LOOKED, JobPage, ListedJob
-from inturn.operations.jobs import JobFilter, JobSummary
+from inturn.operations.changes.jobs import JobFilter, JobSummary
+from inturn.operations.reading import failures, job_pages
+from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
 from inturn.states import ENDED, STATUSES, WAITING
-from inturn.web.job_filter import EXAMPLES, Asked, quote, read_filter
+from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import HIGHEST_ID, Page, View
-from inturn.web.reading import BADGE_SECONDS, Reader
+from inturn.web.reading import BADGE_SECONDS, PageReader
 from inturn.web.redaction import HIDDEN, show_arguments
 
 LISTED = 50
@@ -24,7 +24,7 @@ LONGEST_PREVIEW = 100  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class JobRow:
     """A job as a line of the list."""
 
     job: JobSummary
@@ -99,7 +99,9 @@ def _read_before(view: View) -> int | None:
     return int(text) if is_id else None
 
 
-def _read_rows(view: View, reader: Reader, asked: Asked, before: int | None) -> Sequence[Row]:
+def _read_rows(
+    view: View, reader: PageReader, asked: Asked, before: int | None
+) -> Sequence[JobRow]:
     if asked.problems:
         return []
     ids = None if asked.like is None else reader.run(failures.list_alike(asked.like))
@@ -110,9 +112,9 @@ def _read_rows(view: View, reader: Reader, asked: Asked, before: int | None) -> 
     return [_make_row(view, each) for each in found]
 
 
-def _make_row(view: View, listed: ListedJob) -> Row:
+def _make_row(view: View, listed: ListedJob) -> JobRow:
     job = listed.job
-    return Row(
+    return JobRow(
         job,
         show_preview(job.task, listed.arguments, view),
         *describe_time(job),

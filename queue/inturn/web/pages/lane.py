@@ -9,14 +9,15 @@ from typing import Any
 from inturn.doctor import lane_picture
 from inturn.formatting import option_value, requote
 from inturn.model import Reason
-from inturn.operations import dashboard, jobs, lanes
-from inturn.operations.jobs import SEARCHED, JobSummary
-from inturn.operations.lanes import LaneReport
+from inturn.operations.changes import jobs, lanes
+from inturn.operations.changes.jobs import SEARCHED, JobSummary
+from inturn.operations.changes.lanes import LaneReport
+from inturn.operations.reading import dashboard
 from inturn.states import ENDED
-from inturn.web.lane_actions import Offer, list_offers
-from inturn.web.lane_runs import Picture, draw_runs
+from inturn.web.lanes.actions import Offer, list_offers
+from inturn.web.lanes.runs import Picture, draw_runs
 from inturn.web.page import NotThere, Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 
 PAST, NEXT, CHANGES = 20, 50, 20
 FURTHER = 10  # times as many jobs to search
@@ -36,7 +37,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class DrawnRuns:
     """The last jobs that ended, and their picture."""
 
     ended: list[JobSummary]
@@ -73,12 +74,12 @@ def read(view: View) -> dict[str, Any]:
 
 def _has(*panels: Any) -> bool:
     return any(
-        panel.problem or (panel.value.ended if isinstance(panel.value, Runs) else panel.value)
+        panel.problem or (panel.value.ended if isinstance(panel.value, DrawnRuns) else panel.value)
         for panel in panels
     )
 
 
-def _read_state(reader: Reader, lock: str, now: datetime) -> State:
+def _read_state(reader: PageReader, lock: str, now: datetime) -> State:
     report = reader.run(lanes.report_lane(lock))
     found = reader.run(jobs.explain(report.head.id)) if report.head else []
     reasons = [replace(each, unblock=requote(each.unblock)) for each in found]
@@ -98,10 +99,12 @@ def _make_headline(line: str) -> str:
     return line.strip().replace(" ", " job ", 1).replace("  ", ": ", 1)
 
 
-def _read_runs(reader: Reader, lock: str, report: LaneReport | None, now: datetime) -> Runs:
+def _read_runs(
+    reader: PageReader, lock: str, report: LaneReport | None, now: datetime
+) -> DrawnRuns:
     last = reader.run(dashboard.list_runs(lock, ENDED, PAST))
     picture = draw_runs(last.ended, report, now) if report else None
-    return Runs(last.ended, last.searched, picture)
+    return DrawnRuns(last.ended, last.searched, picture)
 
 
 PAGE = Page("/lane", "lanes", "lane.html", read, "Lane")

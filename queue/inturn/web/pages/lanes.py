@@ -8,20 +8,20 @@ from datetime import timedelta
 from typing import Any
 
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
-from inturn.operations.dashboard import Situation
-from inturn.operations.history import measure_paces
-from inturn.web.lane_filter import SORTS, STATES, LaneFilter
-from inturn.web.lane_runs import MOVING
-from inturn.web.lane_search import find_candidates
+from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.history import measure_paces
+from inturn.web.lanes.filter import SORTS, STATES, LaneSearch
+from inturn.web.lanes.runs import MOVING
+from inturn.web.lanes.search import find_candidates
 from inturn.web.page import Page, View
-from inturn.web.reading import Panel, Reader
+from inturn.web.reading import PageReader, Panel
 
 LISTED = 50
 SEARCHED = 200  # lanes, if the filter or the order needs more than the first
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LaneRow:
     """A lane, how many of its jobs ran in a minute, and how long it needs for those that wait."""
 
     lane: StuckLane
@@ -33,14 +33,14 @@ class Row:
 class Found:
     """The lanes that are shown, how many fit, and how many were searched if there may be more."""
 
-    rows: Sequence[Row] = ()
+    rows: Sequence[LaneRow] = ()
     fitting: int = 0
     searched: int | None = None
 
 
 def read(view: View) -> dict[str, Any]:
     """Return the lanes that the address asks for."""
-    asked = LaneFilter.read(view)
+    asked = LaneSearch.read(view)
     seen = view.header.value
     found: Panel[Found] = (
         view.panel(lambda reader: _read_lanes(reader, seen, asked))
@@ -57,7 +57,7 @@ def read(view: View) -> dict[str, Any]:
     }
 
 
-def _read_lanes(reader: Reader, seen: Situation, asked: LaneFilter) -> Found:
+def _read_lanes(reader: PageReader, seen: Situation, asked: LaneSearch) -> Found:
     if asked.problems:
         return Found()
     looks_further = asked.prefix or asked.looks_closer or asked.sort != "worst"
@@ -76,20 +76,20 @@ def _read_lanes(reader: Reader, seen: Situation, asked: LaneFilter) -> Found:
     )
 
 
-def _measure(reader: Reader, lanes: Sequence[StuckLane]) -> list[Row]:
+def _measure(reader: PageReader, lanes: Sequence[StuckLane]) -> list[LaneRow]:
     paces = reader.run(measure_paces([each.lock for each in lanes])) if lanes else {}
     return [_make_row(each, paces.get(each.lock)) for each in lanes]
 
 
-def _make_row(lane: StuckLane, pace: float | None) -> Row:
+def _make_row(lane: StuckLane, pace: float | None) -> LaneRow:
     if pace is None or lane.state not in MOVING:  # what stands still has no pace
-        return Row(lane, None, None)
+        return LaneRow(lane, None, None)
     if not lane.waiting:
-        return Row(lane, pace, None)
-    return Row(lane, pace, timedelta(minutes=lane.waiting / pace))
+        return LaneRow(lane, pace, None)
+    return LaneRow(lane, pace, timedelta(minutes=lane.waiting / pace))
 
 
-def _say_what_is_missing(found: Found, asked: LaneFilter) -> str | None:
+def _say_what_is_missing(found: Found, asked: LaneSearch) -> str | None:
     """Return which lanes may fit and are not there."""
     said = []
     if found.fitting > len(found.rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.operations import limits
+from inturn.operations.changes import limits
 from inturn.web.page import Page, View
 
 LISTED = 50

@@ -9,12 +9,12 @@ from typing import Any
 from inturn.doctor.finding import Finding
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
 from inturn.doctor.work import RETRY_ALL
-from inturn.operations.dashboard import Situation
-from inturn.operations.failures import RecentFailures
-from inturn.operations.standstill import Standstill, find_standstill
+from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.failures import RecentFailures
+from inturn.operations.reading.standstill import Standstill, find_standstill
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import Page, View
-from inturn.web.reading import Panel, Reader
+from inturn.web.reading import PageReader, Panel
 from inturn.web.verdict import describe, find_troubles
 
 LOOKED, SHOWN = 50, 10  # lanes
@@ -94,7 +94,7 @@ def _sum_up(seen: Situation) -> Numbers:
     )
 
 
-def _read_lanes(reader: Reader, seen: Situation) -> list[StuckLane]:
+def _read_lanes(reader: PageReader, seen: Situation) -> list[StuckLane]:
     found = find_troubled(reader.run, seen.workers, seen.queues, seen.unknown_tasks, LOOKED)
     return describe_lanes(reader.run, found, seen.now)
 
@@ -105,7 +105,7 @@ def _choose_stalled(lanes: list[StuckLane], still: Standstill | None) -> list[St
     return [each for each in lanes if each.state not in MOVING or each.lock in held][:SHOWN]
 
 
-def _read_standstill(reader: Reader, seen: Situation | None) -> Standstill:
+def _read_standstill(reader: PageReader, seen: Situation | None) -> Standstill:
     may_read = seen is not None and seen.may_read_errors
     return reader.run(find_standstill(reader.schema, with_errors=may_read))
 

@@ -10,14 +10,14 @@ from typing import Any
 from inturn.doctor.finding import name_some
 from inturn.doctor.work import is_unserved
 from inturn.formatting import visible
-from inturn.operations.dashboard import Situation
-from inturn.operations.queues import PausedQueue
-from inturn.operations.workers import QueueStatus, WorkerStatus
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.reading.dashboard import Situation
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
 
 LISTED, PAUSES = 40, 10
-SORTS: dict[str, Callable[[Line, datetime], Any]] = {
+SORTS: dict[str, Callable[[QueueLine, datetime], Any]] = {
     "name": lambda line, now: line.counts.queue,
     "oldest": lambda line, now: line.counts.runnable_since or now,
     "ready": lambda line, now: -line.counts.runnable,
@@ -25,7 +25,7 @@ SORTS: dict[str, Callable[[Line, datetime], Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QueueLine:
     """A queue and the workers that serve it."""
 
     counts: QueueStatus
@@ -72,14 +72,14 @@ def read_one(view: View) -> dict[str, Any]:
     }
 
 
-def _make_lines(seen: Situation, prefix: str) -> list[Line]:
+def _make_lines(seen: Situation, prefix: str) -> list[QueueLine]:
     pauses = {pause.queue: pause for pause in seen.paused_queues}
     everything = pauses.get(None)
     lines = []
     for each in seen.queues:
         if each.queue.startswith(prefix):
             state, word = _judge(each, pauses.get(each.queue) or everything)
-            lines.append(Line(each, state, word, _name_workers(each, seen.workers)))
+            lines.append(QueueLine(each, state, word, _name_workers(each, seen.workers)))
     return lines
 
 

@@ -8,11 +8,12 @@ from itertools import islice
 from typing import Any
 
 from inturn.errors import BadArgument
-from inturn.operations import measures, schedules
-from inturn.operations.schedules import StoredSchedule, name_schedule
+from inturn.operations.engine import schedules
+from inturn.operations.engine.schedules import StoredSchedule, name_schedule
+from inturn.operations.reading import measures
 from inturn.schedules.cron import Cron
 from inturn.web.page import Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 
 LISTED = 50
 NEXT = 4  # instants of each schedule
@@ -21,7 +22,7 @@ AHEAD_OF_TIME = "it has fired for a time that is still to come, and stands still
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScheduleLine:
     """A schedule, in words, and the times at which it fires next."""
 
     stored: StoredSchedule
@@ -37,7 +38,7 @@ def read(view: View) -> dict[str, Any]:
     return {"found": found, "lines": lines[:LISTED], "cut": len(lines) > LISTED, "listed": LISTED}
 
 
-def _read(reader: Reader, now: datetime) -> list[Line]:
+def _read(reader: PageReader, now: datetime) -> list[ScheduleLine]:
     live = reader.run(measures.measure_workers()).live_schedules
     stored = reader.run(schedules.list_schedules(LISTED + 1))
     return [
@@ -45,19 +46,19 @@ def _read(reader: Reader, now: datetime) -> list[Line]:
     ]
 
 
-def make_line(stored: StoredSchedule, is_live: bool, now: datetime) -> Line:
+def make_line(stored: StoredSchedule, is_live: bool, now: datetime) -> ScheduleLine:
     """Return what there is to say about a schedule."""
     try:
         cron = Cron(stored.cron, stored.tz)
     except BadArgument as error:  # a later version may know more
-        return Line(stored, "", [], str(error))
+        return ScheduleLine(stored, "", [], str(error))
     resumption = schedules.find_resumption(stored, now)
     following = list(islice(cron.after(resumption), NEXT))
     if resumption > now:
         note: str | None = AHEAD_OF_TIME
     else:
         note = None if is_live else NO_WORKER
-    return Line(stored, cron.describe(), following, note)
+    return ScheduleLine(stored, cron.describe(), following, note)
 
 
 PAGE = Page("/schedules", "schedules", "schedules.html", read, "Schedules")

@@ -8,8 +8,8 @@ from typing import Any
 from inturn import sql
 from inturn.doctor.checks import examine, judge_history
 from inturn.doctor.finding import LONG, Finding
-from inturn.operations import history, system
-from inturn.operations.dashboard import Situation
+from inturn.operations.reading import history, system
+from inturn.operations.reading.dashboard import Situation
 from inturn.web import verdict
 from inturn.web.page import HIGHEST_ID, Page, View
 from inturn.web.pages.batches import read_id
@@ -77,7 +77,7 @@ def sort_findings(found: list[Finding]) -> list[Finding]:
     return sorted(found, key=lambda each: ORDER.index(each.state))
 
 
-def _examine(seen: Situation | None, stored: Panel[history.Stored]) -> list[Finding]:
+def _examine(seen: Situation | None, stored: Panel[history.StoredBytes]) -> list[Finding]:
     """Return the findings that need no further statement."""
     found = [] if seen is None else list(verdict.examine(seen))
     return found if stored.value is None else [*found, judge_history(stored.value)]

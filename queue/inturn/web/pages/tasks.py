@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from inturn.operations import history
-from inturn.operations.dashboard import Situation
-from inturn.operations.history import TaskStatus
+from inturn.operations.reading import history
+from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.history import TaskStatus
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 
 LOOKED, LISTED, PAUSES = 1000, 40, 10
 NEVER = timedelta(0)
@@ -95,7 +95,7 @@ def read_one(view: View) -> dict[str, Any]:
     }
 
 
-def _say_nothing(reader: Reader) -> str:
+def _say_nothing(reader: PageReader) -> str:
     return reader.run(history.say_nothing_ended())
 
 

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from inturn.operations import workers
-from inturn.operations.workers import JobInHand, WorkerStatus
+from inturn.operations.engine import workers
+from inturn.operations.engine.workers import JobInHand, WorkerStatus
 from inturn.web.page import Page, View
-from inturn.web.reading import Reader
+from inturn.web.reading import PageReader
 
 LISTED, LOST_LISTED = 40, 10
 NAMED = 5  # jobs of a worker
@@ -41,7 +41,7 @@ def is_lost(worker: WorkerStatus, now: datetime) -> bool:
     return worker.state == "late" and now - worker.heartbeat_at > LOST_AFTER
 
 
-def _read_jobs(reader: Reader, shown: Sequence[WorkerStatus]) -> dict[UUID, list[JobInHand]]:
+def _read_jobs(reader: PageReader, shown: Sequence[WorkerStatus]) -> dict[UUID, list[JobInHand]]:
     busy = [each.id for each in shown if each.doing or each.claimed]
     jobs: dict[UUID, list[JobInHand]] = {id: [] for id in busy}
     if busy:

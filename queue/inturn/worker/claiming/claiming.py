@@ -10,7 +10,8 @@ import anyio
 
 from inturn.errors import InturnError
 from inturn.model import Job
-from inturn.operations import Operation, claim
+from inturn.operations import Operation
+from inturn.operations.engine import claim
 from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import AwakeFlag, Wakeups
 from inturn.worker.connection import WorkerConnection

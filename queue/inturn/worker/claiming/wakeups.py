@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from inturn.operations import claim
+from inturn.operations.engine import claim
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.registration import Registration
 

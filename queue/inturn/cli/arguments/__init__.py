@@ -1,0 +1,1 @@
+"""What a command is about: its arguments, its options and its confirmation."""

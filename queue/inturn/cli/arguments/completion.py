@@ -1,0 +1,97 @@
+"""Complete the locks, ids, tasks and queues in the database for a shell.
+
+A completion must not disturb you, so it offers nothing if anything goes wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+from click.shell_completion import CompletionItem
+
+from inturn.cli.settings import Settings
+from inturn.formatting import visible
+
+if TYPE_CHECKING:
+    import click
+
+    from inturn.operations import Operation
+
+PATIENCE = 1.0  # seconds to wait for the server
+NEWEST = 200
+Found = Iterator[tuple[str, str]]  # a value, and what it is
+
+
+def _complete(
+    find: Callable[[click.Context], Found],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    def complete(
+        context: click.Context, _: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        items: dict[str, str] = {}
+        with suppress(Exception):
+            for value, meaning in find(context):
+                if value.startswith(incomplete) and value.isprintable():
+                    items.setdefault(value, meaning)
+        return [CompletionItem(value, help=visible(help)) for value, help in items.items()]
+
+    return complete
+
+
+def _ask(context: click.Context, *operations: Operation[Any]) -> list[Any]:
+    from inturn.database import drive
+    from inturn.database.connectors import PsycopgConnector
+    from inturn.sql import SCHEMA
+
+    settings = context.ensure_object(Settings)
+    connector = PsycopgConnector(
+        context.params.get("dsn") or settings.dsn,
+        schema=context.params.get("schema") or SCHEMA,
+        timeout=PATIENCE,
+    )
+    with closing(connector.connect()) as connection:
+        return [drive.run(each, connection, connector.schema) for each in operations]
+
+
+def _find_locks(context: click.Context) -> Found:
+    from inturn.operations.changes import jobs, lanes
+
+    stopped, newest = _ask(
+        context, lanes.list_lanes(NEWEST), jobs.list_summaries(jobs.JobFilter(), NEWEST)
+    )
+    yield from ((lane.lock, lane.state) for lane in stopped)
+    yield from ((job.lock, "") for job in newest if job.lock)
+
+
+def _find_jobs(context: click.Context) -> Found:
+    from inturn.operations.changes import jobs
+
+    (newest,) = _ask(context, jobs.list_summaries(jobs.JobFilter(), NEWEST))
+    yield from ((str(job.id), f"{job.status} {job.task}") for job in newest)
+
+
+def _find_tasks(context: click.Context) -> Found:
+    from inturn.cli.settings import load_app
+    from inturn.operations.changes import jobs
+
+    path = context.ensure_object(Settings).app_path()
+    if path is not None:
+        yield from ((name, "") for name in sorted(load_app(path).tasks))
+        return
+    (newest,) = _ask(context, jobs.list_summaries(jobs.JobFilter(), NEWEST))
+    yield from ((job.task, "") for job in newest)
+
+
+def _find_queues(context: click.Context) -> Found:
+    from inturn.operations.engine import workers
+
+    (queues,) = _ask(context, workers.list_queues())
+    yield from ((queue.queue, "") for queue in queues)
+
+
+complete_lock = _complete(_find_locks)
+complete_job = _complete(_find_jobs)
+complete_task = _complete(_find_tasks)
+complete_queue = _complete(_find_queues)

@@ -1,0 +1,118 @@
+"""The jobs that a command is about, and a change to several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from inturn.cli.arguments.completion import complete_job
+from inturn.cli.arguments.confirm import confirm
+from inturn.cli.database import Database
+from inturn.cli.output import exit_status
+from inturn.cli.output.exit_status import Conflict, NotFound
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Columns, Output
+from inturn.cli.values import Number
+from inturn.errors import InturnError
+from inturn.formatting import amount, on_clock, requote, span, visible
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+ID = Number(1, 2**63 - 1)
+COLUMNS = {"ID": lambda done: done["id"], "NOW": lambda done: done["now"]}
+
+
+def job_argument(command: F) -> F:
+    """Add the argument ID."""
+    return click.argument("job_id", metavar="ID", type=ID, shell_complete=complete_job)(command)
+
+
+def job_arguments(command: F) -> F:
+    """Add the argument ID, which can be repeated."""
+    return click.argument(
+        "job_ids", metavar="[ID]...", type=ID, nargs=-1, shell_complete=complete_job
+    )(command)
+
+
+def job_not_found(job_id: int) -> NotFound:
+    return NotFound(f"There is no job {job_id}. To see the newest ones: queue jobs list")
+
+
+def error_lines(number: int, error: dict[str, Any], now: datetime) -> Iterator[str]:
+    """Yield the lines of one of the errors that a job keeps: which attempt, when, where and why."""
+    attempt = f"attempt {error.get('attempt', number)}"
+    ended, started = _read_time(error.get("at")), _read_time(error.get("started_at"))
+    when = f" failed {on_clock(ended, now)}" if ended else ""
+    length = f" after {span(ended - started)}" if ended and started else ""
+    where = f" on worker {error['worker']}" if error.get("worker") else ""
+    first, *others = str(error.get("error", "")).splitlines() or [""]
+    yield f"{attempt}{when}{length}{where}: {first}"
+    yield from (f"    {line}" for line in others)
+
+
+def _read_time(text: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except (TypeError, ValueError):  # somebody else wrote it
+        return None
+    return at if at.tzinfo else None
+
+
+def make_runnable(unblock: str | None) -> str | None:
+    """Return the command as it runs here, with escapes for what a terminal would not show."""
+    quoted = requote(unblock)
+    return None if quoted is None else complete(quoted)
+
+
+def confirm_jobs(
+    verb: str, database: Database, job_ids: Sequence[int], *, yes: bool, command: str
+) -> None:
+    """Ask for confirmation. The question says how many jobs there are, and in which lanes."""
+    from inturn.operations.changes import jobs
+
+    if yes:
+        return
+    ids = list(dict.fromkeys(job_ids))
+    found = [job for job in (database.run(jobs.get_job(job_id)) for job_id in ids) if job]
+    locks = sorted({visible(job.lock) for job in found if job.lock})
+    more = ", …" if len(locks) > 3 else ""
+    lanes = f" ({amount(len(locks), 'lane')}: {', '.join(locks[:3])}{more})" if locks else ""
+    confirm(
+        f"{verb} {amount(len(ids), 'job')}{lanes}?",
+        yes=yes,
+        command=f"{command} {' '.join(map(str, ids))}",
+    )
+
+
+def change_jobs(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
+    """Change jobs as `change_each` does, and print the id of each, and what it is now."""
+    change_each(
+        list(dict.fromkeys(job_ids)),
+        lambda job_id: {"id": str(job_id), "now": change(job_id)},
+        COLUMNS,
+        form,
+    )
+
+
+def change_each(
+    things: Sequence[T], change: Callable[[T], dict[str, str]], columns: Columns, form: str
+) -> None:
+    """Change one thing after the other, even if one fails, and print what `change` returns.
+
+    If all fail, the exit status is that of the failures. If some fail, it is PARTLY.
+    """
+    done: list[dict[str, str]] = []
+    failed: list[InturnError] = []
+    for thing in things:
+        try:
+            done.append(change(thing))
+        except (NotFound, Conflict) as error:
+            exit_status.print_error(complete(str(error)))
+            failed.append(error)
+    if done:
+        Output(form).records(done, columns, "")
+    if failed:
+        raise SystemExit(exit_status.PARTLY if done else min(map(exit_status.get_status, failed)))

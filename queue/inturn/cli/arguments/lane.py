@@ -1,0 +1,68 @@
+"""The lane that a command is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from inturn.cli.arguments.completion import complete_lock
+from inturn.cli.database import Database
+from inturn.cli.output.exit_status import NotFound
+from inturn.cli.suggestions import did_you_mean
+from inturn.formatting import option_value, visible
+
+if TYPE_CHECKING:
+    from inturn.operations.changes.lanes import LaneReport
+
+MOST = 100  # lanes to look through for one with nearly this name
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def lock_argument(command: F) -> F:
+    """Add the argument LOCK, which names the lane."""
+    return click.argument("lock", callback=_check, shell_complete=complete_lock)(command)
+
+
+def optional_lock_argument(command: F) -> F:
+    """Add the argument LOCK, which may be left out."""
+    return click.argument("lock", required=False, callback=_check, shell_complete=complete_lock)(
+        command
+    )
+
+
+def by_option(command: F) -> F:
+    """Add --by, the name for `lane_audit`."""
+    return click.option(
+        "--by",
+        envvar="USER",
+        metavar="NAME",
+        help="Who makes this change: it is recorded.  [default: $USER]",
+    )(command)
+
+
+def _check(_context: click.Context, _parameter: click.Parameter, lock: str | None) -> str | None:
+    from inturn.arguments import check_lock
+
+    return None if lock is None else check_lock(lock)
+
+
+def get_report(database: Database, lock: str) -> LaneReport:
+    """Return the state of the lane. Raise NotFound if it has no jobs and is not stopped."""
+    from inturn.operations.changes import lanes
+    from inturn.operations.reading.dashboard import find_lanes
+
+    report = database.run(lanes.report_lane(lock))
+    if not report.is_known:
+        # Such as with a space at its end, or an accent that is a character of its own.
+        like = [each.lock for each in database.run(find_lanes(lock[: len(lock) // 2], MOST))]
+        raise lane_not_found(lock, did_you_mean(lock, like))
+    return report
+
+
+def lane_not_found(lock: str, hint: str = "") -> NotFound:
+    return NotFound(
+        f"The lane {visible(lock)} is not stopped, and no job in it is running or ready to run."
+        f"{hint} To see all of its jobs: queue jobs list --lock {option_value(lock)}"
+    )

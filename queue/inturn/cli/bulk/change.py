@@ -1,0 +1,139 @@
+"""A change of many jobs or lanes: its preview, its question, its progress and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from inturn.cli.arguments.confirm import confirm
+from inturn.cli.output import exit_status
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, remark
+from inturn.cli.output.terminal import is_coloured
+from inturn.formatting import amount, option_value
+
+if TYPE_CHECKING:
+    from inturn.operations.changes.bulk import Bulk, Watch
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def bulk_options(command: F) -> F:
+    """Add --all and --dry-run."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Say what would be changed, and stop."),
+        click.option("--all", "everything", is_flag=True, help="Needed without any filter."),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class PlannedBulk:
+    """A bulk before it begins."""
+
+    action: str
+    noun: str  # job or lane
+    preview: Any  # with count and more
+    question: str
+    effect: Sequence[str]  # what becomes of the order, in sentences
+    sample: Sequence[str]
+    command: Sequence[str]  # the words that do the rest after an interruption
+
+    @property
+    def count(self) -> str:
+        return f"{amount(self.preview.count, self.noun)}{' or more' if self.preview.more else ''}"
+
+
+def run_bulk(
+    plan: PlannedBulk, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
+) -> None:
+    """Show the plan, ask, change, and report. `change` calls what it is given after each step."""
+    from inturn.operations.changes.bulk_effect import PAST
+
+    if dry_run:
+        lines = [f"Would have {PAST[plan.action]} {plan.count}.", *plan.effect, *plan.sample]
+        shown = {"action": plan.action, "preview": plan.preview, "effect": list(plan.effect)}
+        Output(form).record(shown, *map(complete, lines))
+        return
+    if not plan.preview.count:
+        remark(f"No {plan.noun} matches. Nothing was changed.")
+        Output(form).record({"action": plan.action, "changed": 0, "asked": 0, "refused": {}}, "")
+        return
+    if not yes:
+        for line in (*plan.effect, *plan.sample):
+            remark(complete(line))
+    again = complete(" ".join(plan.command))
+    confirm(plan.question, yes=yes, command=again)
+    _report(plan, _watched(plan, change, again), form)
+
+
+def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> Bulk:
+    """Run the bulk with a progress bar. After Ctrl-C, say how far it has come."""
+    from inturn.operations.changes.bulk import Bulk
+
+    latest = Bulk()
+    try:
+        with _progress(plan) as advance:
+
+            def watch(done: Bulk) -> None:
+                nonlocal latest
+                latest = done
+                advance(done.looked_at)
+
+            return change(watch)
+    except KeyboardInterrupt:
+        changed = amount(latest.changed + latest.asked, plan.noun)
+        remark(f"Interrupted: {changed} of {plan.count} done. To do the rest: {again}")
+        raise
+
+
+@contextmanager
+def _progress(plan: PlannedBulk) -> Iterator[Callable[[int], object]]:
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None if plan.preview.more else plan.preview.count)
+        yield lambda count: bar.update(task, completed=count)
+
+
+def _report(plan: PlannedBulk, done: Bulk, form: str) -> None:
+    from inturn.operations.changes.bulk_effect import PAST, REASONS
+
+    refused = dict(done.refused)
+    lines = [f"{PAST[plan.action]} {amount(done.changed, plan.noun)}"]
+    if done.asked:
+        lines.append(f"asked workers to end {amount(done.asked, plan.noun)}")
+    Output(form).record(
+        {"action": plan.action, "changed": done.changed, "asked": done.asked, "refused": refused},
+        *lines,
+    )
+    for reason, count in sorted(refused.items()):
+        why = REASONS.get(reason, reason)
+        remark(f"{amount(count, plan.noun)} left: {why} ({reason})")
+    if refused:
+        some = done.changed + done.asked
+        raise SystemExit(exit_status.PARTLY if some else exit_status.CONFLICT)
+
+
+def words(command: str, options: Sequence[tuple[str, Any]]) -> list[str]:
+    """Return a command with those options that have a value, to be copied."""
+    found = [command]
+    for name, value in options:
+        if value is True:
+            found.append(name)
+        elif value not in (None, False):
+            found += [name, option_value(str(value))]
+    return found

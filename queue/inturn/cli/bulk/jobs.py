@@ -1,0 +1,174 @@
+"""Which jobs a command is about: the options of lists and bulks, and the bulk itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from inturn.cli.arguments.completion import complete_lock, complete_queue, complete_task
+from inturn.cli.bulk.change import PlannedBulk, run_bulk, words
+from inturn.cli.database import Database
+from inturn.cli.values import Number, duration, moment
+from inturn.formatting import amount, iso, last_line, visible
+from inturn.states import STATUSES
+
+if TYPE_CHECKING:
+    from inturn.operations.changes.bulk import JobAction, JobPreview
+    from inturn.operations.changes.jobs import JobFilter
+
+F = TypeVar("F", bound=Callable[..., Any])
+SAMPLE = 5  # jobs
+
+
+def filter_options(function: F) -> F:
+    """Add the options that say which jobs a list, a count or a bulk is about."""
+    for option in (
+        click.option("--before", callback=moment, metavar="TIME", help="As --older-than, a time."),
+        click.option(
+            "--older-than",
+            callback=duration,
+            metavar="TIME",
+            help="Only jobs that ended longer ago, or were deferred, if they have not ended.",
+        ),
+        click.option(
+            "--error", metavar="WORDS", help="Only jobs whose last error contains this text."
+        ),
+        click.option("--lock-prefix", metavar="PREFIX", help="Only jobs with locks that begin so."),
+        click.option(
+            "--lock", metavar="LOCK", shell_complete=complete_lock, help="Only jobs with this lock."
+        ),
+        click.option(
+            "--task", metavar="TASK", shell_complete=complete_task, help="Only jobs of this task."
+        ),
+        click.option(
+            "--queue",
+            metavar="NAME",
+            shell_complete=complete_queue,
+            help="Only jobs in this queue.",
+        ),
+        click.option("--group", metavar="GROUP", help="Only jobs of this group."),
+        click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch."),
+        click.option(
+            "--status",
+            "statuses",
+            multiple=True,
+            type=click.Choice(STATUSES),
+            metavar="STATUS",  # all of them in one word would be wider than a terminal
+            help=f"Only jobs with this status: {', '.join(STATUSES)}. Can be repeated.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def make_filter(
+    database: Database,
+    *,
+    older_than: timedelta | None,
+    before: datetime | None,
+    **asked: Any,
+) -> JobFilter:
+    """Return the filter that the options describe."""
+    from inturn.operations.changes.jobs import JobFilter
+
+    if older_than is not None and before is not None:
+        raise click.UsageError("You cannot give both --older-than and --before.")
+    if older_than is not None:
+        before = database.now() - older_than
+    return JobFilter(**asked, before=before)
+
+
+def is_bulk(job_ids: tuple[int, ...], asked: dict[str, Any]) -> bool:
+    """Return True if the command is about the jobs that its options describe, not about IDs."""
+    given = any(value for name, value in asked.items() if name != "dry_run")
+    if job_ids and (given or asked["dry_run"]):
+        raise click.UsageError("Give either IDs or filters.")
+    if not job_ids and not given:
+        raise click.UsageError("Give IDs, or say which jobs: --status, --task … or --all.")
+    return not job_ids
+
+
+def change_matching(
+    database: Database,
+    action: JobAction,
+    asked: dict[str, Any],
+    form: str,
+    *,
+    by: str | None,
+    yes: bool,
+    abort: bool = False,
+) -> None:
+    """Retry, cancel or delete the jobs that match."""
+    from inturn.operations.changes import bulk
+    from inturn.operations.changes.bulk_effect import VERBS, describe_jobs
+
+    dry_run, everything = asked.pop("dry_run"), asked.pop("everything")
+    which = bulk.for_action(action, make_filter(database, **asked), abort=abort)
+    seen = database.run(bulk.preview_jobs(action, which))
+    which = replace(which, before=which.before or seen.until)
+    options = [
+        *spell_filter(replace(which, statuses=asked["statuses"])),
+        ("--abort", abort),
+        ("--all", everything),
+        ("--yes", True),
+    ]
+    plan = PlannedBulk(
+        action,
+        "job",
+        seen,
+        f"{VERBS[action]} {_count(seen)}?",
+        describe_jobs(action, seen),
+        _sample(database, seen),
+        words(f"queue jobs {action}", options),
+    )
+    person = database.name_person(by)
+    run_bulk(
+        plan,
+        lambda watch: database.run(
+            bulk.change_jobs(action, which, bulk.Bulk(), abort=abort, by=person, watch=watch)
+        ),
+        form,
+        dry_run=dry_run,
+        yes=yes,
+    )
+
+
+def spell_filter(which: JobFilter) -> list[tuple[str, Any]]:
+    """Return the options that describe the filter."""
+    return [
+        *(("--status", status) for status in which.statuses),
+        ("--queue", which.queue),
+        ("--task", which.task),
+        ("--lock", which.lock),
+        ("--lock-prefix", which.lock_prefix),
+        ("--group", which.group),
+        ("--batch", which.batch),
+        ("--error", which.error),
+        ("--before", None if which.before is None else iso(which.before)),
+    ]
+
+
+def _count(seen: JobPreview) -> str:
+    more = " or more" if seen.more else ""
+    lanes = f" in {amount(seen.lanes, 'lane')}{more}" if seen.lanes else ""
+    return f"{amount(seen.count, 'job')}{more}{lanes}"
+
+
+def _sample(database: Database, seen: JobPreview) -> list[str]:
+    """Return a line for each of the first jobs."""
+    from inturn.operations.changes import jobs
+
+    lines = []
+    for job_id in seen.sample[:SAMPLE]:
+        job = database.run(jobs.get_job(job_id))
+        if job is not None:
+            error = last_line(str(job.errors[-1].get("error", ""))) if job.errors else ""
+            lock = f" of {visible(job.lock)}" if job.lock else ""
+            why = f": {error}" if error and job.status != "succeeded" else ""
+            lines.append(f"  {job.id} {visible(job.task_name)}{lock}, {job.status}{why}")
+    rest = seen.count - len(lines)
+    return [*lines, *([f"  … {amount(rest, 'more job')}"] if lines and rest > 0 else [])]

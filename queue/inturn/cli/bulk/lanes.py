@@ -1,0 +1,127 @@
+"""A change of many lanes: the options that say which, and the bulk itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from inturn.cli.bulk.change import PlannedBulk, bulk_options, run_bulk, words
+from inturn.cli.database import Database
+from inturn.formatting import amount, iso, visible
+from inturn.states import LANE_STATES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from inturn.operations.changes.bulk import LaneAction, LanePreview
+
+F = TypeVar("F", bound=Callable[..., Any])
+SAMPLE = 5  # lanes
+RETRIED = ("halted", "retrying")  # lanes in these states wait for a job that can be retried
+
+
+def lane_filter_options(command: F) -> F:
+    """Add the options that say which lanes, if no LOCK does."""
+    for option in (
+        click.option(
+            "--error",
+            metavar="WORDS",
+            help="Only lanes whose failed job has this text in its last error.",
+        ),
+        click.option(
+            "--lock-prefix", metavar="PREFIX", help="Only lanes with locks that begin so."
+        ),
+        click.option(
+            "--state",
+            "states",
+            multiple=True,
+            type=click.Choice(LANE_STATES),
+            help="Only lanes in this state. Can be repeated.",
+        ),
+    ):
+        command = option(command)
+    return bulk_options(command)
+
+
+def is_bulk(lock: str | None, asked: dict[str, Any]) -> bool:
+    """Return True if the command is about the lanes that its options describe."""
+    given = any(value for name, value in asked.items() if name != "dry_run")
+    if lock is not None and (given or asked["dry_run"]):
+        raise click.UsageError("Give either a LOCK or filters.")
+    if lock is None and not given:
+        raise click.UsageError(
+            "Give a LOCK, or say which lanes: --state, --lock-prefix, --error or --all."
+        )
+    return lock is None
+
+
+def change_matching(
+    database: Database,
+    action: LaneAction,
+    asked: dict[str, Any],
+    form: str,
+    *,
+    by: str | None,
+    yes: bool,
+    reason: str | None = None,
+    until: datetime | None = None,
+) -> None:
+    """Change the lanes that match."""
+    from inturn.operations.changes import bulk
+    from inturn.operations.changes.bulk_effect import VERBS, describe_lanes
+
+    which = bulk.LaneFilter(_check(action, asked["states"]), asked["lock_prefix"], asked["error"])
+    seen = database.run(bulk.preview_lanes(action, which))
+    options = [
+        *(("--state", state) for state in which.states),
+        ("--lock-prefix", which.prefix),
+        ("--error", which.error),
+        ("--reason", reason),
+        ("--until", until and iso(until)),
+        ("--all", asked["everything"]),
+        ("--yes", True),
+    ]
+    more = " or more" if seen.more else ""
+    waiting = f" with {amount(seen.waiting, 'waiting job')}{more}" if seen.waiting else ""
+    count = f"{amount(seen.count, 'lane')}{more}"
+    error = f" whose job failed with {visible(which.error)!r}" if which.error else ""
+    plan = PlannedBulk(
+        action,
+        "lane",
+        seen,
+        f"{VERBS[action]} {count}{error}{waiting}?",
+        [*([f"Only lanes{error}."] if error else []), *describe_lanes(action, seen)],
+        _sample(seen),
+        words(f"queue lanes {action}", options),
+    )
+    run_bulk(
+        plan,
+        lambda watch: database.run(
+            bulk.change_lanes(
+                action, which, bulk.Bulk(), by=by, reason=reason, until=until, watch=watch
+            )
+        ),
+        form,
+        dry_run=asked["dry_run"],
+        yes=yes,
+    )
+
+
+def _check(action: LaneAction, states: Sequence[str]) -> Sequence[str]:
+    """Return the states, if the action is possible there: else a preview would promise too much."""
+    others = [state for state in states if state not in RETRIED]
+    if action == "retry-head" and others:
+        raise click.UsageError(
+            f"A {others[0]} lane has no job to retry: name --state {' or '.join(RETRIED)}. "
+            "To let paused lanes go on: queue lanes resume --state paused"
+        )
+    return states
+
+
+def _sample(seen: LanePreview) -> list[str]:
+    shown = seen.sample[:SAMPLE]
+    rest = seen.count - len(shown)
+    names = ", ".join(map(visible, shown)) + (f" and {rest:,} more" if rest > 0 else "")
+    return [f"  {names}"] if names else []

@@ -1,0 +1,189 @@
+"""What `queue top` sees: one look at the queue, which costs the same however long the queue is."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
+
+import psycopg
+
+from inturn.cli.arguments.job import make_runnable
+from inturn.cli.output.next_command import complete
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.database.session import Session
+from inturn.doctor.reader import RunOperation
+from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
+from inturn.formatting import with_times
+from inturn.model import Limit, Reason
+from inturn.operations import Operation
+from inturn.operations.changes import limits, queues, tasks
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.engine import batches, maintenance, workers
+from inturn.operations.engine.batches import ForgottenBatch
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.reading import failures, measures, overview
+from inturn.operations.reading.failures import FailedParent
+from inturn.operations.reading.overview import Counts
+
+T = TypeVar("T")
+# A look that takes longer is given up, so that watching never weighs on a server in trouble.
+TERMS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
+MOST = 1000  # workers, limits
+RATE_SECONDS = 10.0  # the server brings its counters up to date once a second, so 2 s would jump
+BUSY = ("runnable", "limited", "blocked", "doing")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Jobs a second since an earlier look. None: this is the first."""
+
+    deferred: float | None
+    ended: float | None
+    failed_last_minute: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """The queue at one moment. `lanes` counts those in each state, at most 10,000 of each."""
+
+    at: datetime
+    mismatch: tuple[str, str] | None  # why the schema does not fit, and the command that helps
+    rates: Rates
+    lanes: dict[str, int]
+    troubled: list[StuckLane]
+    limits: list[Limit]  # those that hold jobs
+    limited: list[Reason]  # what explain says of a job of each
+    queues: list[QueueStatus]
+    paused_queues: list[PausedQueue]
+    paused_tasks: list[PausedTask]
+    unknown_tasks: list[tuple[str, str]]
+    failed_parents: list[FailedParent]
+    forgotten_batches: list[ForgottenBatch]
+    workers: list[WorkerStatus]
+    worker_states: dict[str, int]
+
+
+@dataclass
+class Meter:
+    """Turns counts into rates."""
+
+    clock: Callable[[], float] = time.monotonic
+    _readings: deque[tuple[float, Counts]] = field(default_factory=deque)
+
+    def read(self, counts: Counts) -> Rates:
+        """Return the rates since the oldest reading that is not too old."""
+        now = self.clock()
+        known = self._readings
+        if known and (counts.ended < known[-1][1].ended or counts.deferred < known[-1][1].deferred):
+            known.clear()  # another server, or one that has crashed, counts from 0 again
+        while len(known) > 1 and known[1][0] <= now - RATE_SECONDS:
+            known.popleft()
+        known.append((now, counts))
+        since, first = known[0]
+        if now == since:
+            return Rates(None, None, counts.failed)
+        deferred, ended = counts.deferred - first.deferred, counts.ended - first.ended
+        return Rates(deferred / (now - since), ended / (now - since), counts.failed)
+
+
+class Looker:
+    """Looks at the queue over one connection, and reconnects after an outage."""
+
+    def __init__(self, connector: Connector, limit: int) -> None:
+        self._connector = connector
+        self._limit = limit
+        self._meter = Meter()
+        self._connection: Session | None = None
+
+    def look(self) -> Look:
+        """Return what there is now. After an error, the next look connects again."""
+        try:
+            connection = self._connect()
+            with drive.translate_errors(), connection.transaction():
+                connection.execute(TERMS)
+                schema = self._connector.schema
+
+                def run(operation: Operation[T]) -> T:
+                    return drive.run(operation, connection, schema)
+
+                return read(run, schema, self._limit, self._meter)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+    def _connect(self) -> Session:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connector.connect("top")
+        return self._connection
+
+
+def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
+    """Ask for each part of a look. Not more than `limit` lanes, queues and so on are kept."""
+    now = run(maintenance.get_now())
+    counts = run(overview.get_counts(schema))
+    served = run(workers.list_queues())
+    unknown = run(workers.list_unknown_tasks())
+    known = run(workers.list_workers(MOST))
+    lanes = {each.state: each.lanes for each in run(measures.measure_lanes())}
+    states = run(measures.measure_workers()).states
+    holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
+    run(overview.plan_by_index())
+    troubled = describe_lanes(run, find_troubled(run, known, served, unknown, limit), now)
+    return Look(
+        at=now,
+        mismatch=run(maintenance.find_mismatch(schema)),
+        rates=meter.read(counts),
+        lanes=lanes,
+        troubled=[_complete(each) for each in troubled],
+        limits=holding[:limit],
+        limited=_explain_limits(run, limit, now) if holding else [],
+        queues=_sort_queues(served)[:limit],
+        paused_queues=run(queues.list_paused_queues())[:limit],
+        paused_tasks=run(tasks.list_paused_tasks())[:limit],
+        unknown_tasks=unknown[:limit],
+        failed_parents=run(failures.list_failed_parents())[:limit],
+        forgotten_batches=run(batches.list_forgotten_batches())[:limit],
+        workers=sorted(known, key=lambda worker: worker.state == "live")[:limit],
+        worker_states=states,
+    )
+
+
+def _explain_limits(run: RunOperation, limit: int, now: datetime) -> list[Reason]:
+    """Return what explain says about the limits of jobs that wait for them."""
+    reasons = run(overview.explain_jobs(run(overview.find_limited(limit))))
+    return [
+        replace(each, detail=with_times(each.detail, now), unblock=make_runnable(each.unblock))
+        for found in reasons.values()
+        for each in found
+        if each.reason == "limited"
+    ]
+
+
+def _complete(lane: StuckLane) -> StuckLane:
+    return lane if lane.unblock is None else replace(lane, unblock=complete(lane.unblock))
+
+
+def _sort_queues(queues: Sequence[QueueStatus]) -> list[QueueStatus]:
+    """Return queues that nobody serves first, then those with the most to do."""
+    return sorted(
+        queues,
+        key=lambda queue: (
+            bool(queue.workers) or not queue.runnable,
+            -sum(getattr(queue, column) for column in BUSY),
+            queue.queue,
+        ),
+    )

@@ -1,0 +1,219 @@
+"""The output of commands: tables and lines for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
+from textwrap import wrap
+from typing import Any, TypeVar
+from uuid import UUID
+
+import click
+
+from inturn.cli.output.terminal import find_width, prepare
+from inturn.cli.output.watch import watch_option
+from inturn.formatting import iso, visible
+
+F = TypeVar("F", bound=Callable[..., Any])
+Columns = Mapping[str, Callable[[Any], str]]
+
+UNCUT = ("ID", "STATUS", "STATE")
+LEGIBLE = 24  # characters: as much of an error as a narrow terminal should show
+STYLES = {
+    **dict.fromkeys(("halted", "failed", "late", "fail"), "red"),
+    **dict.fromkeys(("paused", "retrying", "delayed", "idle", "warn"), "yellow"),
+    **dict.fromkeys(("held", "doing", "live", "ok"), "green"),
+}
+
+
+@dataclass(frozen=True)
+class Output:
+    """Prints the result of a command in the form that the user chose."""
+
+    form: str
+
+    @property
+    def for_people(self) -> bool:
+        return self.form == "table"
+
+    def records(
+        self,
+        records: Sequence[Any],
+        columns: Columns,
+        nothing: str,
+        spare: Sequence[str] = (),
+    ) -> None:
+        """Print a list as JSON, or as a table that cuts what does not fit a terminal.
+
+        There, a table that is too wide first loses the `spare` columns, one after the other.
+        """
+        prepare()
+        if not self.for_people:
+            self._print_json(records)
+        elif records:
+            _print_table(records, columns, spare)
+        else:
+            click.echo(nothing, err=True)
+
+    def lines(self, records: Sequence[Any], lines: Sequence[str]) -> None:
+        """Print a list as JSON, or as lines that are never cut."""
+        prepare()
+        if self.for_people:
+            click.echo("\n".join(lines))
+        else:
+            self._print_json(records)
+
+    def record(self, record: object, *lines: str) -> None:
+        """Print one thing as a JSON object, or as lines. A dict becomes an object of its values."""
+        prepare()
+        if self.for_people:
+            click.echo("\n".join(lines))
+        else:
+            parts = (
+                {name: plain(part, name) for name, part in record.items()}
+                if isinstance(record, dict)
+                else plain(record)
+            )
+            click.echo(json.dumps(parts, indent=2 if self.form == "json" else None))
+
+    def _print_json(self, records: Sequence[Any]) -> None:
+        if self.form == "json":
+            click.echo(json.dumps(plain(records), indent=2))
+        else:
+            for record in records:
+                click.echo(json.dumps(plain(record)))
+
+
+def output_options(command: F) -> F:
+    """Add -o and --json. The command gets the choice as `form`.
+
+    A list, whose function is called `list_…`, also gets --watch.
+    """
+    if getattr(command, "__name__", "").startswith("list_"):
+        command = watch_option(command)
+    table = click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(["table", "json", "jsonl"]),
+        default="table",
+        show_default=True,
+        help="How to print the result.",
+    )
+    return table(
+        click.option("--json", "form", flag_value="json", help="Same as -o json.")(command)
+    )
+
+
+def more(count: int, *, or_more: bool) -> None:
+    """Print how many records the output leaves out."""
+    if count > 0:
+        prepare()
+        at_least = "at least " if or_more else ""
+        click.echo(f"… {at_least}{count:,} more (raise --limit to see them)", err=True)
+
+
+def remark(text: str) -> None:
+    """Print something for people that is not a part of the result."""
+    prepare()
+    click.echo(text, err=True)
+
+
+def advice(head: str, detail: str, command: str | None, label: str) -> str:
+    """Return a finding, with the command that helps on a line of its own.
+
+    On a terminal, a long detail goes on below itself. The command is never broken.
+    """
+    lines = [visible(detail)]
+    width = find_width()
+    if width is not None:
+        room = max(width - len(head), LEGIBLE)
+        lines = wrap(lines[0], room, break_long_words=False, break_on_hyphens=False)
+    if command:
+        lines.append(f"{label}: {visible(command)}")
+    return head + f"\n{'':<{len(head)}}".join(lines)
+
+
+def details(pairs: Mapping[str, str | None]) -> list[str]:
+    """Return one line for each name that has a value."""
+    known = {name: value for name, value in pairs.items() if value}
+    width = max(map(len, known))
+    return [f"{name:<{width}}  {value}" for name, value in known.items()]
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """Return the value as JSON has it: times in UTC, and ids as text.
+
+    Many JSON readers round large numbers, so an id is safe only as text. A length of time is a
+    number of seconds.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: plain(getattr(value, field.name), field.name) for field in fields(value)
+        }
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict) and not name:
+        return {key: plain(item, key) for key, item in value.items()}
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, UUID) or (
+        isinstance(value, int) and (name == "id" or name.endswith("_id"))
+    ):
+        return str(value)
+    return value
+
+
+def _print_table(records: Sequence[Any], columns: Columns, spare: Sequence[str]) -> None:
+    rows = [[visible(cell(record)) for cell in columns.values()] for record in records]
+    width = find_width()
+    titles = list(columns)
+    if width is None:
+        widths = _widths(titles, rows)
+        lines = ["  ".join(map(_pad, row, widths)).rstrip() for row in [titles, *rows]]
+        click.echo("\n".join(lines))
+        return
+    titles, rows = _drop_spare(titles, rows, spare, width)
+    _print_rich_table(titles, rows)
+
+
+def _pad(cell: str, width: int) -> str:
+    return f"{cell:<{width}}"
+
+
+def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+
+
+def _drop_spare(
+    titles: list[str], rows: list[list[str]], spare: Sequence[str], width: int
+) -> tuple[list[str], list[list[str]]]:
+    """Return the table without as many spare columns as it takes to fit, if that helps."""
+    for title in spare:
+        widths = _widths(titles, rows)
+        widths[-1] = min(widths[-1], LEGIBLE)
+        if sum(widths) + 2 * (len(widths) - 1) <= width:
+            break
+        place = titles.index(title)
+        titles = titles[:place] + titles[place + 1 :]
+        rows = [row[:place] + row[place + 1 :] for row in rows]
+    return titles, rows
+
+
+def _print_rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in titles:
+        table.add_column(Text(title, no_wrap=True, overflow="ellipsis"), no_wrap=title in UNCUT)
+    for row in rows:
+        table.add_row(
+            *(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in row)
+        )
+    Console(highlight=False).print(table)

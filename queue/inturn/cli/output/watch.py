@@ -1,0 +1,93 @@
+"""`--watch`: print a list again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial, wraps
+from typing import Any, TypeVar
+
+import click
+
+from inturn.cli.output.exit_status import NotFound, Unavailable, print_error
+from inturn.cli.values import Seconds
+from inturn.errors import DatabaseUnavailable, InturnError
+from inturn.formatting import span, visible
+
+F = TypeVar("F", bound=Callable[..., Any])
+INTERVAL = "2"
+
+
+def watch_option(command: F) -> F:
+    """Add --watch to a command that prints a list."""
+
+    @wraps(command)
+    def watched(*given: Any, watch: float | None, form: str, **options: Any) -> None:
+        once = partial(command, *given, form=form, **options)
+        if watch is None:
+            once()
+            return
+        try:
+            _repeat(once, watch, is_table=form == "table")
+        except KeyboardInterrupt:  # this is how you end it
+            return
+
+    add = click.option(
+        "--watch",
+        is_flag=False,
+        flag_value=INTERVAL,
+        type=Seconds(positive=True),
+        metavar="[SECONDS]",
+        help=f"Print it again every SECONDS, until Ctrl-C.  [default: {INTERVAL}]",
+    )
+    return add(watched)  # type: ignore[return-value]  # the same parameters, and one more
+
+
+def _repeat(once: Callable[[], object], seconds: float, *, is_table: bool) -> None:
+    from inturn.cli.output.screen import is_live
+
+    if is_live():
+        _repeat_in_place(once, seconds)
+        return
+    once()
+    while True:
+        time.sleep(seconds)
+        if is_table:
+            click.echo()
+        _repeat_or_report(once)
+
+
+def _repeat_in_place(once: Callable[[], object], seconds: float) -> None:
+    from inturn.cli.output.screen import capture, open_screen
+
+    page = capture(once)  # a mistake is reported as if there were no --watch
+    with open_screen() as screen:
+        while True:
+            text = f"{_head(seconds)}\n\n{page}"
+            until = time.monotonic() + seconds
+            screen.show(text)
+            while (key := screen.wait(until)) is not None:
+                if key == "q":
+                    return
+                screen.show(text)
+            page = capture(partial(_repeat_or_report, once))
+
+
+def _head(seconds: float) -> str:
+    from datetime import timedelta
+
+    every = span(timedelta(seconds=seconds)) if seconds >= 1 else f"{seconds:g}s"
+    return f"{datetime.now(UTC):%H:%M:%SZ}  every {every}  q quits"
+
+
+def _repeat_or_report(once: Callable[[], object]) -> None:
+    """Print the list, or why it cannot be printed now."""
+    try:
+        once()
+    except (DatabaseUnavailable, Unavailable, NotFound) as error:
+        print_error(_say(error))
+
+
+def _say(error: InturnError) -> str:
+    return f"{visible(str(error))} (trying again)"

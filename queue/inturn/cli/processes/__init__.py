@@ -1,0 +1,1 @@
+"""Processes that a command starts, and servers that run beside it."""

@@ -1,0 +1,305 @@
+"""Changing many jobs or lanes: what a change is about, and then a few hundred at a time.
+
+Each step is a statement, and so a transaction, of its own. A bulk that is interrupted has done some
+of its steps. Running it again with the same `before` does the rest.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any, Literal, LiteralString
+
+from inturn.operations import Operation, Statement
+from inturn.operations.changes.jobs import JobFilter
+from inturn.states import ENDED, WAITING
+
+JobAction = Literal["retry", "cancel", "delete"]
+LaneAction = Literal["resume", "retry-head", "skip-head", "pause"]
+
+PREVIEWED = 10_000  # how many jobs or lanes a preview counts
+FOUND = 50_000  # how many are looked up at once
+STEP = 100  # a worker waits a moment for a lane that a step has, so a step is short
+LANE = 1_000  # a lane with more jobs than a step is changed at once, up to here
+LEFT = 100  # how many of those that were left as they are a bulk remembers one by one
+ROUNDS = 3  # how often a bulk comes back to what somebody else was working on
+
+# What an action is about if you do not say.
+STATUSES: dict[str, tuple[str, ...]] = {
+    "retry": ("failed",),
+    "cancel": (*WAITING, "claimed"),
+    "delete": ENDED,
+}
+STATES: dict[str, tuple[str, ...]] = {
+    "resume": ("halted", "paused"),
+    "retry-head": ("halted",),
+    "skip-head": ("halted",),
+    "pause": (),
+}
+
+_FILTER: LiteralString = (
+    "ROW(%s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, %s, %s, %s::timestamptz, "
+    "%s::bigint[])::{schema}.job_filter"
+)
+FIND_JOBS: LiteralString = (
+    "SELECT id, lock, priority FROM {schema}.find_jobs(" + _FILTER + ", %s, %s, %s, %s, %s)"  # noqa: S608 (of constants)
+)
+PREVIEW_JOBS: LiteralString = (
+    "SELECT jobs_count, more, unlocked, lanes, waiting, halted_by, halted, paused, sample, until "
+    "FROM {schema}.preview_jobs(" + _FILTER + ", %s, %s)"
+)
+CHANGE_JOBS: LiteralString = (
+    "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], " + _FILTER + ", %s, %s)"  # noqa: S608 (of constants)
+)
+NOW = "SELECT {schema}.clock()"
+FIND_LANES = "SELECT lock FROM {schema}.find_lanes(%s::text[], %s, %s, %s, %s) AS lock"
+PREVIEW_LANES = """
+SELECT lanes_count, more, halted, paused, retrying, held, waiting, sample
+FROM {schema}.preview_lanes(%s::text[], %s, %s, %s)
+"""
+CHANGE_LANES = """
+SELECT lock, outcome
+FROM {schema}.change_lanes(%s, %s::text[], %s::text[], %s, %s, %s::timestamptz, %s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPreview:
+    """What a bulk of jobs is about. No number counts beyond 10,000. Then `more` is True.
+
+    seen = app.job_manager.preview_jobs("retry", task="mail.send")
+    print(seen.count, "jobs in", seen.lanes, "lanes, before", seen.waiting, "others")
+    """
+
+    count: int
+    more: bool
+    unlocked: int  # jobs without a lock
+    lanes: int  # in which the others are
+    waiting: int  # other jobs that wait in these lanes
+    halted_by: int  # lanes that one of the jobs halts
+    halted: int  # lanes that another job halts
+    paused: int
+    sample: list[int]
+    until: datetime  # it is about jobs that ended, or were deferred, before
+
+
+@dataclass(frozen=True, slots=True)
+class LanePreview:
+    """What a bulk of lanes is about. No number counts beyond 10,000. Then `more` is True.
+
+    seen = app.lanes.preview_lanes("retry-head", states=["halted"])
+    print(seen.count, "lanes with", seen.waiting, "jobs that wait")
+    """
+
+    count: int
+    more: bool
+    halted: int
+    paused: int
+    retrying: int
+    held: int
+    waiting: int  # jobs that wait in them
+    sample: list[str]
+
+
+@dataclass
+class Bulk:
+    """How far a bulk has come.
+
+        done = app.job_manager.retry_jobs(task="mail.send")
+        print(done.changed, "retried, and left as they were:", dict(done.refused))
+
+    `refused` says how many were left as they are, and why: `busy`, `running`, `changed` and so on
+    (see change_jobs.sql and change_lanes.sql). `left` has the first 100 of them: the id of the job,
+    or the lock of the lane, and why.
+    """
+
+    changed: int = 0
+    asked: int = 0  # running jobs whose workers are asked to end them
+    refused: Counter[str] = field(default_factory=Counter)
+    left: list[tuple[int | str, str]] = field(default_factory=list)
+
+    @property
+    def looked_at(self) -> int:
+        """How many jobs or lanes it has come to."""
+        return self.changed + self.asked + self.refused.total()
+
+    def add(self, outcomes: Sequence[tuple[int | str, str]]) -> None:
+        """Count what became of some more."""
+        counts = Counter(outcome for _, outcome in outcomes)
+        self.changed += counts.pop("done", 0)
+        self.asked += counts.pop("asked", 0)
+        self.refused += counts
+        refused = ((key, why) for key, why in outcomes if why not in ("done", "asked"))
+        self.left += islice(refused, max(0, LEFT - len(self.left)))
+
+
+Watch = Callable[[Bulk], object]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFilter:
+    """Which lanes a bulk is about. An empty sequence and None mean any.
+
+    `error` is a part of the error of the job that the lane waits for.
+    """
+
+    states: Sequence[str] = ()
+    prefix: str | None = None
+    error: str | None = None
+
+
+def preview_jobs(action: JobAction, which: JobFilter) -> Operation[JobPreview]:
+    """Say what a change is about. Nothing is changed."""
+    asked = _parameters(for_action(action, which))
+    (row,) = yield Statement(PREVIEW_JOBS, [*asked, PREVIEWED, action != "retry"])
+    return JobPreview(*row)
+
+
+def change_jobs(
+    action: JobAction,
+    which: JobFilter,
+    done: Bulk,
+    *,
+    abort: bool = False,
+    by: str | None = None,
+    watch: Watch = lambda _: None,
+) -> Operation[Bulk]:
+    """Change all jobs that match, step by step, and call `watch` after each step.
+
+    Retries go along each lane, and one step brings a lane's jobs back. Cancels and deletes begin
+    with the last job of a lane: what a worker starts meanwhile would have been next anyway.
+    """
+    if which.before is None:  # no job is changed twice, and the bulk comes to an end
+        ((now,),) = yield Statement(NOW)
+        which = replace(which, before=now)
+    which = for_action(action, which, abort=abort)
+    asked = _parameters(which)
+
+    def step(ids: Sequence[int]) -> Operation[list[int]]:
+        rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort, by])
+        done.add([(id, outcome) for id, outcome in rows if outcome != "busy"])
+        return [id for id, outcome in rows if outcome == "busy"]
+
+    last: tuple[Any, ...] = (None, None, None)
+    busy: list[int] = []
+    while True:
+        found = yield Statement(FIND_JOBS, [*asked, FOUND, action != "retry", *last])
+        for ids in split_by_lane([(id, lock) for id, lock, _ in found]):
+            busy += yield from step(ids)
+            watch(done)
+        if len(found) < FOUND:
+            break
+        id, lock, priority = found[-1]
+        last = (lock, priority, id)
+    for _ in range(ROUNDS):
+        busy, again = [], busy
+        for start in range(0, len(again), STEP):
+            busy += yield from step(again[start : start + STEP])
+    done.add([(each, "busy") for each in busy])
+    watch(done)
+    return done
+
+
+def retry_together(ids: Sequence[int], by: str | None) -> Operation[set[int]]:
+    """Retry these jobs, those of a lane in their order. Return those that are retried.
+
+    The others are left as they are, because somebody is working on them or they cannot be retried.
+    """
+    ids = sorted(set(ids))
+    asked = _parameters(JobFilter(ids=ids, statuses=(*WAITING, *ENDED)))
+    retried: set[int] = set()
+    for start in range(0, len(ids), LANE):
+        some = ids[start : start + LANE]
+        rows = yield Statement(CHANGE_JOBS, ["retry", some, *asked, False, by])
+        retried.update(id for id, outcome in rows if outcome == "done")
+    return retried
+
+
+def split_by_lane(found: Sequence[tuple[int, str | None]]) -> list[list[int]]:
+    """Split jobs, which are sorted by lane, into steps that keep a lane's jobs together."""
+    steps: list[list[int]] = [[]]
+    before: str | None = None
+    for id, lock in found:
+        same = lock is not None and lock == before
+        if len(steps[-1]) >= (LANE if same else STEP):
+            steps.append([])
+        steps[-1].append(id)
+        before = lock
+    return steps if steps[0] else []
+
+
+def preview_lanes(action: LaneAction, which: LaneFilter) -> Operation[LanePreview]:
+    """Say what a change is about. Nothing is changed."""
+    (row,) = yield Statement(
+        PREVIEW_LANES, [_states(action, which), which.prefix, PREVIEWED, which.error]
+    )
+    return LanePreview(*row)
+
+
+def change_lanes(
+    action: LaneAction,
+    which: LaneFilter,
+    done: Bulk,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
+    until: datetime | None = None,
+    watch: Watch = lambda _: None,
+) -> Operation[Bulk]:
+    """Change all lanes that match, step by step, and call `watch` after each step."""
+    states = _states(action, which)
+    busy: list[str] = []
+
+    def step(locks: Sequence[str]) -> Operation[list[str]]:
+        rows = yield Statement(
+            CHANGE_LANES, [action, list(locks), states, by, reason, until, which.error]
+        )
+        done.add([(lock, outcome) for lock, outcome in rows if outcome != "busy"])
+        return [lock for lock, outcome in rows if outcome == "busy"]
+
+    last = ""
+    while locks := [
+        lock
+        for (lock,) in (
+            yield Statement(FIND_LANES, [states, which.prefix, STEP, last, which.error])
+        )
+    ]:
+        busy += yield from step(locks)
+        watch(done)
+        last = locks[-1]
+    for _ in range(ROUNDS):
+        again, busy = iter(busy), []
+        while locks := list(islice(again, STEP)):
+            busy += yield from step(locks)
+    done.add([(each, "busy") for each in busy])
+    watch(done)
+    return done
+
+
+def for_action(action: JobAction, which: JobFilter, *, abort: bool = False) -> JobFilter:
+    """Return the filter with the statuses that the action is about unless you name others."""
+    running = ("doing",) if abort else ()
+    return replace(which, statuses=which.statuses or STATUSES[action] + running)
+
+
+def _states(action: LaneAction, which: LaneFilter) -> list[str] | None:
+    return list(which.states or STATES[action]) or None
+
+
+def _parameters(which: JobFilter) -> list[Any]:
+    """Return the fields of job_filter."""
+    return [
+        list(which.statuses),
+        which.queue,
+        which.task,
+        which.lock,
+        which.queueing_lock,
+        which.worker_id,
+        which.batch,
+        which.group,
+        which.lock_prefix,
+        which.error,
+        which.before,
+        [which.id] if which.id is not None else None if which.ids is None else list(which.ids),
+    ]

@@ -1,0 +1,123 @@
+"""A change of many jobs or lanes in words: what becomes of the order, and what was left."""
+
+from collections.abc import Iterator
+
+from inturn.operations.changes.bulk import JobAction, JobPreview, LaneAction, LanePreview
+
+# What became of those that a bulk left as they were.
+REASONS = {
+    "busy": "somebody was working on it, or an open transaction has it locked",
+    "running": "a worker has it",
+    "waiting": "it is to run already",
+    "ended": "it had ended",
+    "changed": "it had changed since the bulk began",
+    "gone": "somebody has deleted it",
+    "halted": "it is halted, so nothing starts in it anyway",
+    "nothing": "there is nothing to do in it",
+}
+VERBS = {
+    "retry": "Retry",
+    "cancel": "Cancel",
+    "delete": "Delete",
+    "resume": "Resume",
+    "retry-head": "Retry the head of",
+    "skip-head": "Skip the head of",
+    "pause": "Pause",
+}
+PAST = {
+    "retry": "retried",
+    "cancel": "cancelled",
+    "delete": "deleted",
+    "resume": "resumed",
+    "retry-head": "retried the head of",
+    "skip-head": "skipped the head of",
+    "pause": "paused",
+}
+
+
+def describe_jobs(action: JobAction, seen: JobPreview) -> list[str]:
+    """Return sentences about the lanes of the jobs, for the person who is to confirm."""
+    return list(_retry(seen) if action == "retry" else _remove(action, seen))
+
+
+def _retry(seen: JobPreview) -> Iterator[str]:
+    if seen.unlocked:
+        yield f"{_jobs(seen.unlocked)} without a lock can run at once."
+    if seen.lanes:
+        least = " or more" if seen.waiting >= seen.count and seen.more else ""
+        wait, those = ("waits", "it is") if seen.waiting == 1 else ("wait", "those are")
+        behind = (
+            f" before the {_jobs(seen.waiting)}{least} that {wait} in them, unless {those} older"
+            if seen.waiting
+            else ""
+        )
+        run = "runs" if seen.lanes == 1 else "run"
+        yield (
+            f"{_lanes(seen.lanes)} {run} these jobs at their old places: in the order in which "
+            f"they were deferred{behind}."
+        )
+    if seen.halted_by:
+        halted = f"{_lanes(seen.halted_by)} {_is(seen.halted_by)} halted by one of them"
+        yield f"{halted}, and will go on."
+    yield from _stopped(seen)
+
+
+def _remove(action: str, seen: JobPreview) -> Iterator[str]:
+    if seen.lanes:
+        lose = "loses" if seen.lanes == 1 else "lose"
+        stay = f" The {_jobs(seen.waiting)} that wait there beside them keep their order."
+        yield f"{_lanes(seen.lanes)} {lose} these jobs.{stay if seen.waiting else ''}"
+    if seen.halted_by and action == "delete":
+        stay = "stays" if seen.halted_by == 1 else "stay"
+        yield (
+            f"{_lanes(seen.halted_by)} {_is(seen.halted_by)} halted by one of them, and {stay} "
+            "halted. To let them go on afterwards: queue lanes resume --state halted --all"
+        )
+    if action == "delete":
+        yield "A deleted job cannot be looked at, or retried."
+
+
+def _stopped(seen: JobPreview) -> Iterator[str]:
+    if seen.halted:
+        yield (
+            f"{_lanes(seen.halted)} {_is(seen.halted)} halted by another job. There, these jobs "
+            "wait until the lane goes on."
+        )
+    if seen.paused:
+        yield (
+            f"{_lanes(seen.paused)} {_is(seen.paused)} paused. There, these jobs wait until the "
+            "lane is resumed."
+        )
+
+
+def describe_lanes(action: LaneAction, seen: LanePreview) -> list[str]:
+    """Return sentences about the jobs in the lanes, for the person who is to confirm."""
+    go = "goes" if seen.waiting == 1 else "go"
+    waiting = f"{_jobs(seen.waiting)} that {'waits' if seen.waiting == 1 else 'wait'} in them"
+    lines = {
+        "resume": f"The {waiting} {go} on.",
+        "retry-head": f"Each lane tries its job again, before the {waiting}.",
+        "skip-head": f"Each lane goes on without its job, and the {waiting} {go} on behind it.",
+        "pause": f"The {waiting} {'waits' if seen.waiting == 1 else 'wait'} until you resume them.",
+    }
+    sentences = [lines[action]] if seen.waiting else []
+    if seen.halted and action in ("resume", "skip-head"):
+        sentences.append(
+            f"{_lanes(seen.halted)} {_is(seen.halted)} halted. The jobs that failed stay failed, "
+            "and the jobs behind them run without them."
+        )
+    if seen.held and action == "pause":
+        sentences.append(f"In {_lanes(seen.held)} a job runs, and may end.")
+    return sentences
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} {'job' if count == 1 else 'jobs'}"
+
+
+def _lanes(count: int) -> str:
+    return f"{count:,} {'lane' if count == 1 else 'lanes'}"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -1,0 +1,33 @@
+"""Groups: how many jobs of a group start in each of its turns."""
+
+from inturn.errors import BadArgument, kind_of
+from inturn.model import Group
+from inturn.operations import Operation, Statement
+from inturn.operations.changes.limits import check_pattern
+
+SET = "SELECT {schema}.set_group(%s, %s, %s)"
+REMOVE = "SELECT {schema}.remove_group(%s, %s)"
+LIST = "SELECT name, weight, waiting, running FROM {schema}.list_groups(%s)"
+
+HEAVIEST = 1_000
+
+
+def set_group(pattern: str, weight: int, by: str | None) -> Operation[None]:
+    """Set the weight of a pattern. It replaces an earlier one."""
+    check_pattern(pattern)
+    if isinstance(weight, bool) or not isinstance(weight, int):
+        raise BadArgument("weight", f"is {kind_of(weight)}, not a whole number")
+    if not 1 <= weight <= HEAVIEST:
+        raise BadArgument("weight", f"{weight} is not between 1 and {HEAVIEST:,}")
+    yield Statement(SET, [pattern, weight, by])
+
+
+def remove_group(pattern: str, by: str | None) -> Operation[bool]:
+    """Remove the weight of a pattern. Return False if it has none."""
+    ((removed,),) = yield Statement(REMOVE, [check_pattern(pattern), by])
+    return bool(removed)
+
+
+def list_groups(limit: int) -> Operation[list[Group]]:
+    """Return the weights that are set, and the groups that have jobs, by name."""
+    return [Group(*row) for row in (yield Statement(LIST, [limit]))]

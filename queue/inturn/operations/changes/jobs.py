@@ -1,0 +1,328 @@
+"""Looking at single jobs, lists and counts of jobs, and changing them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, LiteralString, NamedTuple, TypedDict, cast
+from uuid import UUID
+
+from inturn.errors import JobCancelled, JobFailed, JobNotFound
+from inturn.model import LIVE, Progress, Reason, Status, StoredJob
+from inturn.operations import Operation, Statement, decode_column
+
+LISTED = 1_000
+COUNTED = 10_000
+SEARCHED = 10_000
+
+STATUS = "SELECT status::text FROM {schema}.all_jobs WHERE id = %s"
+EXPLAIN = "SELECT reason, detail, unblock FROM {schema}.explain(%s)"
+CANCEL = "SELECT {schema}.cancel_job(%s, %s, %s)::text"
+DELETE = "SELECT {schema}.delete_job(%s, %s)"
+RETRY = "SELECT {schema}.retry_job(%s, %s)"
+AWAIT_END = "SELECT status::text, result, error FROM {schema}.await_end(%s)"
+DELETE_OLD = "SELECT {schema}.delete_old_jobs(%s, %s, %s::text[]::{schema}.job_status[])"
+RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s, %s)"
+# The database counts the attempt that a job is claimed for. People count those before it.
+# JSON comes as text: see decode_column.
+_JOB: LiteralString = (
+    "SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, "
+    "scheduled_at, attempts - (status IN ('claimed', 'doing'))::int, abort, worker_id, created_at, "
+    "started_at, "
+)
+_LISTED: LiteralString = (
+    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, "
+    "%s, %s, %s::timestamptz, %s::bigint, %s::int)"
+)
+LIST: LiteralString = (
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    "shared, errors::text, result::text, progress::text, headers::text FROM " + _LISTED
+)
+GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
+_STALLED_PROGRESS: LiteralString = (
+    "(SELECT live.progress::text FROM {schema}.live_jobs AS live WHERE live.id = stalled.id) "
+)
+STALLED: LiteralString = (
+    _JOB
+    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    + "shared, errors::text, NULL, "
+    + _STALLED_PROGRESS
+    + ", headers::text FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
+)
+# Without arguments, errors and result, which may be large. A job that succeeded has no error,
+# though it keeps those of earlier attempts.
+_SUMMARY: LiteralString = (
+    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
+    "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
+    "CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END "
+)
+LIST_SUMMARIES: LiteralString = _SUMMARY + "FROM " + _LISTED
+COUNT = """
+SELECT jobs_count, more FROM {schema}.count_jobs(
+    %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s, %s, %s, %s::timestamptz)
+"""
+SEARCH_IS_CUT = """
+SELECT live, ended FROM {schema}.search_is_cut(
+    %s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, %s, %s, %s::timestamptz,
+    %s::bigint, %s::int)
+"""
+COUNT_BY = """
+SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
+       failed, cancelled, aborted, more
+FROM {schema}.count_jobs_by(%s, %s, %s, %s::{schema}.job_status[], %s, %s, %s)
+"""
+
+By = Literal["queue", "task", "lock"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list or count. None and an empty sequence mean any."""
+
+    statuses: Sequence[str] = ()
+    queue: str | None = None
+    task: str | None = None
+    lock: str | None = None
+    id: int | None = None
+    queueing_lock: str | None = None
+    worker_id: UUID | str | None = None
+    batch: int | None = None
+    group: str | None = None
+    lock_prefix: str | None = None
+    error: str | None = None  # a part of how the last attempt failed
+    before: datetime | None = None  # it ended before, or was deferred before if it has not ended
+    ids: Sequence[int] | None = None  # for bulks
+    before_id: int | None = None  # for lists: a page after the first
+    search: int = SEARCHED  # how many live and how many ended jobs a list with a filter looks at
+
+    def describe_search(self, *, live: bool, ended: bool) -> str:
+        """Return which jobs a list searches: `the newest 10,000 live jobs`."""
+        number = f"the newest {self.search:,}"
+        if live and ended:
+            return f"{number} live jobs and {number} that have ended"
+        return f"{number} live jobs" if live else f"{number} jobs that have ended"
+
+    def list_parameters(self) -> list[Any]:
+        """Return the parameters of list_jobs.sql that follow its limit."""
+        mine = [self.queueing_lock, self.worker_id, self.batch, self.group]
+        page = [self.before_id, self.search]
+        return [self.id, *self.common_parameters(), *mine, *self.late_parameters(), *page]
+
+    def count_parameters(self) -> list[Any]:
+        """Return the parameters of count_jobs.sql that follow its limit."""
+        return [*self.common_parameters(), self.batch, self.group, *self.late_parameters()]
+
+    def late_parameters(self) -> list[Any]:
+        """Return those that both of them have last."""
+        return [self.lock_prefix, self.error, self.before]
+
+    def common_parameters(self) -> list[Any]:
+        """Return those that count_jobs_by.sql has too."""
+        return [list(self.statuses) or None, self.queue, self.task, self.lock]
+
+
+class StatusCounts(TypedDict):
+    """How many jobs of one queue, task or lock there are, by status.
+
+    `more` is True if not all jobs were looked at, so that the counts are lower bounds.
+    """
+
+    name: str
+    jobs_count: int
+    todo: int
+    blocked: int
+    limited: int
+    scheduled: int
+    pending: int
+    claimed: int
+    doing: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    aborted: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job in a list, without its arguments, which may have a mebibyte each."""
+
+    id: int
+    status: str
+    queue: str
+    task: str
+    lock: str | None
+    priority: int
+    attempts: int  # including the one that it is claimed for
+    created_at: datetime
+    scheduled_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    locks: list[str] | None  # all of them if it has several, or shares one
+    shared: list[str] | None  # the locks of lanes that it shares
+    limit_key: str | None
+    group_key: str | None
+    batch_id: int | None
+    last_error: str | None  # None if it succeeded
+
+
+class End(NamedTuple):
+    """How a job ended."""
+
+    job_id: int
+    status: Status
+    result: Any
+    error: str | None
+
+    def value(self) -> Any:
+        """Return what the task returned, or raise the reason why it returned nothing."""
+        if self.status is Status.SUCCEEDED:
+            return self.result
+        if self.status is Status.FAILED:
+            raise JobFailed(self.job_id, self.error)
+        raise JobCancelled(self.job_id, self.status, self.error)
+
+
+def get_status(job_id: int) -> Operation[Status | None]:
+    """Return the job's status, or None if there is no such job."""
+    rows = yield Statement(STATUS, [job_id])
+    return Status(rows[0][0]) if rows else None
+
+
+def get_job(job_id: int) -> Operation[StoredJob | None]:
+    """Return the job, or None if there is no such job."""
+    rows = yield Statement(GET, [LISTED, *JobFilter(id=job_id).list_parameters()])
+    return _make_job(rows[0]) if rows else None
+
+
+def list_summaries(which: JobFilter, limit: int) -> Operation[list[JobSummary]]:
+    """Return the newest jobs, the newest first."""
+    rows = yield Statement(LIST_SUMMARIES, [limit, *which.list_parameters()])
+    return [JobSummary(*row) for row in rows]
+
+
+def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
+    """Return the newest jobs, the oldest of them first."""
+    rows = yield Statement(LIST, [limit, *which.list_parameters()])
+    return [_make_job(row) for row in reversed(rows)]
+
+
+def is_search_cut(which: JobFilter, limit: int) -> Operation[tuple[bool, bool]]:
+    """Return whether such a list may have passed over live jobs, and jobs that have ended."""
+    ((live, ended),) = yield Statement(SEARCH_IS_CUT, [limit, *which.list_parameters()])
+    return bool(live), bool(ended)
+
+
+def list_stalled_jobs(
+    silent: timedelta, running: timedelta | None, queue: str | None, task: str | None
+) -> Operation[list[StoredJob]]:
+    """Return jobs whose worker is silent, or which have been running for longer than `running`."""
+    rows = yield Statement(STALLED, [silent, running, LISTED, queue, task])
+    return [_make_job(row) for row in rows]
+
+
+def count_jobs(which: JobFilter, limit: int) -> Operation[tuple[int, bool]]:
+    """Return how many jobs there are, and whether there may be more.
+
+    Counting stops at the limit. It searches the newest jobs, as a list does.
+    """
+    ((count, more),) = yield Statement(COUNT, [limit, *which.count_parameters()])
+    return int(count), bool(more)
+
+
+def count_jobs_by(by: By, which: JobFilter) -> Operation[list[StatusCounts]]:
+    """Return how many jobs there are of each queue, task or lock, as far as searched."""
+    rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.common_parameters()])
+    return [
+        cast(StatusCounts, dict(zip(StatusCounts.__annotations__, row, strict=True)))
+        for row in rows
+    ]
+
+
+def explain(job_id: int) -> Operation[list[Reason]]:
+    """Return the reasons why a job is not running."""
+    rows = yield Statement(EXPLAIN, [job_id])
+    return [Reason(*row) for row in rows]
+
+
+def cancel_job(job_id: int, abort: bool, by: str | None) -> Operation[Status | None]:
+    """Cancel a job and return its status then, or None if there is no such job."""
+    ((result,),) = yield Statement(CANCEL, [job_id, abort, by])
+    return None if result is None else Status(result)
+
+
+def await_end(job_id: int) -> Operation[End | None]:
+    """Return how a job ended. If it has not ended, return None and ask to be notified."""
+    rows = yield Statement(AWAIT_END, [job_id])
+    if not rows:
+        raise JobNotFound(
+            f"There is no job {job_id}: it was never deferred, is not committed yet, or has ended "
+            "and left no history"
+        )
+    ((status, result, error),) = rows
+    end = End(job_id, Status(status), result, error)
+    return None if end.status in LIVE else end
+
+
+def delete_old_jobs(
+    older_than: timedelta, queue: str | None, statuses: Sequence[Status]
+) -> Operation[int]:
+    """Delete jobs that ended longer ago, and return how many were deleted."""
+    ((count,),) = yield Statement(
+        DELETE_OLD, [older_than, queue, [status.value for status in statuses]]
+    )
+    return int(count)
+
+
+def delete_job(job_id: int, by: str | None) -> Operation[bool]:
+    """Delete a job. Return False if it is running or does not exist."""
+    ((gone,),) = yield Statement(DELETE, [job_id, by])
+    return bool(gone)
+
+
+def retry_job(job_id: int, by: str | None) -> Operation[bool]:
+    """Run a finished job again, or a scheduled one now. Return False if it is neither."""
+    ((done,),) = yield Statement(RETRY, [job_id, by])
+    return bool(done)
+
+
+def retry_job_changed(
+    job_id: int,
+    at: datetime | None,
+    priority: int | None,
+    queue: str | None,
+    lock: str | None,
+    by: str | None,
+) -> Operation[bool]:
+    """Do the same as `retry_job`, with changes. None leaves a value as it was."""
+    ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock, by])
+    return bool(done)
+
+
+def _make_job(row: Sequence[Any]) -> StoredJob:
+    """Make a job of a row. JSON that Python cannot read does not spoil the other jobs."""
+    cells = decode_column(row, 7)
+    errors, result, progress, headers = (_read_json(text) for text in cells[-4:])
+    cells[-4:] = [
+        errors if isinstance(errors, list) else [{"error": errors}],
+        result,
+        make_progress(progress),
+        headers,
+    ]
+    return StoredJob(*cells)
+
+
+def make_progress(stored: Mapping[str, Any] | None) -> Progress | None:
+    """Return the column `progress` of a view as a `Progress`."""
+    if stored is None:
+        return None
+    updated_at = datetime.fromisoformat(stored["updated_at"])
+    return Progress(stored["done"], stored["total"], stored["text"], updated_at)
+
+
+def _read_json(text: str | None) -> Any:
+    """Return the value, or the text itself if Python cannot read it."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return text

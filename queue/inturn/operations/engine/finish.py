@@ -1,0 +1,150 @@
+"""Ending attempts: finish, retry, put back, and what became of a lost COMMIT."""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from inturn.errors import DatabaseUnavailable
+from inturn.model import Again, Ended, Job, Status
+from inturn.operations import Operation, Statement, unless_all
+from inturn.operations.engine.claim import Queues, to_jobs, to_list
+
+# Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
+FINISH = """
+SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
+       (next).queue, (next).lock, (next).priority, (next).attempts - 1, (next).scheduled_at,
+       (next).args::text, (next).timeout,
+       CASE WHEN NOT (next).was_attempted THEN (next).expires_at - (next).started_at END,
+       (next).batch_id, CASE WHEN (next).batch_id IS NOT NULL
+           THEN {schema}.batch_counts((next).id, (next).batch_id) END, (next).locks,
+       (next).headers::text, date_part('epoch', (next).started_at
+           - coalesce((next).scheduled_at, (next).created_at))
+FROM {schema}.finish(
+    %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
+    %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
+"""
+RETRY = """
+SELECT id, busy FROM {schema}.retry(
+    %s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
+    %s::timestamptz[], %s::int[], %s::text[], %s::text[], %s::boolean[])
+"""
+PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
+UNCLEAR_SECONDS = 5.0  # how long an open transaction may leave it unclear whether a job has ended
+HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
+ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
+
+
+class Finished(NamedTuple):
+    """What became of ended jobs, by id.
+
+    Busy jobs are still ours and have not ended, because an open transaction is in the way: report
+    them again. Jobs that are missing belong to somebody else by now.
+    """
+
+    accepted: set[int]
+    next: list[Job]  # handed over by the lanes of the accepted jobs
+    busy: set[int]
+
+
+class Retried(NamedTuple):
+    """What became of jobs to be retried, as in `Finished`."""
+
+    accepted: set[int]
+    busy: set[int]
+
+
+def finish(
+    worker_id: UUID | None,
+    queues: Queues,
+    want: int,
+    ended: Sequence[Ended],
+    forget: Sequence[Status] = (),
+) -> Operation[Finished]:
+    """Move ended jobs to the history. Jobs with a status in `forget` leave no trace there."""
+    asked_at = time.monotonic()
+    rows = yield Statement(
+        FINISH,
+        [
+            worker_id,
+            to_list(queues),
+            want,
+            [outcome.job.id for outcome in ended],
+            [outcome.job.claim_id for outcome in ended],
+            [str(outcome.status) for outcome in ended],
+            _errors(ended),
+            _results(ended),
+            [status.value for status in forget],
+        ],
+    )
+    next_rows = [row[2:] for row in rows if row[2] is not None]
+    return Finished(
+        {row[0] for row in rows if row[0] is not None},
+        to_jobs(next_rows, asked_at, handed_over=True),
+        {row[1] for row in rows if row[1] is not None},
+    )
+
+
+def retry(again: Sequence[Again]) -> Operation[Retried]:
+    """Let running jobs wait for their next attempts."""
+    rows = yield Statement(
+        RETRY,
+        [
+            [outcome.job.id for outcome in again],
+            [outcome.job.claim_id for outcome in again],
+            [outcome.delay for outcome in again],
+            _errors(again),
+            unless_all(None, (outcome.at for outcome in again)),
+            unless_all(None, (outcome.priority for outcome in again)),
+            unless_all(None, (outcome.queue for outcome in again)),
+            unless_all(None, (outcome.lock for outcome in again)),
+            unless_all(False, (outcome.uncharged for outcome in again)),
+        ],
+    )
+    return Retried({id for id, busy in rows if not busy}, {id for id, busy in rows if busy})
+
+
+def has_ended(job: Job) -> Operation[bool]:
+    """Return True if this attempt has ended the job in a transaction of its own.
+
+    Raise DatabaseUnavailable if an open transaction leaves that unclear.
+    """
+    give_up_at = time.monotonic() + UNCLEAR_SECONDS
+    while time.monotonic() < give_up_at:  # each call waits a moment for a COMMIT that is under way
+        ((ended,),) = yield Statement(HAS_ENDED, [job.id, job.claim_id, job.fence])
+        if ended is not None:
+            return bool(ended)
+    raise DatabaseUnavailable(
+        f"An open transaction has job {job.id} locked, so it is unclear whether the job has ended",
+        connection_lost=False,
+        outcome_unknown=True,
+    )
+
+
+def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
+    """Give claimed jobs that have not started back to the queue.
+
+    Return the jobs that an open transaction has locked. They are still ours.
+    """
+    rows = yield Statement(PUT_BACK, [[job.id for job in jobs], [job.claim_id for job in jobs]])
+    return {id for (id,) in rows}
+
+
+def list_abort_requests(worker_id: UUID) -> Operation[list[int]]:
+    """Return the jobs of this worker that it is asked to end."""
+    rows = yield Statement(ABORT_REQUESTS, [worker_id])
+    return [id for (id,) in rows]
+
+
+def _results(ended: Sequence[Ended]) -> list[str | None] | None:
+    """Return the results, or None if no job returned one, which is the usual case."""
+    results = [outcome.result for outcome in ended]
+    return results if any(results) else None
+
+
+def _errors(outcomes: Sequence[Ended] | Sequence[Again]) -> list[Jsonb | None]:
+    return [
+        None if outcome.error is None else Jsonb({"error": outcome.error}) for outcome in outcomes
+    ]

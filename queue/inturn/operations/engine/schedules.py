@@ -1,0 +1,88 @@
+"""Periodic jobs: which schedules workers know, and how far each has come."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from inturn.operations import Operation, Statement
+
+REGISTER = "SELECT {schema}.register_schedules(%s::text[], %s::text[], %s::text[], %s::text[])"
+PROGRESS = """
+SELECT now, after
+FROM {schema}.schedule_progress(%s::text[], %s::text[], %s::text[], %s::text[])
+"""
+# It fires at its time, so it cannot be ahead by more, unless a clock was wrong.
+AHEAD = timedelta(minutes=1)
+# What is further ahead counts for nothing: see schedule_progress.
+IGNORED = timedelta(days=1)
+LIST = """
+SELECT task, periodic_id, cron, tz, since, last_instant, last_job_id
+FROM {schema}.list_schedules(%s)
+"""
+
+
+class KnownSchedule(NamedTuple):
+    """A schedule as a worker knows it."""
+
+    task: str
+    periodic_id: str
+    cron: str
+    tz: str
+
+
+def name_schedule(task: str, periodic_id: str) -> str:
+    """Return how metrics and workers name a schedule."""
+    return f"{task}:{periodic_id}" if periodic_id else task
+
+
+class ScheduleProgress(NamedTuple):
+    """How far a schedule has come."""
+
+    now: datetime
+    after: datetime | None  # defer only later instants; None: register it first
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchedule:
+    """A schedule as it is stored."""
+
+    task: str
+    periodic_id: str
+    cron: str
+    tz: str
+    since: datetime
+    last_instant: datetime | None
+    last_job_id: int | None
+
+
+def find_ahead(schedule: StoredSchedule, now: datetime) -> timedelta:
+    """Return how far ahead of its time a schedule is, because a clock was wrong. Usually 0."""
+    return max(timedelta(0), (schedule.last_instant or now) - now)
+
+
+def find_resumption(schedule: StoredSchedule, now: datetime) -> datetime:
+    """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
+    is_ahead = AHEAD < find_ahead(schedule, now) <= IGNORED
+    return schedule.last_instant if is_ahead and schedule.last_instant else now
+
+
+def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:
+    """Record which schedules a worker knows."""
+    yield Statement(REGISTER, _columns(known))
+
+
+def get_progress(known: Sequence[KnownSchedule]) -> Operation[list[ScheduleProgress]]:
+    """Return how far each schedule has come, in the given order."""
+    rows = yield Statement(PROGRESS, _columns(known))
+    return [ScheduleProgress(now, after) for now, after in rows]
+
+
+def list_schedules(limit: int) -> Operation[list[StoredSchedule]]:
+    """Return the schedules, sorted by task."""
+    rows = yield Statement(LIST, [limit])
+    return [StoredSchedule(*row) for row in rows]
+
+
+def _columns(known: Sequence[KnownSchedule]) -> list[list[str]]:
+    return [list(column) for column in zip(*known, strict=True)]

@@ -1,0 +1,1 @@
+"""What pages, `queue top`, the doctor and metrics ask."""

@@ -1,0 +1,246 @@
+"""What the pages of the dashboard ask, each in one statement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from inturn.operations import Operation, Statement
+from inturn.operations.changes.jobs import LIST_SUMMARIES, SEARCH_IS_CUT, JobFilter, JobSummary
+from inturn.operations.changes.lanes import PausedLane
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.engine.maintenance import judge_schema
+from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+
+MOST_WORKERS = 1000
+# The size of a table says whether it ever had a row, without reading any.
+SITUATION = """
+SELECT {schema}.clock(),
+       (SELECT version_num FROM {schema}.schema_version),
+       ARRAY(SELECT checksum FROM {schema}.applied_code),
+       (SELECT coalesce(jsonb_agg(one), '[]') FROM {schema}.queue_status AS one),
+       (SELECT coalesce(jsonb_agg(one), '[]') FROM (
+           SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks,
+                  started_at, heartbeat_at, loop_turned_at, listens, trouble
+           FROM {schema}.worker_status LIMIT %s) AS one),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, task)), '[]')
+        FROM {schema}.unknown_tasks),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(state, lanes, more)), '[]')
+        FROM {schema}.measure_lanes()),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(lock, stopped_at)), '[]')
+        FROM {schema}.halted_lanes),
+       (SELECT coalesce(jsonb_agg(
+            jsonb_build_array(lock, stopped_at, stopped_until, stopped_by, stop_reason)), '[]')
+        FROM {schema}.paused_lanes),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, paused_at, until, paused_by, reason)),
+            '[]')
+        FROM {schema}.paused_queues),
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(task, paused_at, until, paused_by, reason)),
+            '[]')
+        FROM {schema}.paused_tasks),
+       has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT'),
+       NOT EXISTS (
+           SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+           WHERE nspname = %s AND (relname = 'jobs' OR relname LIKE 'finished\\_jobs\\_%%')
+               AND relkind = 'r' AND pg_relation_size(pg_class.oid) > 0),
+       {schema}.explain_read_only()
+"""
+# Each session of the server adds to these counters once a second. They only tell that something
+# has changed, and are read whatever the size of the tables.
+ACTIVITY = """
+SELECT coalesce(sum(pg_stat_get_tuples_inserted(pg_class.oid)
+    + pg_stat_get_tuples_updated(pg_class.oid) + pg_stat_get_tuples_deleted(pg_class.oid)), 0)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %s AND relname IN (
+    'jobs', 'lanes', 'lane_audit', 'queue_pauses', 'task_pauses', 'batches')
+"""
+FIND_LANES = """
+SELECT found.lock, (
+    SELECT count(*) FROM (
+        SELECT FROM {schema}.jobs
+        WHERE jobs.lock = found.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
+            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+        UNION ALL
+        SELECT FROM {schema}.waits WHERE waits.lock = found.lock
+        LIMIT 1001) AS line), first.id, first.since
+FROM {schema}.find_lanes(NULL, %s, %s) AS found(lock)
+LEFT JOIN LATERAL (
+    SELECT jobs.id, coalesce(jobs.scheduled_at, jobs.created_at) AS since FROM {schema}.jobs
+    WHERE jobs.lock = found.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
+        AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+    ORDER BY jobs.priority DESC, jobs.id LIMIT 1) AS first ON true
+"""
+# The time keeps the second half from reading every day of the history.
+LANE_JOBS = """
+SELECT asked.id, job.queue, job.task, job.status::text, job.worker_id
+FROM unnest(%s::bigint[]) AS asked(id)
+CROSS JOIN LATERAL (
+    SELECT queue, task, status, worker_id FROM {schema}.jobs WHERE id = asked.id LIMIT 1) AS job
+UNION ALL
+SELECT asked.id, job.queue, job.task, job.status::text, NULL
+FROM unnest(%s::bigint[], %s::timestamptz[]) AS asked(id, at)
+CROSS JOIN LATERAL (
+    SELECT queue, task, status FROM {schema}.finished_jobs
+    WHERE id = asked.id AND finished_at >= asked.at - interval '1 day'
+        AND finished_at <= asked.at + interval '1 day'
+    ORDER BY finished_at DESC LIMIT 1) AS job
+"""
+# In the order in which they will run. The first lines of both indexes are enough.
+LINE: LiteralString = (
+    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
+    "started_at, NULL::timestamptz, locks, shared, limit_key, group_key, batch_id, "
+    "errors -> -1 ->> 'error' FROM {schema}.live_jobs WHERE id = ANY (ARRAY("
+    "SELECT line.id FROM ("
+    "(SELECT id, priority FROM {schema}.jobs WHERE lock = %s "
+    "AND status IN ('todo', 'blocked', 'limited', 'paused') "
+    "AND lock IS NOT NULL AND keeps_lanes IS NULL "
+    "ORDER BY priority DESC, id LIMIT %s) UNION ALL "
+    "(SELECT id, priority FROM {schema}.waits WHERE lock = %s "
+    "ORDER BY priority DESC, id LIMIT %s)) AS line "
+    "ORDER BY line.priority DESC, line.id LIMIT %s)) ORDER BY priority DESC, id"
+)
+# One statement says both, and the first also if no job is found.
+RUNS: LiteralString = (
+    "SELECT cut.ended, found.* "
+    "FROM (SELECT) AS always CROSS JOIN ("
+    + SEARCH_IS_CUT
+    + ") AS cut LEFT JOIN ("
+    + LIST_SUMMARIES
+    + ") AS found ON true"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What every page needs: what stands in the way, and how much there is of everything."""
+
+    now: datetime
+    mismatch: tuple[str, str] | None  # why the schema does not fit, and the command that helps
+    queues: list[QueueStatus]
+    workers: list[WorkerStatus]
+    unknown_tasks: list[tuple[str, str]]
+    lanes: dict[str, tuple[int, bool]]  # by state; True: there may be more
+    halted: list[tuple[str, datetime]]
+    paused: list[PausedLane]
+    paused_queues: list[PausedQueue]
+    paused_tasks: list[PausedTask]
+    may_read_errors: bool
+    is_new: bool  # no job was ever stored
+    read_only: str | None  # why nobody can write to the database
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLane:
+    """A lane that was found by the beginning of its lock. `waiting` is at most 1,001."""
+
+    lock: str
+    waiting: int
+    job_id: int | None
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneJob:
+    """The job that a lane waits for, or that holds it. `worker_id` has it in hand."""
+
+    queue: str
+    task: str
+    status: str
+    worker_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRuns:
+    """The last jobs of a lane that ended.
+
+    `searched` says among how many of the newest ended jobs they were looked for. None: no other job
+    can be missing.
+    """
+
+    ended: list[JobSummary]
+    searched: int | None
+
+
+def get_situation(schema: str) -> Operation[Situation]:
+    """Return what every page needs, in one statement."""
+    (row,) = yield Statement(SITUATION, [MOST_WORKERS, schema, schema])
+    now, revision, served, queues, workers, unknown, lanes, halted, paused, *others = row
+    paused_queues, paused_tasks, may_read, is_new, read_only = others
+    return Situation(
+        now=now,
+        mismatch=judge_schema(schema, revision, served),
+        queues=[_make_queue(each) for each in queues],
+        workers=[_make_worker(each) for each in workers],
+        unknown_tasks=[(queue, task) for queue, task in unknown],
+        lanes={state: (count, more) for state, count, more in lanes},
+        halted=[(lock, datetime.fromisoformat(at)) for lock, at in halted],
+        paused=[
+            PausedLane(lock, datetime.fromisoformat(at), _read_time(until), by, reason)
+            for lock, at, until, by, reason in paused
+        ],
+        paused_queues=[
+            PausedQueue(queue, datetime.fromisoformat(at), _read_time(until), by, reason)
+            for queue, at, until, by, reason in paused_queues
+        ],
+        paused_tasks=[
+            PausedTask(task, datetime.fromisoformat(at), _read_time(until), by, reason)
+            for task, at, until, by, reason in paused_tasks
+        ],
+        may_read_errors=bool(may_read),
+        is_new=is_new,
+        read_only=read_only,
+    )
+
+
+def get_activity(schema: str) -> Operation[int]:
+    """Return a number that grows with each change of a job or lane."""
+    ((count,),) = yield Statement(ACTIVITY, [schema])
+    return int(count)
+
+
+def find_lanes(prefix: str, limit: int) -> Operation[list[FoundLane]]:
+    """Return lanes whose locks begin so, sorted by lock."""
+    rows = yield Statement(FIND_LANES, [prefix, limit])
+    return [FoundLane(*row) for row in rows]
+
+
+def get_lane_jobs(
+    live: Sequence[int], failed: Sequence[tuple[int, datetime]]
+) -> Operation[dict[int, LaneJob]]:
+    """Return jobs by their ids. `failed` are those that have halted a lane, and when they did."""
+    ids, times = [job_id for job_id, _ in failed], [at for _, at in failed]
+    rows = yield Statement(LANE_JOBS, [list(live), ids, times])
+    return {row[0]: LaneJob(*row[1:]) for row in rows}
+
+
+def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
+    """Return the jobs that wait in a lane, in the order in which they will run."""
+    rows = yield Statement(LINE, [lock, limit, lock, limit, limit])
+    return [JobSummary(*row) for row in rows]
+
+
+def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[LastRuns]:
+    """Return the last jobs of a lane that ended, in the order in which they ended."""
+    which = JobFilter(statuses=statuses, lock=lock)
+    asked = [limit, *which.list_parameters()]
+    rows = yield Statement(RUNS, [*asked, *asked])
+    ended = [JobSummary(*row[1:]) for row in rows if row[1] is not None]
+    ended.sort(key=lambda job: (job.finished_at or job.created_at, job.id))
+    return LastRuns(ended, searched=which.search if rows[0][0] and len(ended) < limit else None)
+
+
+def _make_queue(row: dict[str, Any]) -> QueueStatus:
+    fields = {name: row[name] for name in QueueStatus.__slots__}
+    return QueueStatus(**{**fields, "runnable_since": _read_time(row["runnable_since"])})
+
+
+def _make_worker(row: dict[str, Any]) -> WorkerStatus:
+    times = ("started_at", "heartbeat_at", "loop_turned_at")
+    read = {name: datetime.fromisoformat(row[name]) for name in times}
+    return WorkerStatus(**{**row, **read, "id": UUID(row["id"])})
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

@@ -1,0 +1,105 @@
+"""Lists of jobs for people who leaf through them. Each list is one statement with a limit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from inturn.operations import Operation, Statement
+from inturn.operations.changes.jobs import JobFilter, JobSummary
+
+LOOKED = 10_000  # the newest jobs to look at if list_jobs cannot do all of the filter
+COUNTED = 1_000  # of each status
+LONGEST_ARGUMENTS = 4_096  # bytes; longer ones are not sent
+
+_COLUMNS: LiteralString = (
+    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
+    "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
+    "CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END"
+)
+PAGE: LiteralString = (
+    _COLUMNS
+    + ", CASE WHEN %s AND octet_length(args::text) <= %s THEN args::text END "
+    + "FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, "
+    + "%s, %s, %s, %s::timestamptz, %s::bigint, %s::int) AS job "
+    + "WHERE (%s::text IS NULL OR starts_with(task, %s)) "
+    + "AND (%s::bigint[] IS NULL OR id = ANY (%s)) ORDER BY id DESC LIMIT %s"
+)
+IDS: LiteralString = (
+    "SELECT id FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, "
+    "%s::uuid, %s, %s, %s, %s, %s::timestamptz, %s::bigint, %s::int) WHERE starts_with(task, %s)"
+)
+BY_ID: LiteralString = _COLUMNS + " FROM {schema}.all_jobs WHERE id = ANY (%s::bigint[])"
+COUNT_BY_STATUS = """
+SELECT asked.status::text, counted.jobs_count, counted.more
+FROM unnest(%s::{schema}.job_status[]) AS asked(status)
+CROSS JOIN LATERAL {schema}.count_jobs(
+    %s, ARRAY[asked.status], %s, %s, %s, %s, %s, %s, %s, %s::timestamptz) AS counted
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Which jobs a page of a list shows: the newest that match.
+
+    The filter of list_jobs knows neither the beginning of a task nor a set of ids. So these two are
+    looked for among the newest 10,000 jobs that match otherwise.
+    """
+
+    which: JobFilter
+    task_prefix: str | None = None
+    ids: Sequence[int] | None = None
+    limit: int = 50
+
+    @property
+    def is_cut(self) -> bool:
+        """True if only the newest jobs are looked at."""
+        return (self.task_prefix, self.ids) != (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """A job of a list, and its arguments as JSON unless they are too long or were not asked for."""
+
+    job: JobSummary
+    arguments: str | None
+
+
+def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJob]]:
+    """Return the jobs of a page, the newest first."""
+    looked = LOOKED if page.is_cut else page.limit
+    rows = yield Statement(
+        PAGE,
+        [
+            *(with_arguments, LONGEST_ARGUMENTS),
+            *(looked, *page.which.list_parameters()),
+            *(page.task_prefix, page.task_prefix),
+            *(_as_list(page.ids), _as_list(page.ids), page.limit),
+        ],
+    )
+    return [ListedJob(JobSummary(*row[:-1]), row[-1]) for row in rows]
+
+
+def find_ids(which: JobFilter, task_prefix: str) -> Operation[list[int]]:
+    """Return the newest jobs whose tasks begin so, for a bulk. It looks at 10,000 jobs."""
+    rows = yield Statement(IDS, [LOOKED, *which.list_parameters(), task_prefix])
+    return [id for (id,) in rows]
+
+
+def list_by_id(ids: Sequence[int]) -> Operation[list[JobSummary]]:
+    """Return these jobs in the order of the ids, without those that are gone."""
+    rows = yield Statement(BY_ID, [list(ids)])
+    found = {row[0]: JobSummary(*row) for row in rows}
+    return [found[id] for id in ids if id in found]
+
+
+def count_by_status(
+    which: JobFilter, statuses: Sequence[str]
+) -> Operation[dict[str, tuple[int, bool]]]:
+    """Return how many jobs have each status, at most 1,000, and whether there may be more."""
+    _, *others = which.count_parameters()
+    rows = yield Statement(COUNT_BY_STATUS, [list(statuses), COUNTED, *others])
+    return {status: (count, more) for status, count, more in rows}
+
+
+def _as_list(ids: Sequence[int] | None) -> list[Any] | None:
+    return None if ids is None else list(ids)

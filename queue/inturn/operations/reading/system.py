@@ -1,0 +1,92 @@
+"""The server, the tables, and what people have changed: for the dashboard."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from inturn.operations import Operation, Statement
+from inturn.operations.engine.maintenance import OpenTransaction
+
+SERVER = """
+SELECT (SELECT version_num FROM {schema}.schema_version), current_setting('server_version'),
+       current_user::text, pg_notification_queue_usage()
+"""
+# The days of the history are one table for people. The counts are estimates of the server.
+TABLES = """
+SELECT coalesce(parent.relname, own.relname)::text AS name,
+       sum(pg_total_relation_size(own.oid))::bigint AS bytes,
+       sum(nullif(own.reltuples, -1))::bigint,
+       coalesce(sum(pg_stat_get_dead_tuples(own.oid)), 0)::bigint,
+       max(greatest(pg_stat_get_last_vacuum_time(own.oid),
+           pg_stat_get_last_autovacuum_time(own.oid)))
+FROM pg_class AS own
+JOIN pg_namespace ON pg_namespace.oid = own.relnamespace
+LEFT JOIN pg_inherits ON inhrelid = own.oid
+LEFT JOIN pg_class AS parent ON parent.oid = inhparent
+WHERE nspname = %s AND own.relkind = 'r'
+GROUP BY name ORDER BY bytes DESC, name LIMIT %s
+"""
+TRANSACTIONS = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT %s"
+CHANGES = """
+SELECT id, at, who, operation, lock, jobs, reason, job_id, batch_id
+FROM {schema}.lane_audit WHERE id < %s ORDER BY id DESC LIMIT %s
+"""
+
+
+class ServerFacts(NamedTuple):
+    """What the server says about itself and the schema."""
+
+    revision: str | None
+    version: str
+    role: str
+    notify_usage: float  # of the room for notifications; at 1 no transaction can send one
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """How large a table is, with its indexes. The counts of rows are estimates."""
+
+    name: str
+    bytes: int
+    rows: int | None  # None: never estimated
+    dead_rows: int
+    vacuumed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChange:
+    """A row of lane_audit. `lock` names a lane, queue, task, limit or group."""
+
+    id: int
+    at: datetime
+    who: str
+    operation: str
+    lock: str | None
+    jobs: int
+    reason: str | None
+    job_id: int | None
+    batch_id: int | None
+
+
+def get_server_facts() -> Operation[ServerFacts]:
+    """Return the version of the server and of the schema."""
+    (row,) = yield Statement(SERVER)
+    return ServerFacts(*row)
+
+
+def list_tables(schema: str, limit: int) -> Operation[list[TableSize]]:
+    """Return the tables, the largest first."""
+    rows = yield Statement(TABLES, [schema, limit])
+    return [TableSize(*row) for row in rows]
+
+
+def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
+    """Return the open transactions of this database that you may see, the oldest first."""
+    rows = yield Statement(TRANSACTIONS, [limit])
+    return [OpenTransaction(*row) for row in rows]
+
+
+def list_changes(before: int, limit: int) -> Operation[list[RecordedChange]]:
+    """Return what people have changed, the newest first: those with lower numbers than `before`."""
+    rows = yield Statement(CHANGES, [before, limit])
+    return [RecordedChange(*row) for row in rows]

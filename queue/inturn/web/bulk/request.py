@@ -1,0 +1,166 @@
+"""What a bulk is about, as its address says: an action, and a filter or chosen rows.
+
+The page that previews a bulk and the action that begins it read the same address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, cast, get_args
+
+from inturn.operations import Operation
+from inturn.operations.changes.bulk import STATES, JobAction, LaneAction, LaneFilter
+from inturn.operations.changes.jobs import JobFilter
+from inturn.operations.reading import failures, job_pages
+from inturn.states import LANE_STATES
+from inturn.web.jobs.filter import for_bulk, read_filter
+from inturn.web.page import HIGHEST_ID
+
+MOST_CHOSEN = 1_000  # jobs; a page has far fewer
+CONFIRMED_BY_CLICK = 100  # a bulk of more is confirmed with its number
+Run = Callable[[Operation[Any]], Any]
+# The right that each action needs. Whether it is in the address or in a form, it is one of these.
+JOB_RIGHTS = {"retry": "retry", "cancel": "cancel", "delete": "delete"}
+LANE_RIGHTS = {"resume": "pause", "retry-head": "retry", "skip-head": "cancel", "pause": "pause"}
+assert JOB_RIGHTS.keys() == set(get_args(JobAction))
+assert LANE_RIGHTS.keys() == set(get_args(LaneAction))
+
+
+class BadBulk(ValueError):
+    """The address describes no bulk. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobBulk:
+    """A bulk of jobs. Without `ids`, it is about all that the filter asks for."""
+
+    action: JobAction
+    text: str
+    ids: list[int] | None
+    abort: bool
+    before: datetime | None
+
+    @classmethod
+    def read(cls, action: str, query: Mapping[str, str], chosen: list[str]) -> JobBulk:
+        """Return the bulk that an address describes. `chosen` are the boxes that are ticked."""
+        if action not in JOB_RIGHTS:
+            raise BadBulk("Choose what to do with the jobs: retry, cancel or delete.")
+        return cls(
+            cast(JobAction, action),
+            query.get("q", "").replace("\0", "").strip(),
+            _read_ids(query, chosen),
+            action == "cancel" and query.get("abort") == "1",
+            _read_time(query.get("before", "")),
+        )
+
+    def address(self) -> dict[str, str]:
+        """Return the query that describes it."""
+        found = {
+            "action": self.action,
+            "q": self.text,
+            "ids": "" if self.ids is None else ",".join(map(str, self.ids)),
+            "abort": "1" if self.abort else "",
+            "before": self.before.isoformat() if self.before else "",
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def resolve(self, run: Run, now: datetime) -> JobFilter:
+        """Return the filter for the database, or raise BadBulk."""
+        asked = read_filter(self.text, now)
+        if asked.problems:
+            raise BadBulk(" ".join(asked.problems))
+        which = for_bulk(self.action, asked, self.ids, abort=self.abort)
+        if self.before is not None:
+            which = replace(which, before=self.before)
+        if self.ids is not None:
+            return which
+        if asked.like is not None:
+            which = replace(which, ids=run(failures.list_alike(asked.like)))
+        if asked.task_prefix is not None:
+            found = run(job_pages.find_ids(which, asked.task_prefix))
+            among = found if which.ids is None else set(which.ids) & set(found)
+            which = replace(which, ids=sorted(among))
+        return which
+
+
+@dataclass(frozen=True, slots=True)
+class LaneBulk:
+    """A bulk of lanes in some state."""
+
+    action: LaneAction
+    state: str
+    prefix: str
+
+    @classmethod
+    def read(cls, action: str, query: Mapping[str, str]) -> LaneBulk:
+        """Return the bulk that an address describes."""
+        state = query.get("state", "")
+        if action not in LANE_RIGHTS:
+            raise BadBulk(f"Choose what to do with the lanes: {', '.join(LANE_RIGHTS)}.")
+        if state and state not in LANE_STATES:
+            raise BadBulk(f"A bulk of lanes is about one of these states: {', '.join(LANE_STATES)}")
+        prefix = query.get("prefix", "").replace("\0", "")
+        return cls(cast(LaneAction, action), state, prefix)
+
+    def address(self) -> dict[str, str]:
+        """Return the query that describes it."""
+        found = {"action": self.action, "state": self.state, "prefix": self.prefix}
+        return {name: value for name, value in found.items() if value}
+
+    @property
+    def which(self) -> LaneFilter:
+        """The filter for the database."""
+        states = (self.state,) if self.state else STATES[self.action]
+        return LaneFilter(states, self.prefix or None)
+
+
+def check_number(count: int, form: Mapping[str, str], noun: str) -> None:
+    """Raise BadBulk unless the person has seen this count, and typed it if it is large."""
+    shown = _read_number(form.get("count", ""))
+    if shown is None or count > shown:
+        raise BadBulk(f"By now it is about {count:,} {noun}s. Look at the preview again.")
+    typed = _read_number(re.sub(r"[\s,.'+]", "", form.get("typed", "")))
+    if shown > CONFIRMED_BY_CLICK and typed != shown:
+        raise BadBulk(f"Type the number of {noun}s, {shown:,}, to confirm.")
+
+
+def read_until(form: Mapping[str, str]) -> datetime:
+    """Return the time of the preview, which the confirmation carries."""
+    until = _read_time(form.get("until", ""))
+    if until is None:
+        raise BadBulk("The time of the preview is missing. Look at the preview again.")
+    return until
+
+
+def _read_ids(query: Mapping[str, str], chosen: list[str]) -> list[int] | None:
+    scope = query.get("which", "")
+    if scope == "all":
+        return None
+    texts = chosen if scope == "rows" else query.get("ids", "").split(",")
+    ids = [_read_number(text) for text in texts if text]
+    if None in ids or len(ids) > MOST_CHOSEN:
+        raise BadBulk(f"Choose at most {MOST_CHOSEN:,} jobs by their ids.")
+    if not ids and scope:
+        raise BadBulk("You have chosen no job. Tick some, or choose the whole page.")
+    return sorted({id for id in ids if id is not None}) or None
+
+
+def _read_number(text: str) -> int | None:
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > HIGHEST_ID:
+        return None
+    return int(text)
+
+
+def _read_time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        raise BadBulk("The time in the address cannot be read.") from None
+    if found.tzinfo is None:
+        raise BadBulk("The time in the address needs a zone.")
+    return found

@@ -1,0 +1,134 @@
+"""Changes of many jobs or lanes that run in this process, step by step, while people look on.
+
+Each step commits by itself. So a run that was stopped, or whose process ended, has done some of its
+steps, and a new run of the same filter does the rest. That is why nothing is stored about them.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.errors import InturnError
+from inturn.formatting import visible
+from inturn.operations import Operation
+from inturn.operations.changes.bulk import Bulk, Watch
+
+MOST_AT_ONCE = 2  # each has a connection of its own
+REMEMBERED = 100  # runs that have ended
+TERMS = "SET statement_timeout = '60s'"
+State = Literal["running", "stopped", "broken", "ended"]
+logger = logging.getLogger(__name__)
+
+
+class TooManyRuns(Exception):
+    """As many changes run already as may run at once."""
+
+
+class _Stopped(Exception):
+    """A person has stopped the run."""
+
+
+@dataclass
+class BulkRun:
+    """A change of many jobs or lanes, and how far it has come."""
+
+    name: str
+    noun: str  # job or lane
+    action: str
+    by: str
+    count: int  # as the preview said
+    more: bool
+    query: dict[str, str]  # the address of its preview
+    started_at: datetime
+    done: Bulk = field(default_factory=Bulk)
+    state: State = "running"
+    error: str | None = None
+    is_to_stop: threading.Event = field(default_factory=threading.Event)
+
+    def watch(self, done: Bulk) -> None:
+        """End the run between two steps if somebody wants it to."""
+        if self.is_to_stop.is_set():
+            raise _Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run is to do."""
+
+    noun: str
+    action: str
+    by: str
+    count: int
+    more: bool
+    query: dict[str, str]
+    change: Callable[[Bulk, Watch], Operation[Bulk]]
+
+
+class BulkRuns:
+    """The runs of this process."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._guard = threading.Lock()
+        self._runs: dict[str, BulkRun] = {}
+
+    def begin(self, plan: RunPlan) -> BulkRun:
+        """Start a run, or raise TooManyRuns."""
+        with self._guard:
+            if sum(run.state == "running" for run in self._runs.values()) >= MOST_AT_ONCE:
+                raise TooManyRuns
+            ended = [name for name, run in self._runs.items() if run.state != "running"]
+            for name in ended[: max(0, len(ended) - REMEMBERED + 1)]:
+                del self._runs[name]
+            run = BulkRun(
+                secrets.token_urlsafe(12),
+                *(plan.noun, plan.action, plan.by, plan.count, plan.more, plan.query),
+                datetime.now(UTC),
+            )
+            self._runs[run.name] = run
+        # A daemon: a process that ends does not wait for it, and each step is a transaction.
+        threading.Thread(
+            target=self._run, args=(run, plan), name="inturn-web-bulk", daemon=True
+        ).start()
+        return run
+
+    def get(self, name: str) -> BulkRun | None:
+        """Return a run of this process, or None."""
+        return self._runs.get(name)
+
+    def close(self) -> None:
+        """Let all runs end after their step."""
+        for run in list(self._runs.values()):
+            run.is_to_stop.set()
+
+    def _run(self, run: BulkRun, plan: RunPlan) -> None:
+        state: State = "broken"
+        try:
+            with closing(self._connector.connect("web")) as connection:
+                connection.execute(TERMS)
+                operation = plan.change(run.done, run.watch)
+                drive.run(operation, connection, self._connector.schema)
+            state = "ended"
+        except _Stopped:
+            state = "stopped"
+        except InturnError as error:
+            run.error = str(error)
+        except Exception:
+            run.error = "An error that nobody expected is in the log of the dashboard."
+            logger.exception("dashboard.bulk_broken: %s %ss", run.action, run.noun)
+        finally:
+            run.state = state
+            logger.info(
+                "dashboard.bulk_ended: %s %ss by %s, %s: %d changed, %d asked, %d left",
+                *(run.action, run.noun, visible(run.by), state),
+                *(run.done.changed, run.done.asked, run.done.refused.total()),
+            )

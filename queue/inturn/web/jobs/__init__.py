@@ -1,0 +1,1 @@
+"""The filter and the life of jobs."""

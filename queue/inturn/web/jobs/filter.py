@@ -1,0 +1,284 @@
+"""The filter of jobs as people write it: `task:mail.* state:failed error:"no money" waited>5m`.
+
+The text is the only state, and stands in the address. A word that is not understood is a problem
+that the page shows. It never widens the filter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from inturn.formatting import visible
+from inturn.operations.changes import bulk
+from inturn.operations.changes.bulk import JobAction
+from inturn.operations.changes.jobs import JobFilter
+from inturn.states import ENDED, STATUSES, WAITING
+from inturn.web.terms import BadTerm, read_length, read_number, show
+
+LONGEST = 2_000  # characters
+MOST_TERMS = 20
+TERM = re.compile(r'\s*(?P<name>[^\s":>]*)(?P<sign>[:>]?)(?P<value>"(?:[^"\\]|\\.)*"|[^\s"]*)')
+EXAMPLES = 'task:mail.* queue:default lock:"order:4711" state:failed error:Timeout waited>5m'
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word of a filter. `raw` is how the person wrote it."""
+
+    raw: str
+    name: str
+    sign: str
+    value: str
+    is_quoted: bool
+
+
+@dataclass
+class Asked:
+    """What a filter asks for. If there are problems, it is about no job at all."""
+
+    terms: list[Term] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)  # of JobFilter
+    task_prefix: str | None = None
+    like: int | None = None  # jobs that failed as this one, in the last hour
+
+    @property
+    def text(self) -> str:
+        """The filter as it was written, with one space between words."""
+        return " ".join(term.raw for term in self.terms)
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """The statuses that it names."""
+        return tuple(self.fields.get("statuses", ()))
+
+    @property
+    def which(self) -> JobFilter:
+        """What list_jobs and find_jobs understand of it."""
+        return JobFilter(**self.fields)
+
+    @property
+    def can_count(self) -> bool:
+        """True if count_jobs understands all of it."""
+        beyond = self.fields.keys() & {"id", "worker_id", "queueing_lock"}
+        return not (beyond or self.task_prefix or self.like or self.problems)
+
+    def without(self, *names: str) -> str:
+        """Return the text of the filter without the words of these names."""
+        return " ".join(term.raw for term in self.terms if term.name not in names)
+
+    def with_state(self, state: str) -> str:
+        """Return the text of the filter with this state, and no other."""
+        return f"{self.without('state')} {f'state:{state}' if state else ''}".strip()
+
+
+def read_filter(text: str, now: datetime) -> Asked:
+    """Return what a text asks for. `now` is the server's time."""
+    asked = Asked()
+    if len(text) > LONGEST:
+        asked.problems.append(f"The filter is longer than {LONGEST:,} characters.")
+        return asked
+    for written in _split(text):
+        try:
+            term = _unquote(written)
+            if term.name == "status":  # the word of the commands and of the API
+                term = replace(term, name="state", raw=f"state{term.raw.removeprefix('status')}")
+            _take(asked, term, now)
+        except BadTerm as bad:
+            asked.problems.append(str(bad))
+            term = replace(written, raw=visible(written.raw))
+        asked.terms.append(term)
+    if len(asked.terms) > MOST_TERMS:
+        asked.problems.append(f"A filter has at most {MOST_TERMS} words.")
+    if not asked.problems:
+        _complete(asked)
+    return asked
+
+
+def quote(value: str) -> str:
+    """Return a value as a filter may have it: as it is, or as a JSON string."""
+    if value.isprintable() and re.fullmatch(r'[^\s"]+', value) and not value.endswith("*"):
+        return value
+    return json.dumps(value, ensure_ascii=not value.isprintable())
+
+
+def for_bulk(action: JobAction, asked: Asked, ids: list[int] | None, *, abort: bool) -> JobFilter:
+    """Return the filter of a bulk of these jobs, or of all that the filter asks for.
+
+    A person who has chosen jobs means all of them, so scheduled ones are retried too.
+    """
+    which = asked.which if ids is None else JobFilter(ids=ids, before=asked.fields.get("before"))
+    if ids is not None and not asked.statuses:
+        chosen = {"retry": ("scheduled", *ENDED), "delete": (*WAITING, *ENDED)}.get(action, ())
+        which = replace(which, statuses=chosen)
+    elif ids is not None:
+        which = replace(which, statuses=asked.statuses)
+    return bulk.for_action(action, which, abort=abort)
+
+
+def _split(text: str) -> Iterator[Term]:
+    at = 0
+    while at < len(text.rstrip()):
+        found = TERM.match(text, at)
+        if found is None or found.end() == at:  # a quote that is not closed, or in the middle
+            rest = text[at:].strip()
+            yield Term(rest, "", "", rest, False)
+            return
+        at = found.end()
+        value = found["value"]
+        yield Term(found[0].strip(), found["name"], found["sign"], value, value.startswith('"'))
+
+
+def _unquote(term: Term) -> Term:
+    """Return the term with the value that is meant, and written so that it can be seen."""
+    if not term.is_quoted:
+        shown = term.raw if term.raw.isprintable() else f"{term.name}{term.sign}{quote(term.value)}"
+        return replace(term, raw=shown)
+    try:
+        value = json.loads(term.value, strict=False)
+        value.encode()
+    except ValueError:
+        raise BadTerm(
+            f"“{show(term.raw)}” cannot be read. Inside quotes, write \\\\ for a backslash "
+            'and \\" for a quote.'
+        ) from None
+    if "\0" in value:
+        raise BadTerm("No value can contain NUL.")
+    return replace(
+        term,
+        value=value,
+        raw=f"{term.name}{term.sign}{json.dumps(value, ensure_ascii=not value.isprintable())}",
+    )
+
+
+def _take(asked: Asked, term: Term, now: datetime) -> None:
+    reader = READERS.get((term.name, term.sign))
+    if reader is None:
+        raise BadTerm(_say_what_is_known(term))
+    if not term.value:
+        raise BadTerm(f"{term.name}{term.sign} needs a value.")
+    if any(each.name == term.name for each in asked.terms):
+        raise BadTerm(f"{term.name} stands there twice. Name it once.")
+    reader(asked, term, now)
+
+
+def _say_what_is_known(term: Term) -> str:
+    shown = show(term.raw)
+    names = {name: sign for name, sign in READERS}
+    if term.name in names:
+        sign = names[term.name]
+        return f"“{shown}” cannot be understood. Write {term.name}{sign}{EXAMPLE_OF[term.name]}"
+    if term.name.isdecimal() and not term.sign:
+        return f"“{shown}” is only a number. For a job, write id:{shown}"
+    if '"' in term.raw and not term.sign:
+        return f"“{shown}” has a quote that is not closed."
+    return f"“{shown}” is not a filter. There are: {', '.join(n + s for n, s in READERS)}"
+
+
+def _take_text(name: str) -> Callable[[Asked, Term, datetime], None]:
+    def take(asked: Asked, term: Term, now: datetime) -> None:
+        asked.fields[name] = term.value
+
+    return take
+
+
+def _take_number(name: str) -> Callable[[Asked, Term, datetime], None]:
+    def take(asked: Asked, term: Term, now: datetime) -> None:
+        asked.fields[name] = read_number(term.value, f"{term.name}:9001")
+
+    return take
+
+
+def _take_task(asked: Asked, term: Term, now: datetime) -> None:
+    if term.value.endswith("*") and not term.is_quoted:
+        asked.task_prefix = term.value[:-1]
+    else:
+        asked.fields["task"] = term.value
+
+
+def _take_lock(asked: Asked, term: Term, now: datetime) -> None:
+    if term.value.endswith("*") and not term.is_quoted:
+        asked.fields["lock_prefix"] = term.value[:-1]
+    else:
+        asked.fields["lock"] = term.value
+
+
+def _take_state(asked: Asked, term: Term, now: datetime) -> None:
+    names = tuple(dict.fromkeys(term.value.split(",")))
+    for name in names:
+        if name not in STATUSES:
+            raise BadTerm(f"“{visible(name)}” is not a state. There are: {', '.join(STATUSES)}")
+    asked.fields["statuses"] = names
+
+
+def _take_worker(asked: Asked, term: Term, now: datetime) -> None:
+    try:
+        asked.fields["worker_id"] = UUID(term.value)
+    except ValueError:
+        raise BadTerm("worker: needs the id of a worker, as its jobs show it.") from None
+
+
+def _take_like(asked: Asked, term: Term, now: datetime) -> None:
+    asked.like = read_number(term.value, f"{term.name}:9001")
+
+
+def _take_length(asked: Asked, term: Term, now: datetime) -> None:
+    length = read_length(term.value, f"{term.name}>5m")
+    if "before" in asked.fields:
+        raise BadTerm("waited> and ended> exclude each other.")
+    try:
+        asked.fields["before"] = now - length
+    except OverflowError:
+        raise BadTerm(f"“{visible(term.value)}” is too long ago.") from None
+
+
+def _complete(asked: Asked) -> None:
+    """Add the states that some words imply, and refuse those that they exclude."""
+    names = {term.name for term in asked.terms}
+    for name, implied in (("waited", WAITING), ("ended", ENDED), ("like", ("failed",))):
+        if name not in names:
+            continue
+        if not asked.statuses:
+            asked.fields["statuses"] = implied
+        elif not set(asked.statuses) <= set(implied):
+            asked.problems.append(f"{name} is only about jobs in these states: {_join(implied)}")
+
+
+def _join(names: tuple[str, ...]) -> str:
+    return ", ".join(names)
+
+
+READERS: dict[tuple[str, str], Callable[[Asked, Term, datetime], None]] = {
+    ("task", ":"): _take_task,
+    ("queue", ":"): _take_text("queue"),
+    ("lock", ":"): _take_lock,
+    ("state", ":"): _take_state,
+    ("error", ":"): _take_text("error"),
+    ("id", ":"): _take_number("id"),
+    ("group", ":"): _take_text("group"),
+    ("batch", ":"): _take_number("batch"),
+    ("worker", ":"): _take_worker,
+    ("like", ":"): _take_like,
+    ("waited", ">"): _take_length,
+    ("ended", ">"): _take_length,
+}
+EXAMPLE_OF = {
+    "task": "mail.send",
+    "queue": "default",
+    "lock": "order:*",
+    "state": "failed",
+    "error": "Timeout",
+    "id": "9001",
+    "group": "customer:7",
+    "batch": "12",
+    "worker": "0198…",
+    "like": "9001",
+    "waited": "5m",
+    "ended": "1d",
+}

@@ -1,0 +1,117 @@
+"""The life of a job, with each wait named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from inturn.model import StoredJob
+
+RUNNING = ("claimed", "doing")
+DUE = "due"
+SAME = timedelta(seconds=1)  # the end is stored a moment after the attempt has failed
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened, and what filled the time since the moment before."""
+
+    at: datetime
+    what: str
+    after: timedelta | None = None
+    wait: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt that failed."""
+
+    number: int
+    started_at: datetime | None
+    at: datetime | None
+    worker: str | None
+    error: str
+
+    @property
+    def lasted(self) -> timedelta | None:
+        """How long it ran, if that is known."""
+        return self.at - self.started_at if self.at and self.started_at else None
+
+
+def read_attempts(job: StoredJob) -> list[FailedAttempt]:
+    """Return the failed attempts that the job keeps, the newest last."""
+    stored: list[Any] = job.errors  # somebody else may have written something else
+    return [
+        FailedAttempt(
+            error["attempt"] if isinstance(error.get("attempt"), int) else number,
+            read_time(error.get("started_at")),
+            read_time(error.get("at")),
+            str(error["worker"]) if error.get("worker") else None,
+            str(error.get("error") or ""),
+        )
+        for number, error in enumerate(stored, 1)
+        if isinstance(error, dict)
+    ]
+
+
+def draw_timeline(job: StoredJob, now: datetime) -> list[Moment]:
+    """Return the moments of a job, the first of them first."""
+    known = sorted(_list_moments(job), key=lambda each: each[0])
+    timeline: list[Moment] = []
+    for at, what, wait in known:
+        if timeline and timeline[-1].what == DUE:
+            wait = _name_wait(job)
+        if timeline:
+            timeline.append(Moment(at, what, at - timeline[-1].at, wait))
+        else:
+            timeline.append(Moment(at, what))
+    if job.finished_at is None and timeline and timeline[-1].at <= now:
+        wait = "run" if job.status in RUNNING else _name_wait(job)
+        timeline.append(Moment(now, "now", now - timeline[-1].at, wait))
+    return timeline
+
+
+def _list_moments(job: StoredJob) -> Iterator[tuple[datetime, str, str]]:
+    yield job.created_at, "deferred", ""
+    attempts = read_attempts(job)
+    for attempt in attempts:
+        if attempt.started_at:
+            wait = "backoff" if attempt is not attempts[0] else _name_wait(job)
+            yield attempt.started_at, f"attempt {attempt.number} started", wait
+        if attempt.at and not _is_the_end(job, attempt.at):
+            yield attempt.at, f"attempt {attempt.number} failed", "run"
+    last = max((each.at for each in attempts if each.at), default=job.created_at)
+    if job.scheduled_at is not None and job.scheduled_at > job.created_at:
+        yield job.scheduled_at, DUE, "backoff" if attempts else "delay"
+    if job.started_at is not None and job.started_at > last:
+        claimed = job.status == "claimed"
+        yield job.started_at, "claimed" if claimed else "started", _name_wait(job)
+    if job.finished_at is not None:
+        word = "failed for good" if job.status == "failed" else job.status
+        yield job.finished_at, word, "run" if job.started_at else _name_wait(job)
+
+
+def _is_the_end(job: StoredJob, at: datetime) -> bool:
+    """Return True if the job has failed for good in the attempt that failed then."""
+    ended = job.finished_at if job.status == "failed" else None
+    return ended is not None and abs(ended - at) < SAME
+
+
+def _name_wait(job: StoredJob) -> str:
+    """Return what a job that is due waits for."""
+    if job.status == "pending":
+        return "parents"
+    if job.status == "limited":
+        return "limit"
+    return "lane or slot" if job.lock is not None else "slot"
+
+
+def read_time(text: Any) -> datetime | None:
+    """Return a time that an error of a job holds, or None if somebody else wrote it."""
+    try:
+        at = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return at if at.tzinfo else None

@@ -1,0 +1,97 @@
+"""What can be done with a lane, and what each of it does to the order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from inturn.formatting import amount, visible
+from inturn.operations.changes.lanes import LaneReport
+
+
+class Offer(NamedTuple):
+    """An action that a page offers, with its effect in words."""
+
+    path: str
+    permission: str
+    title: str
+    effect: str
+    field: str | None = None  # what the form asks for: a pause, or the name of the lane
+    head: int | None = None  # the job that the person saw
+    is_final: bool = False
+
+
+def list_offers(report: LaneReport) -> Iterator[Offer]:
+    """Yield the actions that make sense for a lane."""
+    yield from _offer_retry(report)
+    yield from _offer_skip(report)
+    if report.stopped == "paused":
+        yield Offer(
+            "/lane/resume",
+            "pause",
+            "Resume",
+            f"{_describe_waiting(report)} here. They start again, in their order."
+            if report.waiting
+            else "Nothing waits here now. Jobs that come can start again.",
+        )
+    if report.stopped != "halted":
+        running = " The running job may end." if report.head_runs else ""
+        instead = " This replaces the pause of now." if report.stopped else ""
+        effect = f"No other job of this lane starts until it is resumed.{running}{instead}"
+        yield Offer("/lane/pause", "pause", "Pause", effect, "pause")
+    if report.waiting:
+        yield Offer(
+            "/lane/cancel-waiting",
+            "cancel",
+            "Cancel waiting",
+            f"{_describe_waiting(report)} now, and all of them are cancelled. A running job goes "
+            "on, and so do scheduled jobs that are not due yet. This cannot be undone at once: "
+            "cancelled jobs can only be retried.",
+            "name",
+            is_final=True,
+        )
+
+
+def _offer_retry(report: LaneReport) -> Iterator[Offer]:
+    behind = _describe_behind(report)
+    if report.failed is not None and report.stopped == "halted":
+        job = f"Job {report.failed.id} ({visible(report.failed.task)})"
+        effect = f"{job} runs again, at its place at the head. Then {behind}."
+        yield Offer("/lane/retry-head", "retry", "Retry head", effect)
+    elif report.state == "retrying" and report.head is not None:
+        job = f"Job {report.head.id} ({visible(report.head.task)})"
+        effect = f"{job} is due now, and not only after its delay. Then {behind}."
+        yield Offer("/lane/retry-head", "retry", "Retry head now", effect)
+
+
+def _offer_skip(report: LaneReport) -> Iterator[Offer]:
+    if report.stopped == "halted" and report.failed is not None:
+        effect = (
+            f"The lane goes on without job {report.failed.id} ({visible(report.failed.task)}), "
+            f"which stays failed. {_describe_waiting(report)}, and run without its work."
+        )
+        yield Offer(
+            "/lane/skip-head", "cancel", "Skip head", effect, head=report.failed.id, is_final=True
+        )
+    elif report.head is not None and not report.head_runs and report.readers is None:
+        effect = (
+            f"Job {report.head.id} ({visible(report.head.task)}) is cancelled. "
+            f"{amount(report.behind, 'job')} behind it keep their order, and run without its work."
+        )
+        yield Offer(
+            "/lane/skip-head", "cancel", "Skip head", effect, head=report.head.id, is_final=True
+        )
+
+
+def _describe_behind(report: LaneReport) -> str:
+    count = report.waiting if report.failed else report.behind
+    if not count:
+        return "nothing waits behind it"
+    least = " or more" if report.is_cut else ""
+    return f"the {count:,}{least} behind it follow in their order"
+
+
+def _describe_waiting(report: LaneReport) -> str:
+    count = report.waiting
+    least = " or more" if report.is_cut else ""
+    return f"{count:,}{least} {'job waits' if count == 1 else 'jobs wait'}"

@@ -1,0 +1,106 @@
+"""What the address of the list of lanes asks for.
+
+A value that cannot be understood is a problem that the page shows. It never widens the filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from inturn.doctor.troubled_lane import BOUND
+from inturn.operations.reading.dashboard import LaneJob
+from inturn.operations.reading.overview import TroubledLane
+from inturn.web.page import View
+from inturn.web.terms import BadTerm, read_length, read_number, show
+
+STATES = (
+    "halted", "stalled", "delayed", "unserved", "unknown", "limited", "paused", "retrying",
+    "free", "idle", "held",
+)  # fmt: skip
+SORTS: dict[str, Callable[[TroubledLane], Any]] = {
+    "worst": lambda lane: STATES.index(lane.trouble),
+    "oldest": lambda lane: lane.since,
+    "waiting": lambda lane: -lane.waiting,
+    "name": lambda lane: lane.lock,
+}
+WORDS = ("state", "prefix", "queue", "task", "waiting", "oldest")
+
+
+@dataclass
+class LaneSearch:
+    """Which lanes, and in which order. `words` are the values as somebody wrote them."""
+
+    words: dict[str, str]
+    sort: str
+    problems: dict[str, str] = field(default_factory=dict)  # by the name of the value
+    least_waiting: int = 0
+    least_age: timedelta = timedelta(0)
+
+    @classmethod
+    def read(cls, view: View) -> LaneSearch:
+        """Return what the address asks for."""
+        words = {name: view.get(name) for name in WORDS}
+        asked = cls(words, view.choose("sort", tuple(SORTS)))
+        for name, read in (
+            ("state", asked._read_state),
+            ("waiting", asked._read_waiting),
+            ("oldest", asked._read_oldest),
+        ):
+            try:
+                if words[name]:
+                    read(words[name].strip())
+            except BadTerm as bad:
+                asked.problems[name] = str(bad)
+        return asked
+
+    def _read_state(self, text: str) -> None:
+        if text not in STATES:
+            raise BadTerm(f"“{show(text)}” is not a state. There are: {', '.join(STATES)}")
+
+    def _read_waiting(self, text: str) -> None:
+        self.least_waiting = read_number(text, "100", BOUND)
+
+    def _read_oldest(self, text: str) -> None:
+        self.least_age = read_length(text, "5m")
+
+    @property
+    def state(self) -> str:
+        """The state that the lanes have. Empty: any."""
+        return self.words["state"]
+
+    @property
+    def prefix(self) -> str:
+        """How their locks begin."""
+        return self.words["prefix"]
+
+    @property
+    def names_jobs(self) -> bool:
+        """True if it is about the job that a lane waits for, or that holds it."""
+        return bool(self.words["queue"] or self.words["task"])
+
+    @property
+    def looks_closer(self) -> bool:
+        """True if it asks for more than a state and the beginning of a lock, as bulks do."""
+        return any(self.words[name] for name in ("queue", "task", "waiting", "oldest"))
+
+    def asking(self, **other: str) -> dict[str, str]:
+        """Return the values of an address that asks for something else in some words."""
+        return {**self.words, "sort": self.sort, **other}
+
+    def fits(self, lane: TroubledLane, job: LaneJob | None, now: datetime) -> bool:
+        """Return True if a lane is one of those. `job` is the one that it waits for or runs."""
+        return (
+            self.state in ("", lane.trouble)
+            and lane.waiting >= self.least_waiting
+            and now - lane.since >= self.least_age
+            and (not self.names_jobs or (job is not None and self._fits_job(job)))
+        )
+
+    def _fits_job(self, job: LaneJob) -> bool:
+        queue, task = self.words["queue"], self.words["task"]
+        if task.endswith("*"):
+            return queue in ("", job.queue) and job.task.startswith(task[:-1])
+        return queue in ("", job.queue) and task in ("", job.task)

@@ -1,0 +1,56 @@
+-- begin_claim: the first stage of a claim. Makes ready what is due, and finds out where to look:
+-- in which queues, past which paused tasks, and whether groups take turns.
+CREATE OR REPLACE FUNCTION begin_claim(INOUT r claim_round)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now    timestamptz := clock();
+    v_due    record;
+    v_is_due boolean;   -- or NULL
+BEGIN
+    -- One look at everything that may be due, since in most claims nothing is.
+    SELECT (SELECT true FROM jobs
+            WHERE status = 'scheduled' AND scheduled_at <= v_now LIMIT 1) AS jobs,
+        (SELECT true FROM jobs
+            WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
+                AND NOT was_attempted LIMIT 1) AS expiries,
+        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
+        (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+         ORDER BY jobs.queue LIMIT 1) AS groups,
+        (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
+        coalesce(
+            (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
+            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
+            (SELECT true FROM limit_looks LIMIT 1)) AS looks,
+        (SELECT true FROM queue_pauses LIMIT 1) AS pauses,
+        (SELECT true FROM task_pauses LIMIT 1) AS task_pauses
+    INTO v_due;
+    v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
+    IF v_is_due THEN
+        PERFORM settle_due(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
+    END IF;
+    r.paused := '{}';
+    IF v_due.task_pauses THEN
+        PERFORM resume_tasks(1000);
+        r.paused := paused_task_names();
+    END IF;
+    -- All that was due may have made jobs with a group ready.
+    r.fair := coalesce(v_due.groups, v_is_due, v_due.task_pauses, false);
+    r.queues := coalesce(r.served, ready_queues(r.fair));
+    IF v_due.pauses THEN   -- nobody serves a paused queue
+        DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
+            SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
+        r.queues := leave_out_paused(r.queues);
+        r.served := r.queues;
+    END IF;
+    r.fair := r.fair AND groups_wait(r.queues);
+    IF r.fair THEN
+        r.turns := coalesce(r.turns, '{}');
+        r.asked := least(r.asked, r.slots);
+    END IF;
+    r.wanted := r.asked;
+    r.reach := 2 * r.asked;
+    r.lanes_left := 512;   -- each keeps an advisory lock, and the server's lock table is finite
+    r.lost := '{}';
+    r.missed := '{}';
+    r.short := false;
+END $$;

@@ -1,0 +1,47 @@
+-- look_ahead: the stage of a claim that reads the front. It locks the best free jobs (`ids`) and
+-- reads a window of lane tokens, which grows from round to round if what is in front cannot start.
+CREATE OR REPLACE FUNCTION look_ahead(INOUT r claim_round, p_round integer)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_shares integer[];  -- how many free jobs to read in each queue
+BEGIN
+    IF p_round > 1 AND (r.behind IS NOT NULL OR r.shut IS NOT NULL OR r.missed <> '{}') THEN
+        r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
+            ELSE least(2000, 8 * r.reach) END;
+    END IF;
+    -- With many queues, read and lock only the best of all. If other claims were faster, the next
+    -- round locks what it reads.
+    v_shares := CASE WHEN cardinality(r.queues) > 1 AND NOT r.short
+                     THEN front_shares(r.queues, r.wanted, false)
+                     ELSE array_fill(r.wanted, ARRAY[cardinality(r.queues)]) END;
+    r.windows := CASE WHEN cardinality(r.queues) > 1
+                      THEN front_shares(r.queues, r.reach, true)
+                      ELSE ARRAY[r.reach] END;
+    IF r.fair THEN
+        SELECT front.free, front.lanes, front.seen, front.behind, front.behind_locks, front.more,
+            front.widest, front.limited, front.several, front.shut, front.turns
+        INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more,
+            r.widest, r.limited, r.several, r.shut, r.turns
+        FROM fair_candidates(
+            r.queues, v_shares, r.wanted, r.windows, r.reach, r.lost, r.lanes_left, r.turns)
+            AS front;
+    ELSE
+        SELECT front.free, front.lanes, front.seen, front.behind, front.behind_locks, front.more,
+            front.widest, front.limited, front.several, front.shut
+        INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more,
+            r.widest, r.limited, r.several, r.shut
+        FROM claim_candidates(
+            r.queues, v_shares, r.wanted, r.windows, r.reach, r.lost, r.lanes_left) AS front;
+    END IF;
+    IF cardinality(r.queues) > 1 THEN
+        r.short := NOT r.short
+            AND cardinality(r.ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
+    END IF;
+    r.won := '{}';
+    r.used := '{}';
+    r.heads := NULL;
+    r.kept := '{}';
+    r.marked := false;
+    r.blocked := 0;
+    r.started := NULL;
+END $$;
