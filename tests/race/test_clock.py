@@ -1,5 +1,4 @@
-"""Stories of a clock that is set back an hour. No look, and no wait,
-lasts until it has caught up.
+"""Stories of a clock that is set back an hour. No look and no wait lasts until it has caught up.
 
 The upkeep of any worker sees to that.
 """
