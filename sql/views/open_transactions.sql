@@ -1,7 +1,7 @@
 -- The open transactions of this database's clients, and prepared ones, the oldest first. You see
 -- only those that your role may see.
 CREATE OR REPLACE VIEW open_transactions AS
-SELECT one.pid, one.application, one.state, now.at - one.since AS age,
+SELECT one.pid, one.application, one.state, greatest(now.at - one.since, interval '0') AS age,
        (SELECT array_agg(DISTINCT pg_class.relname::text ORDER BY pg_class.relname::text)
         FROM pg_locks JOIN pg_class ON pg_class.oid = pg_locks.relation
         WHERE (pg_locks.pid = one.pid
@@ -21,7 +21,7 @@ FROM (
     SELECT NULL, gid, 'prepared', prepared,
            (SELECT virtualtransaction FROM pg_locks
             WHERE locktype = 'transactionid' AND transactionid = pg_prepared_xacts.transaction
-              AND granted)
+              AND granted AND pid IS NULL)
     FROM pg_prepared_xacts
     WHERE database = current_database()
 ) AS one

@@ -1,5 +1,6 @@
 """A worker starts jobs only while it is certain that they are its own."""
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,40 @@ async def test_a_worker_that_sleeps_on_the_way_to_the_task_asks_again(
     await parts.running.serve(work)
     await parts.close()
     assert runs == ([1] if is_known else [])
+
+
+@pytest.mark.anyio
+async def test_a_task_that_was_not_called_before_its_worker_ends_has_no_outcome(
+    app: App, query: Query, until: Until
+) -> None:
+    runs: list[int] = []
+    is_waiting, may_go_on = threading.Event(), threading.Event()
+
+    def wait_before(call: Callable[[], Any], *_: object) -> Any:
+        is_waiting.set()
+        may_go_on.wait(60)
+        try:
+            return call()
+        except BaseException:
+            return "what a middleware returns that holds on to everything"
+
+    @app.task(task_middleware=[wait_before])
+    def step() -> None:
+        runs.append(1)
+
+    parts = Parts(app, concurrency=1)
+    await parts.registration.register()
+    step.defer()
+
+    async def work() -> None:
+        parts.claiming.start()
+        await until(lambda: parts.claiming.has_ended)
+        await parts.run_once()
+        await until(is_waiting.is_set)
+        parts.running.give_back_for_good("it is told to end")
+        may_go_on.set()
+        await parts.running.wait_until_empty()
+
+    await parts.running.serve(work)
+    await parts.close()
+    assert (runs, parts.running.take_ended(everything=True)) == ([], [])

@@ -84,7 +84,7 @@ class Attempt:
     ) -> None:
         self.job = job
         self.task = task
-        self._is_ours = is_ours  # certainly; asked in any thread
+        self._is_ours = is_ours  # True only if that is certain; called in any thread
         self._chain = chain  # the middleware around the task, if there is any
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources
@@ -122,7 +122,7 @@ class Attempt:
     @property
     def must_wait(self) -> bool:
         """Return True if the task was not called, since the job may be another worker's by now."""
-        return self._has_begun is False and not self._was_stopped()
+        return self._has_begun is False and not self._is_given_back and self._aborted is None
 
     @property
     def committed(self) -> bool:
@@ -208,7 +208,16 @@ class Attempt:
     async def perform(
         self, slot: Slot, limiter: anyio.CapacityLimiter, max_result: int
     ) -> Outcome | None:
-        """Run the task. Return the outcome, or None if the job was only given back."""
+        """Run the task. Return the outcome, or None if the job was given back or must wait."""
+        outcome = await self._run(slot, limiter, max_result)
+        if self._has_begun is not False:
+            return outcome
+        # Whatever a middleware made of it, or a timeout: the task was not called.
+        return None if self._aborted is None else Ended(self.job, Status.ABORTED, self._aborted)
+
+    async def _run(
+        self, slot: Slot, limiter: anyio.CapacityLimiter, max_result: int
+    ) -> Outcome | None:
         timer: asyncio.TimerHandle | None = None
         process = os.getpid()
         self.slot = slot
@@ -227,7 +236,7 @@ class Attempt:
                 raise RuntimeError("the task has left a cancel scope or a task group open")
             return self._judge_value(value, max_result)
         except Abandoned:
-            return self._judge_cancellation() if self._has_begun is False else None
+            return None
         # SystemExit or a stray CancelledError: user code must not end the worker.
         except BaseException as error:
             if self._was_stopped():
@@ -304,8 +313,6 @@ class Attempt:
 
     def _judge_value(self, value: object, max_result: int) -> Outcome | None:
         """Return the outcome of a task that returned this value."""
-        if self.must_wait:  # a middleware has returned this
-            return None
         if self._committed:
             result_json.check_stored(self.job, value, self._committed_result, max_result)
             return Committed(self.job)
@@ -325,8 +332,6 @@ class Attempt:
 
     def _judge_error(self, error: BaseException) -> Outcome | None:
         """Return the outcome of a task that raised this error, None if it was only given back."""
-        if self.must_wait:
-            return None
         if self._timed_out and self._aborted is None and not isinstance(error, JobTimeout):
             # It raised this because the timeout stopped it, or after the timeout.
             timeout = self._timeout_error()

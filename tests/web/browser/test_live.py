@@ -90,7 +90,7 @@ def test_the_page_of_a_job_that_is_deleted_says_so(shop: Shop, offer: Offer, vis
         page = visitor.open(f"{offer()}/jobs/{job}")
         expect(page.locator("#status")).to_have_text("live")
         shop.app.job_manager.cancel_job_by_id(job, delete_job=True)
-        expect(page.locator("#away")).to_contain_text("This has been deleted")
+        expect(page.locator("#away")).to_contain_text("This is no longer there")
         assert page.get_by_role("heading", name=f"Job {job}").is_visible()
         assert visitor.problems == []
 

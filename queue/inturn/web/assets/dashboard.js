@@ -41,7 +41,7 @@
     banner.hidden = !isAway && !gone;
     document.body.classList.toggle("from-before", isAway || gone);
     const text = isAway ? `The database has not answered since ${awaySince}Z. What you see is from then.`
-      : gone ? "This has been deleted. What you see is from before." : "";
+      : gone ? "This is no longer there. What you see is from before." : "";
     if (banner.textContent !== text) banner.textContent = text;
   }
   let pressed = false; // between the two halves of a click nothing may move
@@ -79,7 +79,8 @@
   }
   // While the answer was under way, the person may have begun something.
   document.addEventListener("htmx:beforeSwap", (event) => {
-    gone = event.detail.xhr.status === 204;
+    const status = event.detail.xhr.status;
+    if (status < 300) gone = status === 204;
     if (asked || !isBusy()) return;
     event.detail.shouldSwap = false;
     pending = true;
