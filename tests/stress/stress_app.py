@@ -27,7 +27,7 @@ TOLERANCES = {  # how far the judge may trust times (tests/evidence/evidence.py)
     "turns": 30,
 }
 LIMITS: dict[str, dict[str, int]] = {  # of a second
-    "slots": {"slots": 3},
+    "slots": {"slots": 2},
     "rate": {"rate": 15, "burst": 5},
     "both": {"slots": 2, "rate": 30, "burst": 4},
 }
