@@ -7,6 +7,7 @@ Data goes to standard output, and everything else to standard error.
 `exit_status` decides how each error ends.
 """
 
+import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -129,6 +130,8 @@ def main(
     # A shell script that starts us with & makes us ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_exit)
+    # It warns that a statement which we interrupt cannot be rolled back. The server does that.
+    logging.getLogger("psycopg.transaction").setLevel(logging.ERROR)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     name = name or (Path(sys.argv[0]).name if Path(sys.argv[0]).name in SCRIPTS else SCRIPTS[0])
     use_dev_server()
