@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from tests.chaos.clock import RIGHT
 from tests.chaos.play import Fault, Play
 
 MOVED = "jobs ended while the server's clock was wrong"
@@ -28,7 +29,7 @@ def move(*times: str) -> Callable[[Play], None]:
                 if play.query(ENDED) != before and is_wrong(play):
                     play.seen(MOVED)
         finally:
-            play.server.clock.set("+0")
+            play.server.clock.set(RIGHT)
             play.hold(2)
             play.query(LATE)
             play.history.write("clock", start=start, end=play.history.write("clock is right"))
