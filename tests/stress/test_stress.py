@@ -96,6 +96,7 @@ class Play:
         self.dice, self.tail = random.Random(SEED), Tail(folder)
         self.committed: deque[int] = deque(maxlen=30)
         self.inserted: dict[str, list[int]] = {}  # by their calls
+        self.begun: dict[int, int] = {}  # the last fence of each job
         self.history = History(folder, SEED, "conductor")
         self.history.write(
             "settings", seed=SEED, limits=LIMITS, weights=WEIGHTS, required=RARE, **TOLERANCES
@@ -113,7 +114,8 @@ class Play:
             self.query("SELECT set_group(%s, %s)::text", group, weight)
         self.workers = {self.spawn("work", queues): queues for queues in WORKERS}
         self.producers: set[Process] = set()
-        self.asleep: dict[Process, int] = {}  # since when
+        # Since when, and the jobs that it ran, with their fences.
+        self.asleep: dict[Process, tuple[int, dict[int, int]]] = {}
 
     def begin(self) -> None:
         """Start the producers when all workers are there, and count the time from the first job.
@@ -185,6 +187,9 @@ class Play:
                 self.inserted[event.facts["op"]] = event.facts["ids"]
             elif event.name == "ok":
                 self.committed.extend(self.inserted.pop(event.facts["op"]))
+            elif event.name == "begin":
+                job, fence = event.facts["job"], event.facts["fence"]
+                self.begun[job] = max(fence, self.begun.get(job, 0))
 
     def end(self) -> None:
         """Wait until the producers end, the remaining jobs are done, and the workers leave."""
@@ -249,21 +254,30 @@ class Play:
         worker.send_signal(signal.SIGSTOP)
         os.waitpid(worker.pid, os.WUNTRACED)
         self.note_commits()
-        if not self.tail.running[self.names[worker]]:
+        running = self.tail.running[self.names[worker]]
+        if not running:
             worker.send_signal(signal.SIGCONT)
             return None
-        self.asleep[worker] = since
+        jobs = {job: fence for job, fence in self.begun.items() if fence in running}
+        self.asleep[worker] = since, jobs
         return worker
 
     def wake_those_who_slept_enough(self) -> None:
-        """Wait until the stopped workers are declared dead and others have their jobs."""
-        for worker, since in list(self.asleep.items()):
+        """Let a stopped worker go on when it counts as dead and others run one of its jobs."""
+        for worker, (since, jobs) in list(self.asleep.items()):
             now = time.monotonic_ns()
-            if now > since + (STALLED + 1.5) * SECOND:
+            if now > since + STALLED * SECOND and self.is_taken_over(jobs):
                 span = {"victim": self.names[worker], "start": since, "end": now}
                 self.history.write("silent", how="stopped", **span)
                 worker.send_signal(signal.SIGCONT)
                 del self.asleep[worker]
+
+    def is_taken_over(self, jobs: dict[int, int]) -> bool:
+        """Say whether others have begun one of these jobs, or none is left for them."""
+        self.note_commits()
+        return any(self.begun[job] != fence for job, fence in jobs.items()) or not self.query(
+            "SELECT FROM jobs WHERE id = ANY(%s)", [*jobs]
+        )
 
     # -- what people do
 
