@@ -4,6 +4,7 @@ import atexit
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -39,9 +40,10 @@ def _open() -> History:
 @contextmanager
 def attempt(context: JobContext, name: object) -> Iterator[None]:
     """Record the beginning and the end of a run, whatever the end is. `name` names the job."""
+    begun = time.monotonic_ns()  # before the lock of the file, for which other threads may wait
     job, how = context.job, "ok"
     facts = {"job": name, "lane": job.lock, "attempt": job.attempts + 1, "fence": job.fence}
-    history().write("begin", id=getattr(job, "id", None), **facts)
+    history().write("begin", at=begun, id=getattr(job, "id", None), **facts)
     try:
         yield
     except BaseException as error:
