@@ -193,12 +193,13 @@ class Play:
             if {child, parent} & seen:
                 continue
             seen |= {child, parent}
-            if is_free:  # the order of a lane knows nothing of jobs that come back
-                self.history.write("retried", job=[parent_op, parent_index])
-                connection.execute("SELECT retry_job(%s)", [parent])
-            else:
-                self.history.write("let_go", job=[op, index])
-                connection.execute("SELECT retry_job(%s)", [child])
+            # Not a parent in a lane: the order of a lane knows nothing of jobs that come back.
+            wanted, name = (parent, [parent_op, parent_index]) if is_free else (child, [op, index])
+            if not is_free:
+                self.history.write("let_go", job=name)
+            # Also a job that is let go: it may have expired, or been cancelled, just before.
+            self.history.write("retried", job=name)
+            connection.execute("SELECT retry_job(%s)", [wanted])
 
     def look_after_batches(self, connection: psycopg.Connection[Any]) -> None:
         """Give up a batch now and then. In the end, close those whose producers have died."""
