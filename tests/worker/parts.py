@@ -7,6 +7,7 @@ from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.connection import WorkerConnection
+from inturn.worker.failures import Failures
 from inturn.worker.loop import Loop
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import options
@@ -14,6 +15,7 @@ from inturn.worker.progress import ProgressReports
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.state import LoopState
 
 NOBODY: Any = None  # the worker that middleware would see
 
@@ -38,10 +40,11 @@ class Parts:
         self.running = running = RunningJobs(
             app, app.connector, o, wakeups.interrupt_wait, chain, progress
         )
-        prefetch = Prefetch(o.concurrency)
-        self.claiming = Claiming(self.claims, mine, o, running, wakeups, prefetch)
-        self.recovery = Recovery(link, mine, o, running, self.claiming)
-        self.loop = Loop(link, mine, o, running, self.claiming, self.recovery, lambda: True)
+        self.state = LoopState(link, mine, o, running, wakeups)
+        failures = Failures(self.state)
+        self.claiming = Claiming(self.state, failures, self.claims, Prefetch(o.concurrency))
+        self.recovery = Recovery(self.state, failures, self.claiming)
+        self.loop = Loop(self.state, failures, self.claiming, self.recovery, lambda: True)
 
     async def run_once(self) -> None:
         await self.loop.run_once()

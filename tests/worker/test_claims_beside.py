@@ -50,7 +50,7 @@ async def test_ends_are_reported_while_a_claim_is_under_way(
         await parts.run_once()
         claims.arrive = anyio.Event()
         work.defer()
-        parts.claiming.expect_jobs()
+        parts.state.wakeups.expect_jobs()
         async with anyio.create_task_group() as group:
             group.start_soon(parts.run_once)
             await until(lambda: query(DOING) == [(2,)])
@@ -119,8 +119,8 @@ async def test_an_aborted_worker_does_not_wait_for_its_claim_and_gives_the_jobs_
             await until(lambda: query(DOING) == [(1,)])
             parts.recovery.note_look()
             await anyio.wait_all_tasks_blocked()
-            parts.loop.abort("test", time.monotonic(), may_abandon=True)
-        assert parts.claiming.has_ended  # it must not outlive the worker
+            parts.state.abort("test", time.monotonic(), may_abandon=True)
+        assert parts.claiming.first_end.is_set()  # it must not outlive the worker
         assert await parts.registration.unregister(None) == 1
 
     job_id = work.defer()
@@ -153,7 +153,7 @@ async def test_a_job_that_is_given_up_during_a_look_is_not_put_back_as_if_it_had
             requests, link.arrive = link.arrive, anyio.Event()
             requests.set()
             await until(lambda: link.replies == 2)  # which jobs are ours
-            parts.loop.abort("test", time.monotonic(), may_abandon=True)
+            parts.state.abort("test", time.monotonic(), may_abandon=True)
             await parts.running.wait_until_empty()
             link.arrive.set()
         assert await parts.registration.unregister(None) == 1

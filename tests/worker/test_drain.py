@@ -53,7 +53,7 @@ async def test_a_job_can_be_aborted_while_its_worker_drains(
         await until(lambda: len(started) == 2)
         draining.stop()
         await until(
-            lambda: draining._loop.stopped and not draining._wakeups._woken.is_set()
+            lambda: draining._state.is_stopped and not draining._state.wakeups._woken.is_set()
         )  # it sleeps for good
         for id in ids:
             assert await app.job_manager.cancel_job_by_id_async(id, abort=True)

@@ -7,8 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from inturn import Job
-from inturn.worker.slot import Slot
-from inturn.worker.slots import TURNS, Slots, Waiting
+from inturn.worker.slots import TURNS, Slot, Slots, Waiting
 
 
 def _waiting(*ids: int) -> list[Waiting]:

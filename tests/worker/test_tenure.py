@@ -65,9 +65,9 @@ async def test_jobs_in_hand_start_after_the_server_has_confirmed_them(
     step.defer()
 
     async def work() -> None:
-        parts.claiming.start()
+        parts.claiming.start_if_due(report_is_due=False)
         now[0] += 3.1  # before the reply is read
-        await until(lambda: parts.claiming.has_ended)
+        await until(parts.claiming.first_end.is_set)
         await until(parts.recovery.next_action)
         assert runs == []
         if not is_known:
@@ -149,8 +149,8 @@ async def test_a_worker_that_sleeps_on_the_way_to_the_task_asks_again(
     {"thread": thread, "resource": resource, "middleware": middleware}[way].defer()
 
     async def work() -> None:
-        parts.claiming.start()
-        await until(lambda: parts.claiming.has_ended)
+        parts.claiming.start_if_due(report_is_due=False)
+        await until(parts.claiming.first_end.is_set)
         await parts.run_once()
         await until(lambda: runs or parts.recovery.next_action())
         assert (nap.is_over, runs) == (True, [])
@@ -188,8 +188,8 @@ async def test_a_task_that_was_not_called_before_its_worker_ends_has_no_outcome(
     step.defer()
 
     async def work() -> None:
-        parts.claiming.start()
-        await until(lambda: parts.claiming.has_ended)
+        parts.claiming.start_if_due(report_is_due=False)
+        await until(parts.claiming.first_end.is_set)
         await parts.run_once()
         await until(is_waiting.is_set)
         parts.running.give_back_for_good("it is told to end")

@@ -434,11 +434,11 @@ async def test_a_worker_that_learns_of_its_death_a_second_time_does_not_register
         group.start_soon(worker.run)
         await work.defer_async(number=0)
         await until(lambda: 0 in done)
-        dead = worker._registration.worker_id
+        dead = worker._state.registration.worker_id
         query("DELETE FROM workers RETURNING 1")
         await work.defer_async(number=1)
         await until(lambda: 1 in done)
-        alive = worker._registration.worker_id
+        alive = worker._state.registration.worker_id
         worker._recovery.note_lost(dead)
         await work.defer_async(number=2)
         await until(lambda: 2 in done)

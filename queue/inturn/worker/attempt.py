@@ -21,7 +21,7 @@ from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
-from inturn.worker.slot import Slot, is_cancelled
+from inturn.worker.slots import Slot, is_cancelled
 from inturn.worker.user_code import catch, end_copy_of
 
 # How many attempts an outage may cost a task without `retry`. After that, the task itself may be

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -47,14 +48,9 @@ class ProgressReports:
             with suppress(RuntimeError):  # the loop is closed, but a thread runs on
                 self._loop.call_soon_threadsafe(self._reported)
 
-    @property
-    def is_due(self) -> bool:
-        """Return True if there is something to store now."""
-        return bool(self._newest) and time.monotonic() >= self._due_at
-
-    def until_due(self) -> float | None:
-        """Return the seconds until something may be stored, or None if there is nothing."""
-        return max(0.0, self._due_at - time.monotonic()) if self._newest else None
+    def until_due(self) -> float:
+        """Return the seconds until something may be stored, infinity if there is nothing."""
+        return max(0.0, self._due_at - time.monotonic()) if self._newest else math.inf
 
     async def store_all(self) -> None:
         """Store all reports. Raise DatabaseUnavailable if the database is away."""
@@ -63,7 +59,9 @@ class ProgressReports:
 
     async def store_ended(self, fences: Iterable[int]) -> None:
         """Store the last reports of these attempts."""
-        if not self._is_busy or self.is_due:  # else the ends would wait for the same lock each time
+        if (
+            not self._is_busy or self.until_due() == 0
+        ):  # else the ends would wait for the same lock each time
             await self._store([fence for fence in fences if fence in self._newest])
 
     async def _store(self, fences: list[int]) -> None:

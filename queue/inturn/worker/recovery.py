@@ -1,19 +1,14 @@
 """Recovery: what the loop does first when something went wrong, or may have gone wrong."""
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations.engine import claim, finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
-from inturn.worker.connection import WorkerConnection
-from inturn.worker.options import Options
-from inturn.worker.registration import Registration
-from inturn.worker.running_jobs import RunningJobs
-from inturn.worker.start import grace_is_over
+from inturn.worker.failures import Failures
+from inturn.worker.state import LoopState
 
 logger = logging.getLogger(__name__)
 Action = Callable[[], Awaitable[None]]
@@ -27,30 +22,27 @@ class Recovery:
 
     def __init__(
         self,
-        connection: WorkerConnection,
-        registration: Registration,
-        options: Options,
-        running: RunningJobs,
+        state: LoopState,
+        failures: Failures,
         claiming: Claiming,
     ) -> None:
-        self._connection = connection
-        self._registration = registration
-        self._options = options
-        self._running = running
+        self._connection = state.connection
+        self._registration = state.registration
+        self._name = state.options.name
+        self._running = state.running
+        self._wakeups = state.wakeups
+        self._failures = failures
         self._claiming = claiming
         self._is_lost = False  # others took us for dead
-        self._away_since: float | None = None  # when the database went away
-        self._failing_since = 0.0  # when the calls began to fail
-        self._failure: InturnError | None = None  # of the last call, which will be tried again
         self._beat_due = False
         self._look_due = False
-        running.ask_before_start(self.may_start, lambda: registration.tenure.lasts)
+        self._running.ask_before_start(self.may_start, lambda: state.registration.tenure.lasts)
 
     def next_action(self) -> Action | None:
         """Return what to do first, or None if nothing is wrong."""
         if self._is_lost:
             return self._register_again
-        if self._away_since is not None:
+        if self._failures.is_database_away:
             return self._resume
         if self._beat_due:
             return self._beat
@@ -60,60 +52,18 @@ class Recovery:
 
     # ------------------------------------------------------------------ what has happened
 
-    @property
-    def is_database_away(self) -> bool:
-        """Return True if the database was away at the last call."""
-        return self._away_since is not None
-
-    @property
-    def trouble(self) -> str | None:
-        """Return why the database refuses calls, if that has lasted for a heartbeat.
-
-        An outage is no such reason: then no heartbeat could say so.
-        """
-        error = self._failure
-        if error is None or (isinstance(error, DatabaseUnavailable) and error.connection_lost):
-            return None
-        failing = time.monotonic() - self._failing_since
-        return str(error) if failing >= self._options.update_heartbeat_interval else None
-
     def note_lost(self, worker_id: UUID) -> None:
         """Note that others took the worker with this id for dead."""
         if worker_id != self._registration.worker_id:
             return  # the loop has noticed already, and we are another worker by now
         self._is_lost = True
         self._running.take_waiting()  # others run them
-        self._claiming.interrupt_wait()
-
-    def note_outage(self, error: InturnError) -> None:
-        """Note that the database is away, so that the outcome of the last call may be unknown.
-
-        It may also be there and have refused the call, with an error that nobody has listed.
-
-        Raise DatabaseUnavailable if it has been away for longer than `db_grace`.
-        """
-        self.note_failure(error)
-        now = time.monotonic()
-        if self._away_since is None:
-            self._away_since = now
-        grace = self._options.db_grace
-        if grace is not None and now - self._away_since >= grace:
-            raise grace_is_over(grace, error) from error
-
-    def note_failure(self, error: InturnError) -> None:
-        """Note that a call has failed, and will be tried again."""
-        if self._failure is None:
-            self._failing_since = time.monotonic()
-        self._failure = error
-
-    def note_answer(self) -> None:
-        """Note that a claim or a report has succeeded again."""
-        self._failure = None
+        self._wakeups.interrupt_wait()
 
     def note_unheard(self) -> None:
         """Note that the heartbeat has no connection, so the loop stores it over its own."""
         self._beat_due = True
-        self._claiming.interrupt_wait()
+        self._wakeups.interrupt_wait()
 
     def may_start(self) -> bool:
         """Return True if the jobs in hand are certainly ours. If not, ask the server."""
@@ -129,28 +79,27 @@ class Recovery:
         Somebody may want one aborted, or a reply was lost.
         """
         self._look_due = True
-        self._claiming.interrupt_wait()
+        self._wakeups.interrupt_wait()
 
     # ------------------------------------------------------------------ what to do about it
 
     async def _register_again(self) -> None:
         logger.error(
             "worker.lost: others took %s for dead and took over its jobs; it registers again",
-            self._options.name,
+            self._name,
         )
         self._running.take_waiting()
         self._running.give_back("the worker was taken for dead and the job taken over")
         await self._registration.register()
         self._claiming.note_registered()
         self._is_lost = False
-        self._claiming.expect_jobs()
 
     async def _resume(self) -> None:
         await self._put_back_unknown()
         # A server that answers may still refuse to write: it is read-only, or its disk is full.
         await self._beat()
-        self._away_since = None
-        self._claiming.expect_jobs()
+        self._failures.note_resumed()
+        self._wakeups.expect_jobs()
 
     async def _beat(self) -> None:
         self._beat_due = False
@@ -187,4 +136,4 @@ class Recovery:
         for job in unknown:
             if job.id not in busy:
                 joblog.note_found(job)
-        self._claiming.expect_jobs()
+        self._wakeups.expect_jobs()

@@ -7,11 +7,9 @@ from inturn.model import Again, Committed, Ended, Outcome, Status
 from inturn.operations.engine import finish
 from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
-from inturn.worker.connection import WorkerConnection
 from inturn.worker.error_text import storable
-from inturn.worker.options import Options
-from inturn.worker.registration import Registration
-from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.failures import Failures
+from inturn.worker.state import LoopState
 
 ABOUT_VALUES = ("22", "23")  # the SQLSTATEs of wrong data and of broken constraints
 
@@ -19,18 +17,12 @@ ABOUT_VALUES = ("22", "23")  # the SQLSTATEs of wrong data and of broken constra
 class Reporting:
     """Reports outcomes in batches. `finish` is idempotent, so a report may be sent twice."""
 
-    def __init__(
-        self,
-        connection: WorkerConnection,
-        registration: Registration,
-        options: Options,
-        running: RunningJobs,
-        claiming: Claiming,
-    ) -> None:
-        self._connection = connection
-        self._registration = registration
-        self._queues, self._forget = options.queues, options.forget
-        self._running = running
+    def __init__(self, state: LoopState, failures: Failures, claiming: Claiming) -> None:
+        self._state = state
+        self._connection = state.connection
+        self._running = state.running
+        self._forget = state.options.forget
+        self._failures = failures
         self._claiming = claiming
         self._unclear: set[int] = set()  # jobs whose ends were on their way when a call failed
 
@@ -47,6 +39,7 @@ class Reporting:
             if not _is_about_values(error):
                 raise
             await self._report_each()
+        self._failures.note_answer(is_stored=True)
 
     async def report_last(self) -> None:
         """Try once more to report what has ended, even outcomes that wait for their time."""
@@ -100,18 +93,19 @@ class Reporting:
 
         The request may be on its way to us.
         """
-        asked = await self._connection.run(finish.list_abort_requests(self._registration.worker_id))
+        asked = await self._connection.run(
+            finish.list_abort_requests(self._state.registration.worker_id)
+        )
         return [
             _end(outcome) if isinstance(outcome, Again) and outcome.job.id in asked else outcome
             for outcome in outcomes
         ]
 
     def _finish(self, ended: list[Ended]) -> Awaitable[finish.Finished]:
-        want = 0 if self._claiming.is_stopped else len(ended)
-        worker_id = self._registration.worker_id
-        return self._connection.run(
-            finish.finish(worker_id, self._queues, want, ended, self._forget)
-        )
+        state = self._state
+        want = 0 if state.is_stopped else len(ended)
+        worker_id, queues = state.registration.worker_id, state.options.queues
+        return self._connection.run(finish.finish(worker_id, queues, want, ended, self._forget))
 
     async def _report_each(self) -> None:
         """Find out which outcomes the database refuses to store, and report those as failures."""

@@ -19,23 +19,20 @@ from inturn.tasks.task import Task
 from inturn.values import UndecodableArgument
 from inturn.worker import joblog
 from inturn.worker.attempt import Attempt
-from inturn.worker.backoff import Backoff
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.observer import Observer
 from inturn.worker.options import Options
 from inturn.worker.progress import ProgressReports
-from inturn.worker.slot import Slot, is_cancelled
-from inturn.worker.slots import Slots, Waiting
+from inturn.worker.slots import Slot, Slots, Waiting, is_cancelled
 from inturn.worker.transaction import FinishingTransaction
+from inturn.worker.unreported import UnreportedOutcomes
 
 if TYPE_CHECKING:
     from inturn.worker.resources import ResourceLocks
 
 # An event loop that was blocked for this long explains a run that goes on past its timeout.
 BLOCKED_SECONDS = 1.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before an outcome that is held is tried again
-LOGGED_AFTER = 6  # failed tries, about a second
 EXPIRED = "expired: no slot of the worker that had claimed it was free in time"
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know the task
 
@@ -315,68 +312,6 @@ class RunningJobs:
     def take_waiting(self) -> list[Job]:
         """Return the jobs that wait for a slot and forget them."""
         return [job for job, _ in self._slots.take_waiting()]
-
-
-class UnreportedOutcomes:
-    """How jobs have ended, until the server has stored it.
-
-    If a user's open transaction keeps the server from storing an outcome, it is held here and tried
-    again later. Everything else goes on meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self._new: list[Outcome] = []
-        self._held: list[Outcome] = []
-        self._held_until = 0.0
-        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
-
-    def __len__(self) -> int:
-        return len(self._new) + len(self._held)
-
-    def claims(self) -> set[tuple[int, str]]:
-        """Return the job and claim of each outcome."""
-        return {(each.job.id, each.job.claim_id) for each in (*self._new, *self._held)}
-
-    @property
-    def is_due(self) -> bool:
-        """Return True if there is something to report now."""
-        return bool(self._new) or (bool(self._held) and time.monotonic() >= self._held_until)
-
-    def until_due(self) -> float | None:
-        """Return the seconds until held outcomes may be tried again, or None if none is held."""
-        return max(0.0, self._held_until - time.monotonic()) if self._held else None
-
-    def add(self, outcome: Outcome) -> None:
-        """Add how a job has ended."""
-        self._new.append(outcome)
-
-    def take(self, *, everything: bool = False) -> list[Outcome]:
-        """Return the outcomes that are due, or all of them, and forget them."""
-        outcomes, self._new = self._new, []
-        if self._held and (everything or time.monotonic() >= self._held_until):
-            outcomes, self._held = self._held + outcomes, []
-        return outcomes
-
-    def requeue(self, outcomes: Iterable[Outcome]) -> None:
-        """Keep these in front of the others, because the report failed."""
-        self._new[:0] = outcomes
-
-    def hold(self, outcomes: Sequence[Outcome]) -> None:
-        """Keep these for later, because open transactions keep the server from storing them.
-
-        Call it after each report. Without outcomes it means that what was held is stored now.
-        """
-        if outcomes:
-            already_held = bool(self._held)  # for their own time, which these must not extend
-            self._held += outcomes
-            if already_held:
-                return
-            self._held_until = time.monotonic() + self._backoff.next()
-            if self._backoff.failures == LOGGED_AFTER:
-                for each in self._held:
-                    joblog.note_held(each.job)
-        elif self._backoff.failures and not self._held:
-            self._backoff.reset()
 
 
 def _why_it_goes_on(attempt: Attempt, *, loop_is_blocked: bool) -> str:

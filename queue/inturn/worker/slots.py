@@ -4,6 +4,7 @@ So no task is made for each job. Jobs that were claimed ahead wait here until a 
 """
 
 import asyncio
+import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -15,12 +16,28 @@ from anyio.abc import TaskGroup
 
 from inturn.errors import WorkerCancelled
 from inturn.model import Job
-from inturn.worker.slot import Slot, is_cancelled
 
 # The loop must get its turn while jobs are left to run, so that they run while it waits for the
 # server. So all slots together run at most this part of the waiting jobs between two turns, and
 # one slot at most this many.
 TURNS, MOST_IN_A_ROW = 4, 16
+
+
+class Slot(NamedTuple):
+    """Where attempts run: the scope that cancels one, the scope inside it that shields its code,
+    and their asyncio task. After a cancellation, no other attempt runs here.
+    """
+
+    scope: anyio.CancelScope
+    shield: anyio.CancelScope
+    task: asyncio.Task[Any]
+
+    def close_scopes(self) -> bool:
+        """Close the scopes that a job has left open. Return True if there were any.
+
+        They could cancel the next job, and the slot could not end.
+        """
+        return _close_scopes(self.shield, self.task)
 
 
 class Waiting(NamedTuple):
@@ -161,3 +178,26 @@ async def _give_way() -> bool:
             raise
         return False
     return True
+
+
+def _close_scopes(scope: anyio.CancelScope, task: asyncio.Task[Any]) -> bool:
+    # anyio has no public way to ask for them. A test fails if it names them differently one day.
+    # Scopes of other tasks are those of a task group's children, which end with the group.
+    left_open = [
+        child
+        for child in scope._child_scopes  # type: ignore[attr-defined]
+        if child._host_task is task
+    ]
+    for child in left_open:
+        child.cancel()  # nobody waits for the tasks of a task group any more
+        _close_scopes(child, task)
+        child.__exit__(None, None, None)
+    return bool(left_open)
+
+
+def is_cancelled() -> bool:
+    """Return True if the worker cancels the code around this call.
+
+    Otherwise a cancellation comes from somewhere else.
+    """
+    return anyio.current_effective_deadline() == -math.inf

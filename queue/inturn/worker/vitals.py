@@ -4,25 +4,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inturn.worker.claiming.wakeups import Wakeups
+from inturn.worker.failures import Failures
 from inturn.worker.heartbeat import Heartbeat
 from inturn.worker.loop import Loop
-from inturn.worker.options import Options
-from inturn.worker.recovery import Recovery
-from inturn.worker.registration import Registration
-from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.state import LoopState
 
 
 @dataclass
 class Vitals:
     """Reads the parts of a worker. They need not know of it."""
 
-    options: Options
-    registration: Registration
-    running: RunningJobs
-    recovery: Recovery
+    state: LoopState
+    failures: Failures
     loop: Loop
-    wakeups: Wakeups
     heartbeat: Heartbeat
 
     def __post_init__(self) -> None:
@@ -38,47 +32,47 @@ class Vitals:
     @property
     def longest_pause(self) -> float:
         """Return for how many seconds its loop may wait if there is nothing to do."""
-        return self.options.abort_job_polling_interval
+        return self.state.options.abort_job_polling_interval
 
     @property
     def is_registered(self) -> bool:
         """Return True once the database knows the worker."""
-        return hasattr(self.registration, "worker_id")
+        return hasattr(self.state.registration, "worker_id")
 
     @property
     def is_stopping(self) -> bool:
         """Return True if the worker takes on no more jobs."""
-        return self.loop.stopped
+        return self.state.is_stopped
 
     @property
     def is_database_away(self) -> bool:
         """Return True if the worker's last call did not reach the database."""
-        return self.recovery.is_database_away
+        return self.failures.is_database_away
 
     @property
     def trouble(self) -> str | None:
         """Return why the database refuses a call of the worker, or None if it does not."""
-        return self.registration.trouble
+        return self.state.registration.trouble
 
     @property
     def is_listening(self) -> bool | None:
         """Return True if notifications wake the worker, and None if it wants none."""
-        return self.registration.listens()
+        return self.state.registration.listens()
 
     @property
     def slots(self) -> int:
         """Return how many jobs the worker can run at once."""
-        return self.options.concurrency
+        return self.state.options.concurrency
 
     @property
     def busy_slots(self) -> int:
         """Return how many jobs it runs."""
-        return len(self.running.attempts)
+        return len(self.state.running.attempts)
 
     @property
     def counted_wakeups(self) -> Mapping[str, int]:
         """Return what has made the worker look for jobs, and how often."""
-        return self.wakeups.counted
+        return self.state.wakeups.counted
 
     @property
     def heartbeat_failures(self) -> int:

@@ -28,6 +28,7 @@ from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.error_text import describe
+from inturn.worker.failures import Failures
 from inturn.worker.heartbeat import Heartbeat, Reactions
 from inturn.worker.listener import Listener
 from inturn.worker.loop import Loop
@@ -41,8 +42,9 @@ from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import Scheduler
-from inturn.worker.slot import is_cancelled
+from inturn.worker.slots import is_cancelled
 from inturn.worker.start import patiently
+from inturn.worker.state import LoopState
 from inturn.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
@@ -101,31 +103,31 @@ class Worker:
     ) -> None:
         self._connector = connector
         self._options = options
-        self._connection = link = WorkerConnection(connector)
-        self._claims = claims = WorkerConnection(connector)
-        self._registration = mine = Registration(link, options, app)
-        self._wakeups = wakeups = Wakeups(options.fetch_job_polling_interval)
+        link, claims = WorkerConnection(connector), WorkerConnection(connector)
+        mine = Registration(link, options, app)
+        wakeups = Wakeups(options.fetch_job_polling_interval)
         observer = None if probes is None else probes.observer
         chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
         progress = ProgressReports(link, wakeups.interrupt_wait)
         self._running = running = RunningJobs(
             app, connector, options, wakeups.interrupt_wait, chain, progress, observer
         )
+        self._state = state = LoopState(link, mine, options, running, wakeups)
+        failures = Failures(state)
         prefetch = prefetch or Prefetch(options.concurrency)
-        self._claiming = claiming = Claiming(claims, mine, options, running, wakeups, prefetch)
-        self._recovery = recovery = Recovery(link, mine, options, running, claiming)
-        self._loop = loop = Loop(link, mine, options, running, claiming, recovery, self._is_settled)
+        self._claims, self._claiming = claims, Claiming(state, failures, claims, prefetch)
+        self._recovery = Recovery(state, failures, self._claiming)
+        self._loop = Loop(state, failures, self._claiming, self._recovery, self._is_settled)
         self._listener = self._make_listener() if options.listen_notify else None
         self._scheduler = Scheduler(connector, app)
         self._maintenance = Maintenance(
             connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
         )
-        self._heartbeat = heartbeat = self._make_heartbeat()
-        mine.callers = recovery, heartbeat, self._maintenance, self._scheduler, self._listener
+        self._heartbeat = self._make_heartbeat()
+        mine.callers = failures, self._heartbeat, self._maintenance, self._scheduler, self._listener
         self._probes = probes
         if probes is not None:
-            parts = running, recovery, loop, wakeups, heartbeat
-            probes.attach(Vitals(options, mine, *parts))
+            probes.attach(Vitals(state, failures, self._loop, self._heartbeat))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the common limiter, and keep them.
         self._limiter = anyio.CapacityLimiter(1)
@@ -139,7 +141,7 @@ class Worker:
         try:
             grace = self._options.db_grace
             check = partial(maintenance.check_schema, self._connector.schema)
-            await patiently(lambda: self._connection.run(check()), grace)
+            await patiently(lambda: self._state.connection.run(check()), grace)
             handles_signals = self._options.install_signal_handlers
             # Do this before others can see the worker, because then they may signal it to end.
             with signals.caught() if handles_signals else nullcontext() as caught:
@@ -147,15 +149,15 @@ class Worker:
                 # the process prevents that.
                 self._owns_process = caught is not None
                 is_told_to_end = partial(_has_signals, caught)
-                await patiently(self._registration.register, grace, is_told_to_end)
+                await patiently(self._state.registration.register, grace, is_told_to_end)
                 if self._probes is not None:
                     self._probes.note_serving()
                 await self._serve(caught)
-            return self._loop.aborted
+            return self._state.aborted
         finally:
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                 await self._claims.close()
-                await self._connection.close()
+                await self._state.connection.close()
 
     # ------------------------------------------------------------------ stopping
 
@@ -167,12 +169,12 @@ class Worker:
         if threading.get_ident() != self._thread:
             self._in_loop(self._stop_in_task, reason)
             return
-        if self._loop.stopped:
+        if self._state.is_stopped:
             return
         logger.info(
             "worker.stopping: %s; running jobs to wait for: %d", reason, len(self._running.attempts)
         )
-        self._loop.stop()
+        self._state.stop()
         if self._probes is not None:
             self._probes.note_stopping()
         grace = self._options.shutdown_graceful_timeout
@@ -196,12 +198,9 @@ class Worker:
             self._in_loop(self.abort, reason)
             return
         self.stop(reason)
-        logger.info(
-            "worker.aborting: %s; running jobs that go back: %d",
-            reason,
-            len(self._running.attempts),
-        )
-        self._loop.abort(reason, time.monotonic() + ABORT_SECONDS, may_abandon=self._owns_process)
+        count = len(self._running.attempts)
+        logger.info("worker.aborting: %s; running jobs that go back: %d", reason, count)
+        self._state.abort(reason, time.monotonic() + ABORT_SECONDS, may_abandon=self._owns_process)
 
     async def _abort_at(self, moment: float) -> None:
         await anyio.sleep(max(0.0, moment - time.monotonic()))
@@ -244,7 +243,7 @@ class Worker:
         """
         with anyio.move_on_after(self._options.update_heartbeat_interval):
             await self._claiming.first_end.wait()
-        await self._maintenance.begin(self._connection)
+        await self._maintenance.begin(self._state.connection)
         if self._listener is not None:
             helpers.start_soon(self._keep, self._listener.run)
 
@@ -299,7 +298,7 @@ class Worker:
         """
         self._running.take_waiting()  # the server still calls them ours, until we leave
         self._running.give_back("the worker ends")
-        limit = min(ABORT_SECONDS, self._loop.seconds_left) if self._owns_process else None
+        limit = min(ABORT_SECONDS, self._state.seconds_left) if self._owns_process else None
         with anyio.move_on_after(limit, shield=True):
             await self._running.wait_until_empty()
 
@@ -320,7 +319,7 @@ class Worker:
             with suppress(InturnError):
                 await self._loop.report_last()
             try:
-                count = await self._registration.unregister(self._error_to_charge())
+                count = await self._state.registration.unregister(self._error_to_charge())
                 logger.info("worker.stopped: %s; jobs given back: %d", self._options.name, count)
             except InturnError as error:
                 logger.warning(
@@ -339,10 +338,10 @@ class Worker:
         listener = Listener(
             self._connector,
             self._options.queues,
-            wake=partial(self._wakeups.wake, "notify"),
+            wake=partial(self._state.wakeups.wake, "notify"),
             abort=self._recovery.note_look,
         )
-        self._registration.listens = lambda: listener.is_connected
+        self._state.registration.listens = lambda: listener.is_connected
         return listener
 
     # ------------------------------------------------------------------ from other threads
@@ -356,7 +355,7 @@ class Worker:
         )
         interval = self._options.update_heartbeat_interval
         watch = LoopWatch(may_pause=not signals.is_dedicated())
-        return Heartbeat(self._connector, interval, self._registration, watch, reactions)
+        return Heartbeat(self._connector, interval, self._state.registration, watch, reactions)
 
     def _in_loop(self, function: Callable[..., object], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
@@ -389,11 +388,10 @@ class Worker:
 
     def _leave_charged(self) -> None:
         """Unregister, and count all jobs in hand as lost: one of them may be the cause."""
+        error = "the event loop of its worker died while it had this job in hand"
+        unregister = self._state.registration.unregister_operation(error)
         with closing(self._connector.connect("worker")) as connection:
-            error = "the event loop of its worker died while it had this job in hand"
-            drive.run(
-                self._registration.unregister_operation(error), connection, self._connector.schema
-            )
+            drive.run(unregister, connection, self._connector.schema)
 
 
 def _has_signals(caught: signals.Caught | None) -> bool:

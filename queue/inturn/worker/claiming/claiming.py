@@ -1,24 +1,24 @@
 """The one object that decides when a worker claims jobs, how many, and where it continues."""
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import anyio
 
-from inturn.errors import InturnError
+from inturn.errors import DatabaseBusy, InturnError
 from inturn.model import Job
 from inturn.operations import Operation
-from inturn.operations.engine import claim
+from inturn.operations.engine import claim, finish
 from inturn.worker.claiming.prefetch import Prefetch
-from inturn.worker.claiming.wakeups import AwakeFlag, Wakeups
+from inturn.worker.claiming.wakeups import AwakeFlag
 from inturn.worker.connection import WorkerConnection
+from inturn.worker.failures import BUSY_PAUSES, Failures
 from inturn.worker.observer import Observer
-from inturn.worker.options import Options
-from inturn.worker.registration import Registration
-from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.state import LoopState
 
 DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often
 # Only a full claim sees lanes and higher priorities, so one follows after FRESH_SECONDS. Slow full
@@ -34,28 +34,27 @@ YIELD = timedelta(seconds=0.5)
 class Claiming:
     """Claims jobs when the worker has room and there may be jobs.
 
-    The loop asks `is_due`, and then calls `start` or `wait`. It also notes here what else happens.
-    A claim has a connection of its own and runs beside the loop, which reports meanwhile.
+    The loop asks for the `next_step`, then lets a claim `start_if_due`, and then reports or waits.
+    A claim runs beside the loop, over a connection of its own.
     """
 
     def __init__(
         self,
+        state: LoopState,
+        failures: Failures,
         connection: WorkerConnection,
-        registration: Registration,
-        options: Options,
-        running: RunningJobs,
-        wakeups: Wakeups,
         prefetch: Prefetch,
     ) -> None:
-        self.is_stopped = False  # the worker takes on no more jobs, neither claimed nor handed over
         self.first_end = asyncio.Event()  # when the first claim has ended, whether it failed or not
+        self._state = state
+        self._failures = failures
         self._connection = connection
-        self._registration = registration
-        self._options = options
-        self._running = running
-        self._wakeups = wakeups
+        self._registration = state.registration
+        self._options = state.options
+        self._running = state.running
+        self._wakeups = state.wakeups
         self._prefetch = prefetch
-        self._awake_flag = AwakeFlag(connection, registration, options.queues)
+        self._awake_flag = AwakeFlag(connection, state.registration, state.options.queues)
         self._cursor = ClaimCursor()
         self._turns = claim.Turns()  # of the groups
         self._claimed_at = time.monotonic()  # when the last full claim began
@@ -64,69 +63,56 @@ class Claiming:
 
     # ------------------------------------------------------------------ what the loop asks
 
-    @property
-    def found_nothing(self) -> bool:
-        """Return True if the last claim found nothing to start and no job has come since."""
-        return self._wakeups.idle
+    def next_step(self, remedy: Callable[[], Awaitable[None]] | None) -> Awaitable[None] | None:
+        """Return what must happen before anything else, or None.
 
-    def is_due(self, *, report_is_due: bool, database_busy: bool) -> bool:
-        """Return True if a claim should start now.
+        That is the answer to a claim, the `remedy` for something that went wrong, or to put back
+        jobs that were claimed ahead. While a claim is under way, the last two wait for its answer:
+        the server may already call its jobs ours.
+        """
+        if self._claim is not None and self._claim.done():
+            return self._take_answer()
+        if remedy is None:
+            if self._until_stale > 0:
+                return None
+            remedy = self._put_back
+        if self._claim is not None:
+            return self._wakeups.wait(self._until_end, polls=False)
+        return remedy()
+
+    def start_if_due(self, *, report_is_due: bool) -> None:
+        """Begin to claim if there is room and there may be jobs. They start as soon as they come.
 
         If jobs have ended, their report may bring the next jobs of their lanes. Then a claim starts
-        only if slots would run dry, or if scheduled jobs have waited for long. `database_busy`: a
-        lock in the database made the last call fail.
+        only if slots would run dry, or if scheduled jobs have waited for long.
         """
-        if self.is_stopped or self._claim is not None:
-            return False
+        if self._state.is_stopped or self._claim is not None:
+            return
         in_hand = self._running.in_hand
-        wants_jobs = (
+        is_due = (
             self._wakeups.should_claim
             and in_hand < self._prefetch.capacity
             # While outcomes cannot be stored, they must not pile up.
-            and not (database_busy and self._running.unreported)
+            and not (self._running.unreported and self._failures.are_repeated)
         )
-        if not report_is_due:
-            return wants_jobs
-        return self._neglects_scheduled or (wants_jobs and self._prefetch.prefers_claim(in_hand))
+        if report_is_due and self._neglects_scheduled:
+            self._start(self._make_scheduled_ready())
+        elif is_due and (not report_is_due or self._prefetch.prefers_claim(in_hand)):
+            self._start(self._choose_claim(self._prefetch.capacity - in_hand))
 
-    @property
-    def should_put_back(self) -> bool:
-        """Return True if jobs that were claimed ahead should go back for others to run."""
-        waiting_since = self._running.waiting_since
-        return waiting_since is not None and (
-            self.is_stopped or self._prefetch.until_stale(waiting_since) <= 0
-        )
+    def wait(self, at_most: float) -> Awaitable[None]:
+        """Wait until there may be something to do, or for `at_most` seconds.
 
-    # ------------------------------------------------------------------ claims and waits
+        Call it as soon as you have seen that there is nothing to do, see `Wakeups.wait`.
+        """
+        polls = not self._state.is_stopped and self._claim is None
+        at_most = min(at_most, self._until_stale, self._until_end)
+        return self._wakeups.wait(at_most, polls=polls)
 
     @property
     def is_under_way(self) -> bool:
-        """Return True from the start of a claim until the loop has called `take_result`."""
+        """Return True from the start of a claim until the loop has seen its answer."""
         return self._claim is not None
-
-    @property
-    def has_ended(self) -> bool:
-        """Return True if a claim has ended and the loop has not called `take_result` yet."""
-        return self._claim is not None and self._claim.done()
-
-    def start(self) -> None:
-        """Begin to claim as many jobs as there is room for. They start as soon as they come."""
-        self._claim = asyncio.create_task(self._choose_claim())
-        self._claim.add_done_callback(self._note_end)
-
-    def _note_end(self, _: object) -> None:
-        self.first_end.set()
-        self._wakeups.interrupt_wait()
-
-    def take_result(self) -> None:
-        """Note that the claim has ended. Raise what went wrong with it."""
-        assert self._claim is not None
-        claim, self._claim = self._claim, None
-        claim.result()
-
-    def wait_for_end(self, at_most: float | None) -> Awaitable[None]:
-        """Wait until the claim that is under way has ended, or something else has happened."""
-        return self._wakeups.wait(at_most, polls=False)
 
     async def cancel(self) -> None:
         """Cancel the claim if one is under way. The server may still have started its jobs."""
@@ -135,43 +121,59 @@ class Claiming:
             with anyio.CancelScope(shield=True):
                 await asyncio.gather(self._claim, return_exceptions=True)
 
-    def _choose_claim(self) -> Coroutine[Any, Any, None]:
-        if self._running.unreported.is_due and self._neglects_scheduled:
-            return self._make_scheduled_ready()
-        room = self._prefetch.capacity - self._running.in_hand
-        if marks := self._cursor.marks():
-            return self._claim_further(marks, room)
-        return self._claim_from_the_front(room)
+    # ------------------------------------------------------------------ what the loop does for us
 
-    def wait(self, at_most: float | None) -> Awaitable[None]:
-        """Wait until there may be something to do, or for `at_most` seconds.
+    def _start(self, claim: Coroutine[Any, Any, None]) -> None:
+        self._claim = asyncio.create_task(claim)
+        self._claim.add_done_callback(self._note_end)
 
-        Call it as soon as you have seen that there is nothing to do, see `Wakeups.wait`.
+    def _note_end(self, _: object) -> None:
+        self.first_end.set()
+        self._wakeups.interrupt_wait()
+
+    async def _take_answer(self) -> None:
+        """Raise what went wrong with the claim, if anything did."""
+        assert self._claim is not None
+        claim, self._claim = self._claim, None
+        claim.result()
+        self._failures.note_answer()
+
+    @property
+    def _until_stale(self) -> float:
+        """Return for how many seconds jobs that were claimed ahead may still wait for a slot."""
+        since = self._running.waiting_since
+        if since is None:
+            return math.inf
+        return 0.0 if self._state.is_stopped else self._prefetch.until_stale(since)
+
+    @property
+    def _until_end(self) -> float:
+        """Return the seconds until an aborted worker ends. After that, only an event wakes it."""
+        return (self._state.seconds_left or math.inf) if self._state.aborted else math.inf
+
+    async def _put_back(self) -> None:
+        """Let others run the jobs that were claimed ahead and find no slot.
+
+        Claim again when a slot is free: the last claim may have found no jobs but these.
         """
-        waiting_since = self._running.waiting_since
-        if waiting_since is not None:
-            stale = self._prefetch.until_stale(waiting_since)
-            at_most = stale if at_most is None else min(stale, at_most)
-        polls = not self.is_stopped and not self.is_under_way
-        return self._wakeups.wait(at_most, polls=polls)
+        self._prefetch.slow_down()
+        self._wakeups.expect_jobs()
+        jobs = self._running.take_waiting()
+        try:
+            busy = await self._state.connection.run(finish.put_back(jobs))
+        except DatabaseBusy:
+            self._running.start_all(jobs)
+            raise
+        self._running.start_all([job for job in jobs if job.id in busy])
+        if busy:  # an open transaction keeps us from it
+            await anyio.sleep(BUSY_PAUSES[0])
 
-    # ------------------------------------------------------------------ what the loop tells
-
-    def stop(self) -> None:
-        """Take on no more jobs."""
-        self.is_stopped = True
+    # ------------------------------------------------------------------ what others tell
 
     def note_registered(self) -> None:
-        """Note that the worker has a new row."""
+        """Note that the worker has a new row: claim before the next wait."""
         self._awake_flag.reset()
-
-    def expect_jobs(self) -> None:
-        """Claim before the next wait: there may be something to claim."""
         self._wakeups.expect_jobs()
-
-    def interrupt_wait(self) -> None:
-        """Have the loop look at what there is to do."""
-        self._wakeups.interrupt_wait()
 
     def note_reported(self, count: int, *, lanes_went_back: bool) -> None:
         """Note that the ends of so many jobs are stored.
@@ -184,15 +186,12 @@ class Claiming:
         if lanes_went_back or self._lacks_slots or not self._options.wait:
             self._wakeups.expect_jobs()
 
-    def note_put_back(self) -> None:
-        """Note that jobs which were claimed ahead are going back.
-
-        Claim again when a slot is free: the last claim may have found no jobs but these.
-        """
-        self._prefetch.slow_down()
-        self._wakeups.expect_jobs()
-
     # ------------------------------------------------------------------ the kinds of claims
+
+    def _choose_claim(self, room: int) -> Coroutine[Any, Any, None]:
+        if marks := self._cursor.marks():
+            return self._claim_further(marks, room)
+        return self._claim_from_the_front(room)
 
     @property
     def _neglects_scheduled(self) -> bool:

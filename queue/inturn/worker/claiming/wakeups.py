@@ -101,7 +101,7 @@ class Wakeups:
         """
         self._look_at = time.monotonic() + KEEP_LOOKING
 
-    async def wait(self, at_most: float | None, *, polls: bool) -> None:
+    async def wait(self, at_most: float, *, polls: bool) -> None:
         """Wait until the worker is woken, or for `at_most` seconds.
 
         If `polls` is True, also end when it is time to look for jobs. The worker must not await
@@ -110,7 +110,7 @@ class Wakeups:
         self._woken.clear()
         polls = polls and not self.should_claim  # if it should and did not, time brings no room
         until_look = max(0.0, self._look_at - time.monotonic()) if polls else math.inf
-        limit = until_look if at_most is None else min(until_look, at_most)
+        limit = min(until_look, at_most)
         if limit == math.inf:
             await self._woken.wait()
         else:

@@ -1,0 +1,138 @@
+"""What to do when a call of the worker's loop fails: how long to wait, and when to give up."""
+
+import logging
+import time
+from contextlib import suppress
+
+import anyio
+
+from inturn.errors import (
+    ConnectorException,
+    DatabaseBusy,
+    DatabaseUnavailable,
+    InturnError,
+    SchemaMismatch,
+)
+from inturn.operations.engine import maintenance
+from inturn.worker.backoff import Backoff
+from inturn.worker.failure_log import FailureLog
+from inturn.worker.start import OUTAGE_PAUSES, grace_is_over
+from inturn.worker.state import LoopState
+
+logger = logging.getLogger(__name__)
+BUSY_PAUSES = 0.02, 1.0  # seconds before the next try if somebody's lock is in the way
+
+
+class Failures:
+    """Counts the calls that fail in a row, and waits before the next one."""
+
+    def __init__(self, state: LoopState) -> None:
+        self._state = state
+        self.is_database_away = False  # or it refuses calls; until recovery has looked after them
+        self._away_since = 0.0
+        self._failing_since = 0.0  # when the calls began to fail
+        self._failure: InturnError | None = None  # of the last call, which will be tried again
+        self._outages = Backoff(*OUTAGE_PAUSES)
+        self._locked_out = Backoff(*BUSY_PAUSES)
+        self._refusals = FailureLog(logger, "database.refused")
+
+    @property
+    def are_repeated(self) -> bool:
+        """Return True if the last call failed."""
+        return self._locked_out.failures > 0 or self._outages.failures > 0
+
+    @property
+    def trouble(self) -> str | None:
+        """Return why the database refuses calls, if that has lasted for a heartbeat.
+
+        An outage is no such reason: then no heartbeat could say so.
+        """
+        error = self._failure
+        if error is None or (isinstance(error, DatabaseUnavailable) and error.connection_lost):
+            return None
+        failing = time.monotonic() - self._failing_since
+        return str(error) if failing >= self._state.options.update_heartbeat_interval else None
+
+    # ------------------------------------------------------------------ what works again
+
+    def note_turn(self) -> None:
+        """Note that no lock was in the way of the last call."""
+        if self._locked_out.failures:
+            self._locked_out.reset()
+
+    def note_answer(self, *, is_stored: bool = False) -> None:
+        """Note that a claim or a report has succeeded, so the database is back if it was away.
+
+        `is_stored`: it was a report.
+        """
+        if self._outages.failures:
+            logger.info("database.back: the worker goes on")
+            self._outages.reset()
+            self._refusals.forget()
+        # Not after a claim while outcomes wait: the reports may be what the database refuses.
+        if is_stored or not self._state.running.unreported:
+            self._failure = None
+
+    def note_resumed(self) -> None:
+        """Note that the database has accepted a heartbeat after an outage."""
+        self.is_database_away = False
+
+    # ------------------------------------------------------------------ what fails
+
+    async def wait_after(self, error: InturnError) -> None:
+        """Wait before the next try.
+
+        Raise DatabaseUnavailable if the database has been away for longer than `db_grace`, and
+        SchemaMismatch if the schema is another version's, which no waiting changes.
+        """
+        match error:
+            case DatabaseBusy():
+                await self._wait_for_lock(error)
+            case DatabaseUnavailable():
+                self._note_outage(error)
+                pause = self._outages.next()
+                logger.warning("database.lost: %s; next try in %.1f s", error, pause)
+                await anyio.sleep(pause)
+            case SchemaMismatch():  # or it is gone, such as while a backup is restored
+                with suppress(ConnectorException):  # the database may be away by now
+                    connection = self._state.connection
+                    await connection.run(maintenance.check_unless_absent(connection.schema))
+                await self._wait_after_refusal(error)
+            case _:
+                await self._wait_after_refusal(error)
+
+    async def _wait_for_lock(self, error: DatabaseBusy) -> None:
+        """Wait until a lock on a table may be gone. Nothing has happened so far."""
+        # It may have been a claim, and producers have notified us already.
+        self._state.wakeups.expect_jobs()
+        self._note_failure(error)
+        pause = self._locked_out.next()
+        if pause > BUSY_PAUSES[1] / 2:
+            logger.warning("database.busy: %s; next try in %.1f s", error, pause)
+        await anyio.sleep(pause)
+
+    async def _wait_after_refusal(self, error: InturnError) -> None:
+        """Wait after an error that nobody has listed.
+
+        It would end every worker, and none would be there when its cause is gone. As after an
+        outage, it is open what has become of the call.
+        """
+        self._note_outage(error)
+        pause = self._outages.next()
+        self._refusals.note(error, pause)
+        await anyio.sleep(pause)
+
+    def _note_outage(self, error: InturnError) -> None:
+        """Note that the outcome of the last call may be unknown."""
+        self._note_failure(error)
+        now = time.monotonic()
+        if not self.is_database_away:
+            self.is_database_away, self._away_since = True, now
+        grace = self._state.options.db_grace
+        if grace is not None and now - self._away_since >= grace:
+            raise grace_is_over(grace, error) from error
+
+    def _note_failure(self, error: InturnError) -> None:
+        if self._failure is None:
+            self._failing_since = time.monotonic()
+        self._failure = error
