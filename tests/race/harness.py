@@ -149,7 +149,9 @@ class Session:
 
     # -- steps
 
-    def run(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+    def run(
+        self, statement: LiteralString | Composed, *parameters: object
+    ) -> list[tuple[Any, ...]]:
         """Run a statement. It must not wait for anybody, unless it was given to start()."""
         try:
             cursor = self._connection.execute(statement, parameters)
@@ -163,6 +165,15 @@ class Session:
         """Run a step that comes to wait, and return as soon as it does. A mutant may not wait."""
         self._allow_waiting(True)
         self._begin_step(step, *arguments, **options)
+
+    def comes_to_wait(self, step: Callable[..., object], *arguments: Any) -> bool:
+        """Run a step. Return True as soon as it waits, or False when it is over."""
+        self._allow_waiting(True)
+        self._step = self._thread.submit(step, *arguments)
+        while not self._step.done():
+            if self._stage.waits_of(self):
+                return True
+        return False
 
     def _begin_step(self, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
         self._step = self._thread.submit(step, *arguments, **options)
