@@ -41,7 +41,7 @@ PAGE = (ROOT / "docs" / "moving.md").read_text(encoding="utf-8")
 ROWS = [left.strip() for left in re.findall(r"^\|([^|]+)\|[^|]+\|$", PAGE, re.MULTILINE)][2:]
 CHECKS: dict[str, "str | Callable[..., object]"] = {
     # Rows that a test elsewhere checks, by the beginning of the row.
-    "a lane of a `lock` goes on at the next poll": "worker/test_worker.py::"
+    "a lane of a `lock` continues at the next poll": "worker/test_worker.py::"
     "test_a_scheduled_job_starts_when_it_is_due_and_holds_up_nobody",
     "at shutdown, jobs that outlive": "worker/test_worker.py::"
     "test_a_job_that_outlives_the_grace_goes_back_to_the_head_of_its_lane",
@@ -73,7 +73,7 @@ CHECKS: dict[str, "str | Callable[..., object]"] = {
     "test_a_uuid_and_a_number_are_locks_as_text",
     "`json_dumps` and `json_loads`": "tasks/test_values.py::"
     "test_the_connectors_json_functions_carry_other_values",
-    "`connection=` is not there": "database/test_transactional_defer.py::"
+    "there is no `connection=`": "database/test_transactional_defer.py::"
     "test_a_job_in_the_callers_transaction_exists_if_and_only_if_the_caller_commits",
     "`PROCRASTINATE_WORKER_QUEUES`": "cli/test_worker_options.py::"
     "test_each_option_can_be_set_by_a_variable_and_the_command_line_wins",
