@@ -1,4 +1,4 @@
--- Refuses a negative age. With it, jobs would be deleted that are yet to end.
+-- Refuses a negative age, which would delete jobs that have not ended.
 CREATE OR REPLACE FUNCTION check_age(p_age interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
