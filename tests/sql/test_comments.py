@@ -42,4 +42,4 @@ def test_a_comment_is_the_first_sentence_above_what_it_is_about(query: Query) ->
         "obj_description('change_limit'::regproc, 'pg_proc')"
     )
     assert table == "Queues in which nobody starts a job."
-    assert function == "Sets the parts of a limit that you give, and keeps the others."
+    assert function == "Sets the given parts of a limit, and keeps the others."
