@@ -1,6 +1,6 @@
 -- Batches that may have been left open by mistake, the first opened first, at most 1,000: they have
--- been open for more than an hour, and no job has joined them for as long. Such a batch never ends,
--- so its callback never runs.
+-- been open for more than an hour, and no job has joined them for as long. These batches never end,
+-- so their callbacks never run.
 --
 -- Bounded: it looks at the first 1,000 batches that have not ended, since each takes some pages.
 CREATE OR REPLACE VIEW forgotten_batches AS

@@ -1,5 +1,5 @@
--- Lanes that nobody holds but in which nothing can start: the next job of each has other lanes too,
--- and waits for one of them. Nothing else shows these lanes, since they have no row in `lanes`.
+-- Lanes that no worker holds but in which nothing can start: the next job of each has other lanes
+-- too, and waits for one of them. They have no row in `lanes`, so nothing else shows them.
 --
 -- Bounded: it looks at the first 1,000 lanes that are not the first lane of a job, and at the first
 -- lanes of the ten jobs in front of each. While no job with several lanes waits, it is one probe.

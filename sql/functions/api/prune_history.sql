@@ -5,7 +5,7 @@
 -- call. NULL means that the history was being read and nothing was dropped.
 --
 -- A partition can only be detached while no statement uses the whole table, and every finish waits
--- behind the detaching call. So it waits for readers only for a moment, and tries again later.
+-- behind the detaching call. It therefore waits only a moment for readers, and tries again later.
 -- (DETACH … CONCURRENTLY needs no such moment, but PostgreSQL refuses it if there is a default
 -- partition.)
 CREATE OR REPLACE FUNCTION prune_history(p_keep interval, p_is_default boolean DEFAULT false)

@@ -7,8 +7,8 @@
 --
 -- A job may be what kills its workers. When it has been lost more than p_max_lost times (NULL: no
 -- limit), it fails, and its lane continues or halts as after any failure. There is no way to tell
--- which of a dead worker's jobs killed it, begun or not. So jobs that are lost again come back in
--- twelve groups, one second apart. Each round leaves about 1/12 of the innocent jobs on the
+-- which of a dead worker's jobs killed it, begun or not. Therefore, jobs that are lost again come
+-- back in twelve groups, one second apart. Each round leaves about 1/12 of the innocent jobs on the
 -- culprit's worker. A worker has at most 1,000 jobs in hand besides those it runs, so after three
 -- rounds no innocent job is left beside the culprit.
 --

@@ -36,7 +36,7 @@ BEGIN
     -- What was due may include jobs with a group.
     r.fair := coalesce(v_due.groups, v_is_due, v_due.task_pauses, false);
     r.queues := coalesce(r.served, ready_queues(r.fair));
-    IF v_due.pauses THEN   -- nobody serves a paused queue
+    IF v_due.pauses THEN   -- no worker serves a paused queue
         DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
             SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
         r.queues := leave_out_paused(r.queues);

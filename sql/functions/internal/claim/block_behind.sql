@@ -6,7 +6,7 @@
 -- Only a caller that holds a lane's row may block its jobs. The lane's holder must take the same
 -- lock before it looks for the next job, so either it sees the job that we blocked, or we find the
 -- lane free. Without this lock, each side could expect the other to wake the job, and it would
--- sleep for ever. Locked rows are skipped; such a job stays `todo` and is met again.
+-- sleep for ever. Locked rows are skipped; the job stays `todo` and is met again.
 CREATE OR REPLACE FUNCTION block_behind(p_queues text[], p_ids bigint[], p_locks text[])
     RETURNS bigint
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- Does the work of block_behind for jobs that have `locks`. Such a job may sleep only if one of its
+-- Does the work of block_behind for jobs that have `locks`. A job may sleep only if one of its
 -- lanes is sure to wake it and that lane's row is locked: the lane is held, or another job goes
 -- first there. The caller has won the lanes in p_won, whose head is another job. It is about to
 -- give back the lanes in p_new, so those are no reason to sleep. Returns the blocked jobs.

@@ -1,6 +1,6 @@
 -- Starts a job that has `locks`, if it can win all of its lanes and is the head of each. Otherwise
 -- gives back what it has won, and blocks the job if something is sure to wake it. Never waits.
--- Reserves no lane for a job that waits for another: two such jobs could wait for each other.
+-- Reserves no lane for a job that waits for another: two of them could wait for each other.
 --
 -- Returns the job if it has started. Otherwise, if claims would meet it again, returns the lane
 -- that it lost, or its first one, so that the caller can skip other jobs with that lane.

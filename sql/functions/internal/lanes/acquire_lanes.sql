@@ -1,6 +1,6 @@
--- Takes lanes for a claim. A lane that nobody holds gets a new row. A lane that waits for the retry
--- of a job that we saw is taken over if that job is in one of our queues; for other workers the
--- lane stays reserved. The returned lanes are ours until we give them back. Other sessions are
+-- Takes lanes for a claim. A lane that no worker holds gets a new row. A lane that waits for the
+-- retry of a job that we saw is taken over if that job is in one of our queues; for other workers
+-- the lane stays reserved. The returned lanes are ours until we give them back. Other sessions are
 -- working on the rest.
 --
 -- Never waits. Lanes that have a row are filtered out, and the advisory lock filters out those that

@@ -1,7 +1,7 @@
 -- Like lock_lane, but also locks the other lanes of the job that the lane waits for: the job that
 -- has halted it, the job it is reserved for, or its head. Returns the lane's row and that job, or
 -- NULL if nothing waits. Lanes are locked in their order, so the job is read before they are locked
--- and again afterwards. If another job is next by then, the call starts over.
+-- and again afterwards. If another job is now next, the call starts over.
 CREATE OR REPLACE FUNCTION lock_next_job(p_lock text, OUT lane lanes, OUT job job_lanes)
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -3,8 +3,8 @@
 -- must be woken. Leaves p_spared alone, a job that a claim has just blocked in one of these lanes.
 --
 -- If an open transaction has a blocked job locked, the job cannot become a token until the
--- transaction ends, and a rollback notifies nobody. Such a lane keeps its row, and claims look at
--- it again and again (resume_due).
+-- transaction ends, and a rollback sends no notification. The lane keeps its row, and claims look
+-- at it again and again (resume_due).
 CREATE OR REPLACE FUNCTION release_lanes(p_locks text[], p_spared bigint DEFAULT NULL)
     RETURNS text[]
 LANGUAGE plpgsql AS $$

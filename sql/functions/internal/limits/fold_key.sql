@@ -1,7 +1,7 @@
 -- Returns what a key currently allows under its limit (NULL: none). Writes nothing.
 --   free     how many of its jobs may start, or NULL for any number. Negative if too many run,
 --            because the limit was lowered.
---   tokens   the tokens of its rate as of refilled_at, including those that have come since
+--   tokens   the tokens of its rate at refilled_at, including new ones
 --   next_at  when the next token comes, or NULL if none would help
 -- Before you act on the answer, lock the key and call this in a later statement.
 CREATE OR REPLACE FUNCTION fold_key(p_key limit_keys, p_limit limits, OUT free integer,

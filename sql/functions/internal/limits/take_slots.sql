@@ -9,11 +9,11 @@
 --
 -- A job that has expired gets no slot, because start_jobs would refuse it.
 --
--- The end of a job locks its key before it looks for the next job. So if a job becomes `limited`
--- under the lock of its key, either the end sees this job, or we see its slot. If another session
--- has the key locked, we leave a row, and a later claim checks the key again (resume_keys). The job
--- is met again, since most locks are brief. But if there is already a row that is not new, the job
--- becomes `limited`, to be out of the way of others.
+-- The end of a job locks its key before it looks for the next job. If a job becomes `limited` under
+-- the lock of its key, either the end sees this job, or we see its slot. If another session has the
+-- key locked, we leave a row, and a later claim checks the key again (resume_keys). The job is met
+-- again, since most locks are brief. But if there is already a row that is not new, the job becomes
+-- `limited`, to be out of the way of others.
 --
 -- A claim checks again some seconds after a job has become `limited`: another session may be
 -- raising the limit, and neither we nor it can see the other's change yet.

@@ -4,7 +4,7 @@
 -- whose workers must be woken. The caller has locked the keys, in an earlier statement.
 --
 -- No slot is reserved for these jobs. One of them may wait for a lane whose job waits for the slot,
--- or an open transaction may have it or its lane locked. So while jobs that could start still wait,
+-- or an open transaction may have it or its lane locked. While jobs that could start still wait,
 -- claims check again and again.
 --
 -- One statement handles all keys, since a call may end jobs of a hundred, and a short one suffices

@@ -10,8 +10,8 @@
 --
 -- A parent in neither table counts as succeeded, because its history may have been deleted or never
 -- written. But an open transaction may still add it. That transaction's id is lower than that of
--- the first claim that looks for the parent, provided that the claim has not written before. So all
--- transactions with lower ids must be over in the snapshot that misses the parent.
+-- the first claim that looks for the parent, provided that the claim has not written before. All
+-- transactions with lower ids must therefore be over in the snapshot that misses the parent.
 CREATE OR REPLACE FUNCTION await_parents(p_children bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

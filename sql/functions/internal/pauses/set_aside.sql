@@ -4,7 +4,7 @@
 -- start none. The caller holds the lanes of the jobs, or their rows, and gives the lanes back.
 --
 -- The row of the pause stays locked until the claim commits, with a lock that others can share. A
--- session that deletes the row locks it before it looks for jobs set aside. So either it sees this
+-- session that deletes the row locks it before it looks for jobs set aside. Either it sees this
 -- job, or we do not get the row and leave the job as it is. Never waits.
 --
 -- A job with a limit may have been woken for a slot, which must pass to the next one.

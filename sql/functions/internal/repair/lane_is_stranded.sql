@@ -1,4 +1,4 @@
--- Returns whether nothing would ever wake this lane. Either jobs are `blocked` although nobody
+-- Returns whether nothing would ever wake this lane. Either jobs are `blocked` although no worker
 -- holds the lane and no job is a token, or the lane waits for a job that does not exist or counts
 -- readers that do not, or its line does not fit the jobs (line_is_wrong). One statement with one
 -- snapshot, so a change of a lane is seen as a whole or not at all.

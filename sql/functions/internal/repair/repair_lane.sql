@@ -14,7 +14,7 @@ BEGIN
         RETURN;
     END IF;
     v_lane := lock_lane(p_lock);
-    -- If lock_lane has just made the row, nobody holds the lane.
+    -- If lock_lane has just made the row, no worker holds the lane.
     v_found := lane_is_stranded(p_lock);
     IF line_is_wrong(p_lock) THEN
         PERFORM mend_line(p_lock);
