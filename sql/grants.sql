@@ -6,7 +6,7 @@ DO $inturn$
 DECLARE
     v_schema  regnamespace := to_regnamespace(quote_ident({schema}));
     v_owner   text := {owner};
-    v_roles   text[] := {roles};    -- the roles that get the rights; nobody logs in as them
+    v_roles   text[] := {roles};    -- the roles that get the rights; they cannot log in
     v_kinds   text[] := {kinds};    -- what each of them may do
     v_groups  text[] := {groups};   -- each of these roles
     v_members text[] := {members};  -- gets this role as a member

@@ -16,11 +16,11 @@ CREATE TYPE job_status AS ENUM (
 
 CREATE TYPE lane_state AS ENUM (
     'held',       -- a worker owns the lane and runs one job of it
-    'retrying',   -- nobody owns it: job_id goes next, before everything else that waits
+    'retrying',   -- no worker owns it: job_id goes next, before everything else that waits
     'paused',     -- a person stopped it, perhaps until a given time
     'halted',     -- a job failed for good, and its policy is to stop the lane
-    'delayed',    -- nobody owns it: an open transaction has locked its next job; claims look again
-    'idle'        -- never stored: nobody owns it, and its next job waits for another lane
+    'delayed',    -- no worker owns it: an open transaction has locked its next job; claims retry
+    'idle'        -- never stored: no worker owns it, and its next job waits for another lane
 );
 
 -- What happens to the lane while a job waits for its next attempt, and after a job failed for good.
@@ -172,7 +172,7 @@ CREATE TABLE jobs (
     group_key    group_name,                   -- it takes turns with the jobs of other groups
     batch_id     bigint,                       -- it belongs to this batch, or is its callback
     -- All locks of a job that has several, or that shares one. `lock` is the first of them. They
-    -- are sorted, since everybody locks lanes in one order. NULL for all other jobs.
+    -- are sorted, because lanes are always locked in one order. NULL for all other jobs.
     locks        text[]      COLLATE "C",
     shared       text[]      COLLATE "C",      -- the locks of lanes that it only reads, or NULL
     keeps_lanes  boolean,                      -- it has `locks`, and keeps its lanes for its retry
@@ -388,8 +388,8 @@ CREATE INDEX batches_ended ON batches (ended_at) WHERE ended_at IS NOT NULL;
 
 -- A row while jobs can join the batch. A transaction in which jobs join shares the row until it
 -- ends (FOR KEY SHARE). The claim that ends the batch deletes the row, for which it needs it
--- exclusively. So the end comes after all joins, and no job joins a batch that has ended. It is not
--- the row of `batches`, because each update of a shared row would make a multixact.
+-- exclusively. The end therefore comes after all joins, and no job joins a batch that has ended. It
+-- is not the row of `batches`, because each update of a shared row would make a multixact.
 CREATE TABLE batch_gates (
     batch_id bigint PRIMARY KEY
 );
@@ -488,8 +488,8 @@ CREATE TABLE queue_pauses (
 
 -- Paused tasks, of which no job starts. Each claim checks whether there is a row. A claim that
 -- meets a job of a paused task sets it aside (status `paused`), so that it holds up no other job.
--- When the pause is over, the row stays until claims have woken all of these jobs. So every job
--- that is set aside has a row here (see set_aside and resume_tasks).
+-- When the pause is over, the row stays until claims have woken all of these jobs. Every job that
+-- is set aside therefore has a row here (see set_aside and resume_tasks).
 CREATE TABLE task_pauses (
     task      text        COLLATE "C" PRIMARY KEY,
     paused_at timestamptz NOT NULL,
