@@ -6,7 +6,7 @@ DO $inturn$
 DECLARE
     v_schema  regnamespace := to_regnamespace(quote_ident({schema}));
     v_owner   text := {owner};
-    v_roles   text[] := {roles};    -- the roles that get the rights; nobody logs in as them
+    v_roles   text[] := {roles};    -- the roles that get the rights; they cannot log in
     v_kinds   text[] := {kinds};    -- what each of them may do
     v_groups  text[] := {groups};   -- each of these roles
     v_members text[] := {members};  -- gets this role as a member
@@ -24,7 +24,7 @@ BEGIN
                 HINT = 'Create it: CREATE ROLE ' || quote_ident(v_change) || ' LOGIN';
     END LOOP;
     PERFORM pg_advisory_xact_lock(hashtextextended('inturn migrate ' || {schema}, 0));
-    SET LOCAL lock_timeout = '10s';   -- everybody else waits behind us
+    SET LOCAL lock_timeout = '10s';   -- all other sessions wait behind us
 
     FOR v_change IN
         SELECT format('CREATE ROLE %I NOLOGIN', role) FROM unnest(v_owner || v_roles) AS role
@@ -33,7 +33,7 @@ BEGIN
         EXECUTE v_change;
     END LOOP;
 
-    -- Hand the schema over and go on as its owner. Since PostgreSQL 16, creating a role does not
+    -- Hand over the schema and continue as its owner. Since PostgreSQL 16, creating a role does not
     -- entitle you to that.
     IF NOT pg_has_role(v_owner, CASE WHEN current_setting('server_version_num')::int < 160000
         THEN 'MEMBER' ELSE 'SET' END) THEN
@@ -48,8 +48,8 @@ BEGIN
         SELECT format('GRANT USAGE, CREATE ON SCHEMA %s TO %I', v_schema, v_owner)
         FROM pg_namespace WHERE oid = v_schema AND nspowner <> quote_ident(v_owner)::regrole
         UNION ALL
-        -- Tables, partitions, views and sequences. What belongs to a table goes with it. Objects
-        -- that you do not own stay where they are.
+        -- Tables, partitions, views and sequences. What belongs to a table moves with it. Objects
+        -- that you do not own keep their owner.
         SELECT format('ALTER TABLE %s OWNER TO %I', oid::regclass, v_owner)
         FROM pg_class
         WHERE relnamespace = v_schema AND relowner <> quote_ident(v_owner)::regrole

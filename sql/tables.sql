@@ -265,7 +265,7 @@ END) STORED,
     CONSTRAINT lanes_stopped_when CHECK (((stopped IS NULL) = (stopped_at IS NULL)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.lanes IS 'A row exists only while something keeps others out of a lane: somebody holds it, a job goes before all others, or it is stopped.';
+COMMENT ON TABLE inturn.lanes IS 'A row exists only while something keeps others out of a lane: the lane is held, a job goes before all others, or it is stopped.';
 CREATE TABLE inturn.limit_keys (
     key text NOT NULL COLLATE pg_catalog."C",
     used integer DEFAULT 0 NOT NULL,
@@ -275,7 +275,7 @@ CREATE TABLE inturn.limit_keys (
     CONSTRAINT limit_keys_used CHECK ((used >= 0))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.limit_keys IS 'The slots and tokens of each key that was used lately.';
+COMMENT ON TABLE inturn.limit_keys IS 'The slots and tokens of each recently used key.';
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -307,7 +307,7 @@ CREATE TABLE inturn.finished_jobs (
 )
 PARTITION BY RANGE (finished_at);
 ALTER TABLE ONLY inturn.finished_jobs REPLICA IDENTITY FULL;
-COMMENT ON TABLE inturn.finished_jobs IS 'Append-only history, one partition a day, pruned by dropping partitions.';
+COMMENT ON TABLE inturn.finished_jobs IS 'Append-only history, one partition per day, pruned by dropping partitions.';
 CREATE TABLE inturn.lane_audit (
     id bigint NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -343,7 +343,7 @@ CREATE TABLE inturn.progress (
     CONSTRAINT progress_text_length CHECK ((length(text) <= 200))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.progress IS 'How far jobs are, as their tasks have told.';
+COMMENT ON TABLE inturn.progress IS 'How far jobs are, as reported by their tasks.';
 CREATE TABLE inturn.task_pauses (
     task text NOT NULL COLLATE pg_catalog."C",
     paused_at timestamp with time zone NOT NULL,
@@ -354,14 +354,14 @@ CREATE TABLE inturn.task_pauses (
     CONSTRAINT task_pauses_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512)))
 )
 WITH (fillfactor='50');
-COMMENT ON TABLE inturn.task_pauses IS 'Tasks of which nobody starts a job.';
+COMMENT ON TABLE inturn.task_pauses IS 'Paused tasks, of which no job starts.';
 CREATE TABLE inturn.waits (
     lock inturn.lock_name NOT NULL,
     priority integer NOT NULL,
     id bigint NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.waits IS 'The lines of lanes, beside jobs_lane: a job with `locks` has a row for each of its lanes after the first, exactly while it is in line.';
+COMMENT ON TABLE inturn.waits IS 'The lines of lanes, besides jobs_lane: a job with `locks` has a row for each of its lanes after the first, exactly while it is in line.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL
@@ -443,7 +443,7 @@ CREATE TABLE inturn.fences_seen (
     CONSTRAINT fences_seen_resource_length CHECK (((octet_length(resource) >= 1) AND (octet_length(resource) <= 1024)))
 )
 WITH (fillfactor='50');
-COMMENT ON TABLE inturn.fences_seen IS 'The highest fence that a resource of the user''s has seen: see check_fence.';
+COMMENT ON TABLE inturn.fences_seen IS 'The highest fence that a resource of the user''s has seen (see check_fence).';
 CREATE TABLE inturn.finished_jobs_default (
     id bigint CONSTRAINT finished_jobs_id_not_null NOT NULL,
     fence bigint,
@@ -474,13 +474,13 @@ CREATE TABLE inturn.finished_jobs_default (
     headers jsonb
 );
 ALTER TABLE ONLY inturn.finished_jobs_default REPLICA IDENTITY FULL;
-COMMENT ON TABLE inturn.finished_jobs_default IS 'The safety net of the daily partitions: keeps a job that finishes on a day without one.';
+COMMENT ON TABLE inturn.finished_jobs_default IS 'The safety net of the daily partitions: holds jobs that finish on a day without one.';
 CREATE TABLE inturn.granted_roles (
     role text NOT NULL COLLATE pg_catalog."C",
     kind text NOT NULL,
     CONSTRAINT granted_roles_kind CHECK ((kind = ANY (ARRAY['producer'::text, 'worker'::text, 'operator'::text, 'monitor'::text])))
 );
-COMMENT ON TABLE inturn.granted_roles IS 'The database roles that may do what a producer, worker, operator or monitor does (see grant_to).';
+COMMENT ON TABLE inturn.granted_roles IS 'The database roles that have the rights of a producer, worker, operator or monitor (see grant_to).';
 CREATE TABLE inturn.groups (
     pattern text NOT NULL COLLATE pg_catalog."C",
     weight integer NOT NULL,
@@ -519,7 +519,7 @@ CREATE TABLE inturn.queue_pauses (
     reason text
 )
 WITH (fillfactor='50');
-COMMENT ON TABLE inturn.queue_pauses IS 'Queues in which nobody starts a job.';
+COMMENT ON TABLE inturn.queue_pauses IS 'Paused queues, in which no job starts.';
 CREATE TABLE inturn.rollups (
     minutes smallint NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -551,7 +551,7 @@ CREATE TABLE inturn.uncounted_ends (
     finished_at timestamp with time zone NOT NULL
 );
 ALTER TABLE ONLY inturn.uncounted_ends REPLICA IDENTITY FULL;
-COMMENT ON TABLE inturn.uncounted_ends IS 'Ends that left the history before they were counted, because somebody retried or deleted the job.';
+COMMENT ON TABLE inturn.uncounted_ends IS 'Ends that left the history before they were counted, because the job was retried or deleted.';
 ALTER TABLE ONLY inturn.finished_jobs ATTACH PARTITION inturn.finished_jobs_default DEFAULT;
 ALTER TABLE ONLY inturn.applied_code
     ADD CONSTRAINT applied_code_pkey PRIMARY KEY (checksum);

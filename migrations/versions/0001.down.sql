@@ -1,4 +1,4 @@
--- Functions and views were dropped before this runs; what is left are the tables and types.
+-- Functions and views are dropped before this runs; only tables and types are left.
 DROP TYPE claim_round;   -- it has rows of jobs
 DROP TABLE applied_code, granted_roles, fences_seen, progress, uncounted_ends, rollup_days, rollups,
     finished_jobs, schedules, workers, lane_audit, lanes, groups, limits, limit_keys, limit_looks,

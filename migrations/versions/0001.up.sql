@@ -1,26 +1,26 @@
 -- The tables of the queue. Functions and views live in sql/ and are applied after the revisions.
 -- Unqualified names: the migration runs with search_path set to the schema.
 
--- Live and finished jobs share one vocabulary of states. The view live_jobs says what people see.
+-- Live and finished jobs share one set of statuses. The view live_jobs has those that people see.
 CREATE TYPE job_status AS ENUM (
     'todo',       -- may start; in a lane, it is the wake-up token that the next claim finds
     'blocked',    -- waits behind another job of its lane
     'limited',    -- waits for a slot or a token of its limit
-    'paused',     -- its task is paused, and a claim has set it aside; people see it blocked
+    'paused',     -- its task is paused, and a claim has set it aside; people see it as blocked
     'scheduled',  -- not due yet, outside its lane
     'pending',    -- waits for the end of other jobs, outside its lane
-    'claimed',    -- never stored: what people see of a job whose worker has no slot for it yet
+    'claimed',    -- never stored: what people see if the job's worker has no slot for it yet
     'doing',      -- claimed by a worker
     'succeeded', 'failed', 'cancelled', 'aborted'
 );
 
 CREATE TYPE lane_state AS ENUM (
     'held',       -- a worker owns the lane and runs one job of it
-    'retrying',   -- nobody owns it: job_id goes next, before everything else that waits
+    'retrying',   -- no worker owns it: job_id goes next, before everything else that waits
     'paused',     -- a person stopped it, perhaps until a given time
-    'halted',     -- a job failed for good whose policy is to stop the lane
-    'delayed',    -- nobody owns it: an open transaction has locked its next job; workers look again
-    'idle'        -- never stored: nobody owns it, and its next job waits for another lane
+    'halted',     -- a job failed for good, and its policy is to stop the lane
+    'delayed',    -- no worker owns it: an open transaction has locked its next job; claims retry
+    'idle'        -- never stored: no worker owns it, and its next job waits for another lane
 );
 
 -- What happens to the lane while a job waits for its next attempt, and after a job failed for good.
@@ -28,17 +28,16 @@ CREATE TYPE retry_policy AS ENUM ('hold', 'release');
 CREATE TYPE failure_policy AS ENUM ('continue', 'halt');
 -- What happens to a job if one that it comes after does not succeed.
 CREATE TYPE parent_policy AS ENUM ('cancel', 'go', 'hold');
--- What happens to a new job while another one waits under its queueing lock.
+-- What happens to a new job if another one waits under its queueing lock.
 CREATE TYPE conflict_policy AS ENUM ('raise', 'skip', 'replace');
--- What happens to a batch: jobs join it, it is closed, a claim has to look at it again, or jobs of
--- it end.
+-- What happens to a batch: jobs join it, it is closed, a claim has to look at it again, or its jobs
+-- end.
 CREATE TYPE batch_event AS ENUM (
     'joined', 'closed', 'look', 'succeeded', 'failed', 'cancelled', 'aborted'
 );
 
--- The options of a job, as the functions that create jobs pass them to each other. They have the
--- names of the columns of `jobs`. The defaults are filled in, and `scheduled_at` is the time that
--- a delay comes to.
+-- The options of a job, as passed between the functions that create jobs. They are named like the
+-- columns of `jobs`. The defaults are filled in, and `scheduled_at` includes any delay.
 CREATE TYPE job_options AS (
     queue         text,
     lock          text,
@@ -54,18 +53,18 @@ CREATE TYPE job_options AS (
     group_key     text,
     batch_id      bigint,
     locks         text[],   -- all locks of a job that has several, or shares one, sorted
-    shared        text[],   -- those that it shares
+    shared        text[],   -- the locks that it shares
     headers       jsonb
 );
 
--- The lanes of a job that has `locks`, as functions pass them to each other.
+-- The lanes of a job that has `locks`, as passed between functions.
 CREATE TYPE job_lanes AS (
     id     bigint,
     locks  text[],
     shared text[]
 );
 
--- Which jobs a list, a count or a bulk is about. NULL means any. `matches` says what fits.
+-- Which jobs a list, a count or a bulk selects. NULL means any. `matches` applies it.
 CREATE TYPE job_filter AS (
     statuses      job_status[],
     queue         text,
@@ -76,29 +75,29 @@ CREATE TYPE job_filter AS (
     batch_id      bigint,
     group_key     text,
     lock_prefix   text,
-    error         text,         -- a part of what the last attempt said
+    error         text,         -- a part of the last attempt's error
     before        timestamptz,  -- it ended before, or was deferred before if it has not ended
     ids           bigint[]
 );
 
--- The rules for single columns of `jobs` are domains and not CHECKs of the table. PostgreSQL parses
--- and plans each CHECK of a table again for every statement that writes to it, and most of ours
--- write one row. It keeps the rules of a domain parsed, and looks at them only where a statement
--- sets the column. Drivers see the base types, and so do the functions and views.
+-- The rules for single columns of `jobs` are domains rather than CHECKs of the table. PostgreSQL
+-- parses and plans each CHECK of a table again for every statement that writes to it, and most of
+-- ours write one row. It keeps the rules of a domain parsed, and evaluates them only where a
+-- statement sets the column. Drivers, functions and views see the base types.
 --
--- COLLATE "C" for all names that are keys: they compare faster, and their order does not change
--- with the operating system's library of collations. Such a change would corrupt the index that
--- is the mutex of the lanes.
+-- COLLATE "C" for all names that are keys: they compare faster, and their order does not depend on
+-- the operating system's collation library. If that order changed, the index that is the mutex of
+-- the lanes would be corrupt.
 --
--- Notifications carry queue names as a list, and `!` asks workers to end jobs. The functions that
+-- Notifications carry queue names as a list, and `!` asks workers to abort jobs. The functions that
 -- accept a name check each character (see has_invalid_queue).
 CREATE DOMAIN queue_name AS text COLLATE "C" CONSTRAINT jobs_queue_name CHECK (
     octet_length(VALUE) BETWEEN 1 AND 63 AND strpos(VALUE, ',') = 0 AND VALUE <> '!'
 );
 CREATE DOMAIN task_name AS text COLLATE "C"
     CONSTRAINT jobs_task_length CHECK (octet_length(VALUE) BETWEEN 1 AND 512);
--- 1,024 bytes keep entries of the lane index below the btree's limit of 2,704 bytes, compressed
--- or not.
+-- 1,024 bytes keep entries of the lane index below the B-tree limit of 2,704 bytes, even
+-- uncompressed.
 CREATE DOMAIN lock_name AS text COLLATE "C"
     CONSTRAINT jobs_lock_length CHECK (octet_length(VALUE) BETWEEN 1 AND 1024);
 CREATE DOMAIN queueing_lock_name AS text COLLATE "C"
@@ -107,7 +106,7 @@ CREATE DOMAIN queueing_lock_name AS text COLLATE "C"
 CREATE DOMAIN limit_name AS text COLLATE "C" CONSTRAINT jobs_limit_key CHECK (
     octet_length(VALUE) BETWEEN 1 AND 1024 AND strpos(VALUE, '*') = 0
 );
--- It is a key of jobs_turns, whose entries must stay below the btree's limit too.
+-- It is a key of jobs_turns, whose entries must stay below the B-tree limit too.
 CREATE DOMAIN group_name AS text COLLATE "C" CONSTRAINT jobs_group_key CHECK (
     octet_length(VALUE) BETWEEN 1 AND 1024 AND strpos(VALUE, '*') = 0
 );
@@ -120,8 +119,8 @@ CREATE DOMAIN job_headers AS jsonb CONSTRAINT jobs_headers CHECK (
 CREATE DOMAIN job_timeout AS interval CONSTRAINT jobs_timeout CHECK (
     VALUE >= interval '1 ms' AND VALUE <= interval '365 days'
 );
--- Drivers cannot read times before year 1 and after 9999, in any zone. One such row would make
--- every reader fail.
+-- Drivers cannot read times before year 1 or after 9999, in any zone. One such row would make every
+-- reader fail.
 CREATE DOMAIN due_time AS timestamptz CONSTRAINT jobs_scheduled_within CHECK (
     VALUE >= timestamptz '0002-01-01 00:00:00+00'
     AND VALUE < timestamptz '9999-01-01 00:00:00+00'
@@ -137,29 +136,29 @@ CREATE SEQUENCE fences AS bigint CACHE 1;
 
 -- Live jobs only: finished ones move to finished_jobs, so that no cost grows with history.
 CREATE TABLE jobs (
-    -- The promised order needs CACHE 1 (the default): sessions that cache ids hand them out late.
+    -- The promised order needs CACHE 1 (the default): a session that caches ids uses them late.
     id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     claim_id     uuid,
     fence        bigint,
     worker_id    uuid,       -- no foreign key: a key-share lock per claim would make multixacts
     scheduled_at due_time,
-    -- While it is scheduled: when scheduled_at was computed from a delay. NULL: it is a time that
-    -- was chosen (see recall_looks).
+    -- While it is scheduled: when scheduled_at was computed from a delay. NULL: the time was chosen
+    -- (see recall_looks).
     delayed_at   timestamptz,
     created_at   timestamptz NOT NULL,
     started_at   timestamptz,
     status       job_status  NOT NULL,
     on_retry     retry_policy   NOT NULL DEFAULT 'hold',
     on_failure   failure_policy NOT NULL DEFAULT 'continue',
-    abort        boolean     NOT NULL DEFAULT false,   -- asked to end early
-    has_waiters  boolean     NOT NULL DEFAULT false,   -- somebody waits for its end: notify
-    -- NULL: no. So they take no place in the rows of other jobs.
+    abort        boolean     NOT NULL DEFAULT false,   -- asked to abort
+    has_waiters  boolean     NOT NULL DEFAULT false,   -- a program waits for its end: notify it
+    -- NULL means no, so they take no space in the rows of other jobs.
     has_children boolean,    -- jobs wait for its end: leave a row in ends
     has_parents  boolean,    -- it may have edges, and has not started
     timeout      job_timeout,                          -- how long a run may take
-    expires_at   expiry_time,                          -- it must have started by then
+    expires_at   expiry_time,                          -- it must start before this time
     was_attempted boolean    NOT NULL DEFAULT false,   -- an attempt at it has ended, charged or not
-    -- It came back to the queue without its queueing lock, since another job waited under it.
+    -- It came back to the queue without its queueing lock, because another job waited under it.
     lost_queueing_lock boolean NOT NULL DEFAULT false,
     priority     integer     NOT NULL DEFAULT 0,
     attempts     integer     NOT NULL DEFAULT 0,
@@ -169,16 +168,16 @@ CREATE TABLE jobs (
     queueing_lock queueing_lock_name,          -- at most one job waits under it
     args         job_args    NOT NULL DEFAULT '{}',
     errors       jsonb       NOT NULL DEFAULT '[]',
-    limit_key    limit_name,                   -- at most so many of a key run: see limits
+    limit_key    limit_name,                   -- how many jobs of a key may run: see limits
     group_key    group_name,                   -- it takes turns with the jobs of other groups
     batch_id     bigint,                       -- it belongs to this batch, or is its callback
     -- All locks of a job that has several, or that shares one. `lock` is the first of them. They
-    -- are sorted, since everybody locks lanes in one order. NULL for all other jobs.
+    -- are sorted, because lanes are always locked in one order. NULL for all other jobs.
     locks        text[]      COLLATE "C",
     shared       text[]      COLLATE "C",      -- the locks of lanes that it only reads, or NULL
     keeps_lanes  boolean,                      -- it has `locks`, and keeps its lanes for its retry
-    headers      job_headers,                  -- what travels beside the arguments, or NULL
-    -- Rules between columns. Each costs some microseconds a statement: see above.
+    headers      job_headers,                  -- names and values that travel with the job, or NULL
+    -- Rules between columns. Each costs some microseconds per statement (see above).
     CONSTRAINT jobs_live CHECK (
         status IN ('todo', 'blocked', 'limited', 'paused', 'scheduled', 'pending', 'doing')),
     -- A claim exists exactly while the job is being done; finish relies on it (see finish.sql).
@@ -195,24 +194,24 @@ CREATE TABLE jobs (
     vacuum_truncate = off     -- truncation takes an exclusive lock that stalls every claim
 );
 
--- What the stages of a claim hand on to each other, see claim.
+-- The state that the stages of a claim pass on (see claim).
 CREATE TYPE claim_round AS (
     -- about the whole claim:
     worker       uuid,
-    served       text[],    -- the queues that the worker serves; NULL: all
-    queues       text[],    -- those of them to look in
+    served       text[],    -- the queues that the worker serves (NULL: all)
+    queues       text[],    -- the queues to look in
     paused       text[],    -- tasks that are paused
     fair         boolean,   -- groups take turns
-    turns        jsonb,     -- where they continue
+    turns        jsonb,     -- where the turns continue
     asked        integer,   -- how many jobs it may start
     slots        integer,   -- how many of them can begin now
     wanted       integer,   -- how many it may still start
     lanes_left   integer,   -- how many lanes it may still win
     reach        integer,   -- how many tokens it reads
-    lost         text[],    -- lanes that others took, or have locked
-    missed       text[],    -- those that jobs with several lanes have lost
-    -- what look_ahead has found, see claim_candidates:
-    ids          bigint[],  -- the jobs to start: free ones, and then the heads, too
+    lost         text[],    -- lanes that other sessions took, or have locked
+    missed       text[],    -- lanes that jobs with several lanes have lost
+    -- what look_ahead has found (see claim_candidates):
+    ids          bigint[],  -- the jobs to start: free ones, later also the heads
     limited      boolean,   -- some of them have a limit
     lanes        text[],
     seen         bigint[],
@@ -225,25 +224,25 @@ CREATE TYPE claim_round AS (
     windows      integer[], -- how many tokens it read in each queue
     short        boolean,   -- other claims took some of the free jobs
     -- what win_heads has won:
-    won          text[],    -- lanes that are ours
+    won          text[],    -- lanes that we hold
     retries      bigint[],  -- the jobs that these lanes wait for, or NULL
-    heads        bigint[],  -- the next jobs of these lanes, as far as we may start them
+    heads        bigint[],  -- the next jobs of these lanes that we may start
     used         text[],    -- the lanes in which we start a job
     -- what became of it:
     kept         bigint[],  -- heads that cannot start and stay tokens
-    marked       boolean,   -- some jobs wait for their limit now, or for the end of a pause
+    marked       boolean,   -- some jobs now wait for their limit, or for the end of a pause
     blocked      bigint,    -- how many tokens left the front; NULL: another claim is clearing it
     started      jobs[]     -- by start_several
 );
 
--- Disjoint by predicate: a row sits in the primary key and in as few of these as possible.
+-- Disjoint by predicate: a row is in the primary key and in as few of these as possible.
 CREATE INDEX jobs_free ON jobs (queue, priority DESC, id)
     WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL;
 CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id)
     WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL;
--- Claims go from group to group here. One index for free jobs and for tokens of lanes, since each
--- index costs every statement that writes a job. A number says which of the two it is, since the
--- planner turns a comparison with a constant truth value into something that is not in the index.
+-- Claims go from group to group here. One index for both free jobs and lane tokens, since each
+-- index costs every statement that writes a job. A number tells them apart, since the planner turns
+-- a comparison with a constant boolean into something that is not in the index.
 CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC, group_key, id)
     WHERE group_key IS NOT NULL AND status = 'todo';
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
@@ -257,7 +256,7 @@ CREATE INDEX jobs_limited ON jobs (limit_key, queue,
 CREATE INDEX jobs_paused ON jobs (task, priority DESC, id) WHERE status = 'paused';
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (status, scheduled_at) WHERE status IN ('scheduled', 'pending');
--- A clock that is set back leaves times in the future here (see recall_looks).
+-- After the clock was set back, this finds times in the future (see recall_looks).
 CREATE INDEX jobs_delayed ON jobs (delayed_at)
     WHERE status = 'scheduled' AND delayed_at IS NOT NULL;
 CREATE INDEX jobs_expiring ON jobs (expires_at)
@@ -267,7 +266,7 @@ CREATE UNIQUE INDEX jobs_queueing ON jobs (queueing_lock)
     WHERE queueing_lock IS NOT NULL AND status <> 'doing' AND NOT lost_queueing_lock;
 CREATE INDEX jobs_keeping ON jobs (id) WHERE keeps_lanes;
 
--- The lines of lanes, beside jobs_lane: a job with `locks` has a row for each of its lanes after
+-- The lines of lanes, besides jobs_lane: a job with `locks` has a row for each of its lanes after
 -- the first, exactly while it is in line.
 CREATE TABLE waits (
     lock     lock_name NOT NULL,
@@ -281,11 +280,11 @@ CREATE TABLE waits (
 );
 
 CREATE UNIQUE INDEX waits_lane ON waits (lock, priority DESC, id);
--- While a publication has a table without an identity, PostgreSQL refuses to change its rows.
+-- If a publication includes a table without an identity, PostgreSQL refuses to change its rows.
 ALTER TABLE waits REPLICA IDENTITY USING INDEX waits_lane;
 
--- A row exists only while something keeps others out of a lane: somebody holds it, a job goes
--- before all others, or it is stopped. Its primary key is the one and only mutex.
+-- A row exists only while something keeps others out of a lane: the lane is held, a job goes before
+-- all others, or it is stopped. Its primary key is the one and only mutex.
 CREATE TABLE lanes (
     lock          text        COLLATE "C" PRIMARY KEY,
     worker_id     uuid,        -- held: the worker that runs its one job that is `doing`
@@ -298,9 +297,9 @@ CREATE TABLE lanes (
     failed_job_id bigint,      -- halted: the job that failed
     stopped_by    text,
     stop_reason   text,
-    readers       integer,     -- how many jobs share it: they run, or keep it for their retry
+    readers       integer,     -- how many jobs share it: running, or keeping it for a retry
     state         lane_state  GENERATED ALWAYS AS (
-        -- Whether a reader runs, or only keeps its share, is not known here.
+        -- This does not tell whether a reader runs or only keeps its share.
         CASE WHEN worker_id IS NOT NULL THEN 'held'::lane_state
              WHEN stopped IS NOT NULL THEN stopped
              WHEN readers IS NOT NULL THEN 'held'::lane_state
@@ -323,16 +322,16 @@ CREATE TABLE lanes (
 -- One index for both, since a lane has at most one of them. Each claim reads it.
 CREATE INDEX lanes_resume ON lanes (coalesce(look_at, stopped_until))
     WHERE coalesce(look_at, stopped_until) IS NOT NULL;
--- For people: which lanes are stopped, however many are in use.
+-- For people: finds stopped lanes, however many are in use.
 CREATE INDEX lanes_stopped ON lanes (stopped, stopped_at) WHERE stopped IS NOT NULL;
 
--- Which job comes after which. The row goes when the parent has ended well, or the child has ended.
+-- Which job comes after which. A row is deleted when the parent succeeds or the child ends.
 CREATE TABLE edges (
     parent    bigint        NOT NULL,
     child     bigint        NOT NULL,
     on_parent parent_policy NOT NULL,
-    failed    boolean       NOT NULL DEFAULT false,   -- the parent has not succeeded: hold
-    -- The parent was not there. Only a transaction with a lower id may bring it.
+    failed    boolean       NOT NULL DEFAULT false,   -- the parent did not succeed: hold
+    -- The parent did not exist yet. Only a transaction with a lower id may add it.
     horizon   bigint,
     PRIMARY KEY (parent, child)
 ) WITH (
@@ -344,13 +343,13 @@ CREATE TABLE edges (
 
 CREATE INDEX edges_child ON edges (child);
 
--- The ends of jobs that others come after. A job that ends only adds a row, so it waits for nobody.
--- The claims that follow look after the children (settle_ends).
+-- The ends of jobs that others come after. A job that ends only adds a row, and never waits. Later
+-- claims handle the children (settle_ends).
 CREATE TABLE ends (
     seq     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job_id  bigint      NOT NULL,
     told_at timestamptz NOT NULL,
-    look_at timestamptz NOT NULL,   -- not before; later if somebody has the children locked
+    look_at timestamptz NOT NULL,   -- not before; later if the children are locked
     status  job_status  NOT NULL
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.01,
@@ -362,12 +361,12 @@ CREATE TABLE ends (
 CREATE INDEX ends_job ON ends (job_id, seq);
 CREATE INDEX ends_due ON ends (look_at, seq);
 
--- Jobs whose ends are counted together, and the job that runs when all of them have ended. Once it
--- was created, only claims write to a row (settle_batches), so producers and ends wait for nobody.
+-- Jobs whose ends are counted together, and the job that runs when all of them have ended. After a
+-- row is created, only claims write to it (settle_batches), so producers and ends never wait.
 CREATE TABLE batches (
     id          bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name        text        NOT NULL,
-    callback_id bigint,     -- the job that runs when all have ended; NULL: none
+    callback_id bigint,     -- the job that runs when all have ended (NULL: none)
     opened_at   timestamptz NOT NULL,
     closed_at   timestamptz,
     ended_at    timestamptz,
@@ -387,21 +386,21 @@ CREATE TABLE batches (
 
 CREATE INDEX batches_ended ON batches (ended_at) WHERE ended_at IS NOT NULL;
 
--- A row while jobs can join the batch. A transaction in which jobs join it shares the row until it
--- ends (FOR KEY SHARE). The claim that ends the batch deletes the row, for which it needs it alone.
--- So the end comes after all that have joined, and nobody joins a batch that has ended. It is not
--- the row of `batches`: each update of a row that is shared would make a multixact.
+-- A row while jobs can join the batch. A transaction in which jobs join shares the row until it
+-- ends (FOR KEY SHARE). The claim that ends the batch deletes the row, for which it needs it
+-- exclusively. The end therefore comes after all joins, and no job joins a batch that has ended. It
+-- is not the row of `batches`, because each update of a shared row would make a multixact.
 CREATE TABLE batch_gates (
     batch_id bigint PRIMARY KEY
 );
 
 -- What has happened to batches since a claim last counted. Producers and ends only add rows, one
--- for each transaction, batch and event, so they wait for nobody.
+-- for each transaction, batch and event, so they never wait.
 CREATE TABLE batch_events (
     batch_id bigint      NOT NULL,
     xact     bigint      NOT NULL,
     event    batch_event NOT NULL,
-    jobs     bigint      NOT NULL,   -- how many; less than 0: they are to run again
+    jobs     bigint      NOT NULL,   -- how many; negative if they will run again
     at       timestamptz NOT NULL,
     due_at   timestamptz NOT NULL DEFAULT '-infinity',   -- look: not before
     PRIMARY KEY (batch_id, xact, event)
@@ -415,12 +414,12 @@ CREATE TABLE batch_events (
 CREATE INDEX batch_events_due ON batch_events (due_at);
 
 -- How many jobs of a key may run, and how often one may start. Only set_limit and remove_limit
--- write this table: they wake the jobs that a change lets start. A pattern that ends with `*` is
--- for every key that begins so, each by itself.
+-- write this table: they wake the jobs that a change lets start. A pattern that ends with `*`
+-- applies to every key with this prefix, each by itself.
 CREATE TABLE limits (
     pattern text     COLLATE "C" PRIMARY KEY,
-    slots   integer,               -- how many may run at once; NULL: any number
-    rate    integer,               -- how many may start in each period; NULL: any number
+    slots   integer,               -- how many may run at once (NULL: any number)
+    rate    integer,               -- how many may start in each period (NULL: any number)
     period  interval,
     burst   integer,               -- how many may start at once after a quiet time
     CONSTRAINT limits_pattern CHECK (
@@ -433,8 +432,8 @@ CREATE TABLE limits (
     CONSTRAINT limits_something CHECK (slots IS NOT NULL OR rate IS NOT NULL)
 );
 
--- The slots and tokens of each key that was used lately. The row is the mutex of its key: a job
--- takes a slot, gives it back, and begins to wait for one under its lock.
+-- The slots and tokens of each recently used key. The row is the mutex of its key: a job takes a
+-- slot, gives it back, and starts waiting for one under its lock.
 CREATE TABLE limit_keys (
     key         text        COLLATE "C" PRIMARY KEY,
     used        integer     NOT NULL DEFAULT 0,  -- how many jobs are `doing`
@@ -453,7 +452,7 @@ CREATE TABLE limit_keys (
 CREATE INDEX limit_keys_look ON limit_keys (look_at) WHERE look_at IS NOT NULL;
 
 -- Keys that the next claims must look at (see leave_looks). People, and claims that do not get a
--- key, only add a row, so they wait for nobody. The rows of a key are deleted under its lock.
+-- key, only add a row, so they never wait. The rows of a key are deleted under its lock.
 CREATE TABLE limit_looks (
     key     text COLLATE "C",
     id      uuid DEFAULT gen_random_uuid(),
@@ -467,7 +466,8 @@ CREATE TABLE limit_looks (
 );
 
 -- How many jobs of a group start in each of its turns. Operators write this table. A pattern that
--- ends with `*` is for every group that begins so, each by itself. A group without a row has 1.
+-- ends with `*` applies to every group with this prefix, each by itself. A group without a row has
+-- 1.
 CREATE TABLE groups (
     pattern text     COLLATE "C" PRIMARY KEY,
     weight  integer  NOT NULL,
@@ -477,7 +477,7 @@ CREATE TABLE groups (
     CONSTRAINT groups_weight CHECK (weight BETWEEN 1 AND 1000)
 );
 
--- Queues in which nobody starts a job. Each claim looks whether there is a row.
+-- Paused queues, in which no job starts. Each claim checks whether there is a row.
 CREATE TABLE queue_pauses (
     queue     text        COLLATE "C" PRIMARY KEY,   -- '': all queues
     paused_at timestamptz NOT NULL,
@@ -486,10 +486,10 @@ CREATE TABLE queue_pauses (
     reason    text
 ) WITH (fillfactor = 50);
 
--- Tasks of which nobody starts a job. Each claim looks whether there is a row. A claim that meets a
--- job of such a task sets it aside (status `paused`), so that it is in no other job's way. When the
--- pause is over, the row stays until claims have woken all of these jobs. So every job that is set
--- aside has a row here: see set_aside and resume_tasks.
+-- Paused tasks, of which no job starts. Each claim checks whether there is a row. A claim that
+-- meets a job of a paused task sets it aside (status `paused`), so that it holds up no other job.
+-- When the pause is over, the row stays until claims have woken all of these jobs. Every job that
+-- is set aside therefore has a row here (see set_aside and resume_tasks).
 CREATE TABLE task_pauses (
     task      text        COLLATE "C" PRIMARY KEY,
     paused_at timestamptz NOT NULL,
@@ -500,8 +500,8 @@ CREATE TABLE task_pauses (
     CONSTRAINT task_pauses_task_length CHECK (octet_length(task) BETWEEN 1 AND 512)
 ) WITH (fillfactor = 50);
 
--- What people changed, and what the reconciler repaired. A row of a change of jobs or of a batch is
--- there only if somebody is named as its author.
+-- What people changed, and what the reconciler repaired. Changes of jobs and batches have a row
+-- only if their author is named.
 CREATE TABLE lane_audit (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at        timestamptz NOT NULL,
@@ -525,17 +525,17 @@ CREATE TABLE workers (
     hostname     text        NOT NULL,
     pid          integer     NOT NULL,
     queues       text[],                    -- NULL: all
-    tasks        text[],                    -- those it knows; NULL: unknown
-    schedules    text[],                    -- those in its code, as task:periodic_id
+    tasks        text[],                    -- the tasks it knows; NULL: unknown
+    schedules    text[],                    -- the schedules in its code, as task:periodic_id
     concurrency  integer     NOT NULL,
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
-    loop_turned_at timestamptz NOT NULL,    -- the heartbeat's thread goes on if the loop blocks
+    loop_turned_at timestamptz NOT NULL,    -- the heartbeat's thread continues if the loop blocks
     awake        boolean     NOT NULL DEFAULT false, -- needs no notification (see notify_workers)
     listens      boolean,                   -- notifications wake it; NULL: it wants none
     trouble      text,                      -- why the database refuses its calls; NULL: it does not
-    heartbeat_every interval,               -- how often it means to be heard of; NULL: unknown
-    clock_ahead  interval,                  -- of the server's, at its start; NULL: unknown
+    heartbeat_every interval,               -- its heartbeat interval; NULL: unknown
+    clock_ahead  interval,                  -- ahead of the server's, at its start; NULL: unknown
     -- For how many days it was told to keep the history. Infinity: for ever. NULL: not told.
     keep_history double precision,
     CONSTRAINT workers_keep_history CHECK (keep_history > 0)
@@ -548,14 +548,14 @@ CREATE TABLE schedules (
     periodic_id  text        COLLATE "C" NOT NULL,
     cron         text        NOT NULL,
     tz           text        NOT NULL,
-    since        timestamptz NOT NULL,   -- when a worker first registered it as it is now
+    since        timestamptz NOT NULL,   -- when a worker first registered it in its current form
     last_instant timestamptz,            -- only ever rises: no instant fires twice
     last_job_id  bigint,                 -- the job of that instant, which may be gone
     PRIMARY KEY (task, periodic_id),
     CONSTRAINT schedules_periodic_id_length CHECK (octet_length(periodic_id) <= 512)
 ) WITH (fillfactor = 50);
 
--- Append-only history, one partition a day, pruned by dropping partitions.
+-- Append-only history, one partition per day, pruned by dropping partitions.
 CREATE TABLE finished_jobs (
     id           bigint      NOT NULL,
     fence        bigint,
@@ -587,34 +587,34 @@ CREATE TABLE finished_jobs (
 ) PARTITION BY RANGE (finished_at);
 
 CREATE INDEX finished_jobs_id ON finished_jobs (id);
--- For people: which jobs failed lately, however many succeeded.
+-- For people: finds recent failures, however many jobs succeeded.
 CREATE INDEX finished_jobs_failed ON finished_jobs (finished_at) WHERE status = 'failed';
 CREATE INDEX finished_jobs_batch ON finished_jobs (batch_id, id) WHERE batch_id IS NOT NULL;
 
--- The safety net of the daily partitions: keeps a job that finishes on a day without one.
+-- The safety net of the daily partitions: holds jobs that finish on a day without one.
 CREATE TABLE finished_jobs_default PARTITION OF finished_jobs DEFAULT;
--- Not inherited: prepare_history gives it to each day.
+-- Not inherited: prepare_history sets it for each day.
 ALTER TABLE finished_jobs REPLICA IDENTITY FULL;
 ALTER TABLE finished_jobs_default REPLICA IDENTITY FULL;
 
 -- How many jobs ended in each five minutes and in each hour, and how long they waited and ran, as
 -- histograms (see duration_bin). Only roll_up writes it, from the history.
 CREATE TABLE rollups (
-    minutes   smallint    NOT NULL,   -- how long the row is for: 5 or 60
-    at        timestamptz NOT NULL,   -- when that began
+    minutes   smallint    NOT NULL,   -- the length of the bucket: 5 or 60
+    at        timestamptz NOT NULL,   -- when the bucket began
     queue     text        COLLATE "C" NOT NULL,
     task      text        COLLATE "C" NOT NULL,
     succeeded bigint      NOT NULL,
     failed    bigint      NOT NULL,
     cancelled bigint      NOT NULL,
     aborted   bigint      NOT NULL,
-    waits     integer[]   NOT NULL,   -- how many jobs waited for as long as each bin says
+    waits     integer[]   NOT NULL,   -- how many jobs waited for the time of each bin
     runs      integer[]   NOT NULL,
     PRIMARY KEY (minutes, at, queue, task)
 ) WITH (fillfactor = 80);
 
 -- How far roll_up has counted each day of the history. All rows of transactions before
--- counted_below are counted. A pass that is under way counts those before counting_below.
+-- counted_below are counted. A pass under way counts those before counting_below.
 CREATE TABLE rollup_days (
     day            date        PRIMARY KEY,
     file           oid         NOT NULL,   -- of the partition: another one has other transactions
@@ -628,11 +628,11 @@ CREATE TABLE rollup_days (
     next_page      bigint      NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- Ends that left the history before they were counted, because somebody retried or deleted the job.
+-- Ends that left the history before they were counted, because the job was retried or deleted.
 CREATE TABLE uncounted_ends (
     day          date        NOT NULL,
     page         bigint      NOT NULL,   -- where the row was in the partition of the day
-    xact         bigint      NOT NULL,   -- the transaction that had added it there
+    xact         bigint      NOT NULL,   -- the transaction that added it there
     queue        text        COLLATE "C" NOT NULL,
     task         text        NOT NULL,
     status       job_status  NOT NULL,
@@ -645,9 +645,9 @@ CREATE TABLE uncounted_ends (
 CREATE INDEX uncounted_ends_place ON uncounted_ends (day, page);
 ALTER TABLE uncounted_ends REPLICA IDENTITY FULL;
 
--- How far jobs are, as their tasks have told. A job whose task tells nothing has no row. Nothing
--- refers to the row, so it outlives the job for a while (see prune_progress). The fence names the
--- attempt: the row says nothing about a later one.
+-- How far jobs are, as reported by their tasks. A job whose task reports nothing has no row.
+-- Nothing refers to the row, so it outlives the job for a while (see prune_progress). The fence
+-- names the attempt: the row does not apply to a later one.
 CREATE TABLE progress (
     job_id     bigint      PRIMARY KEY,
     fence      bigint      NOT NULL,
@@ -665,16 +665,16 @@ CREATE TABLE progress (
     vacuum_truncate = off
 );
 
--- The highest fence that a resource of the user's has seen: see check_fence.
+-- The highest fence that a resource of the user's has seen (see check_fence).
 CREATE TABLE fences_seen (
     resource text   COLLATE "C" PRIMARY KEY,
     token    bigint NOT NULL,
     CONSTRAINT fences_seen_resource_length CHECK (octet_length(resource) BETWEEN 1 AND 1024)
 ) WITH (fillfactor = 50);
 
--- The database roles that may do what a producer, worker, operator or monitor does (see grant_to).
--- Each migration grants them again. Names and not oids, so that a backup can be restored on a
--- server without these roles.
+-- The database roles that have the rights of a producer, worker, operator or monitor (see
+-- grant_to). Each migration grants them again. Names rather than oids, so that a backup can be
+-- restored on a server without these roles.
 CREATE TABLE granted_roles (
     role text COLLATE "C" PRIMARY KEY,
     kind text NOT NULL,

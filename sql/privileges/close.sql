@@ -1,6 +1,6 @@
--- Closes the schema after each change of the code, in the same transaction. CREATE OR REPLACE makes
--- a function run as its caller again, and everybody may call a new function. What somebody else
--- owns in the schema is left alone.
+-- Closes the schema after each change of the code, in the same transaction. CREATE OR REPLACE
+-- resets a function to run as its caller, and PUBLIC may call a new function. Objects in the schema
+-- that have another owner are left alone.
 DO $$
 DECLARE
     v_schema  regnamespace := quote_ident(current_schema())::regnamespace;
@@ -22,7 +22,7 @@ BEGIN
         FROM pg_proc JOIN surface ON kind = 'function' AND name = proname
         WHERE pronamespace = v_schema AND name <> 'clock' AND pg_has_role(proowner, 'USAGE')
         UNION ALL
-        -- Except the objects of an extension, should one be installed in this schema.
+        -- Except the objects of an extension, if one is installed in this schema.
         SELECT format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', oid::regprocedure)
         FROM pg_proc
         WHERE pronamespace = v_schema AND pg_has_role(proowner, 'USAGE')

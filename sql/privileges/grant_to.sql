@@ -1,7 +1,7 @@
--- Gives a role of the database what a producer, worker, operator or monitor may do. Takes away all
--- else that it was given in this schema, by an older version or by hand. The role is recorded, so
--- each migration gives it what a new version adds. What somebody else owns in the schema is left
--- alone.
+-- Gives a role of the database the rights of a producer, worker, operator or monitor, and revokes
+-- all others that it was given in this schema, by an older version or by hand. The role is
+-- recorded, so each migration grants it what a new version adds. Objects in the schema that have
+-- another owner are left alone.
 CREATE OR REPLACE FUNCTION grant_to(p_role text, p_kind text) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,13 +1,13 @@
--- The public surface: the functions that are called from outside, the tables and views that are
--- read from outside, and by which roles. Nobody but the owner of the schema can call or read
--- anything else. The functions are those in sql/functions/api.
+-- The public surface: the functions called from outside, the tables and views read from outside,
+-- and the roles that may do so. Only the owner of the schema can call or read anything else. The
+-- functions are those in sql/functions/api.
 --
 -- These functions run as the owner (see close.sql), so each of them must check its arguments. The
--- functions that they call run as their caller, which is the owner by then.
+-- functions that they call run as the owner too.
 --
--- Columns are named if a role may not read all of them. Arguments, errors and results may contain
--- secrets, and anybody who knows a claim could end the job. A new column is closed until it is
--- named here.
+-- Columns are listed if a role may not read all of them. Arguments, errors and results may contain
+-- secrets, and knowing a claim is enough to end its job. A new column is closed until it is listed
+-- here.
 CREATE OR REPLACE VIEW surface AS
 SELECT * FROM (VALUES
     ('function', 'clock',               '{producer,worker,operator,monitor}'::text[], NULL::text),
@@ -53,7 +53,7 @@ SELECT * FROM (VALUES
     ('function', 'roll_up',             '{worker}', NULL),
     ('function', 'prune_progress',      '{worker}', NULL),
     ('function', 'prune_batches',       '{worker}', NULL),
-    -- A worker may, for the built-in task that deletes old jobs.
+    -- For the built-in task that deletes old jobs.
     ('function', 'delete_old_jobs',     '{worker,operator}', NULL),
     ('function', 'register_schedules',  '{worker}', NULL),
     ('function', 'schedule_progress',   '{worker}', NULL),

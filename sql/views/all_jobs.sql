@@ -1,5 +1,5 @@
--- Live and finished jobs together, for people. To filter by status, filter by stored_as first (see
--- live_jobs).
+-- Live and finished jobs together, as people see them. To filter by status, filter by stored_as
+-- first (see live_jobs).
 CREATE OR REPLACE VIEW all_jobs AS
 SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
        started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
@@ -20,8 +20,9 @@ FROM finished_jobs;
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN all_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN all_jobs.status IS
-    'Before its end as in live_jobs: todo, blocked, limited, scheduled, pending, claimed or doing. '
-    'After its end succeeded, failed, cancelled (before it started) or aborted (while it ran).';
+    'Before its end as in live_jobs: todo, blocked, limited, scheduled, pending, claimed or '
+    'doing. After its end succeeded, failed, cancelled (before it started) or aborted (while it '
+    'ran).';
 COMMENT ON COLUMN all_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN all_jobs.task IS 'Its task.';
 COMMENT ON COLUMN all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
@@ -35,29 +36,26 @@ COMMENT ON COLUMN all_jobs.errors IS
 COMMENT ON COLUMN all_jobs.created_at IS 'When it was deferred.';
 COMMENT ON COLUMN all_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
 COMMENT ON COLUMN all_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
-COMMENT ON COLUMN all_jobs.finished_at IS 'When it ended; NULL: it has not ended.';
-COMMENT ON COLUMN all_jobs.worker_id IS 'The worker that has or last had it; NULL: none.';
+COMMENT ON COLUMN all_jobs.finished_at IS 'When it ended; NULL: not yet.';
+COMMENT ON COLUMN all_jobs.worker_id IS 'The worker that has it or had it last; NULL: none.';
 COMMENT ON COLUMN all_jobs.fence IS
-    'A number that rises with each start of any job; NULL: it was never claimed.';
-COMMENT ON COLUMN all_jobs.queueing_lock IS
-    'At most one job waits under it; NULL: none.';
-COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
-COMMENT ON COLUMN all_jobs.limit_key IS
-    'The key of its limit; NULL: it has none.';
-COMMENT ON COLUMN all_jobs.group_key IS
-    'Its group, which takes turns with the others; NULL: none.';
+    'A number that rises with each start of any job; NULL: never claimed.';
+COMMENT ON COLUMN all_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
+COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: no limit.';
+COMMENT ON COLUMN all_jobs.limit_key IS 'The key of its limit; NULL: none.';
+COMMENT ON COLUMN all_jobs.group_key IS 'Its group, which takes turns with others; NULL: none.';
 COMMENT ON COLUMN all_jobs.batch_id IS
-    'The batch that it is in, or whose callback it is; NULL: none.';
+    'The batch it belongs to, or whose callback it is; NULL: none.';
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN all_jobs.stored_as IS
     'The status in the tables, where a blocked job may still be todo, or paused if its task is, '
-    'and a claimed one is doing.';
+    'and a claimed job is doing.';
 COMMENT ON COLUMN all_jobs.expires_at IS
-    'If it has not started by then, it is cancelled; NULL: it does not expire.';
+    'When it is cancelled unless it has started; NULL: it does not expire.';
 COMMENT ON COLUMN all_jobs.progress IS
-    'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
+    'The progress that its last attempt reported: done, total, text, updated_at; NULL: none.';
 COMMENT ON COLUMN all_jobs.locks IS
-    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+    'All of its locks if it has several or shares one; otherwise NULL.';
 COMMENT ON COLUMN all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 COMMENT ON COLUMN all_jobs.headers IS
-    'What travels beside its arguments, with the trace that deferred it as otel; NULL: nothing.';
+    'Its headers, which include the trace that deferred it as otel; NULL: none.';

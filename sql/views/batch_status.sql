@@ -1,5 +1,5 @@
--- Batches, and how their jobs have ended. It counts what claims have counted, and the events that
--- no claim has looked at yet.
+-- Batches, and how their jobs have ended. Adds the events that no claim has looked at yet to what
+-- claims have counted.
 CREATE OR REPLACE VIEW batch_status AS
 SELECT batches.id, batches.name,
        CASE WHEN batches.ended_at IS NOT NULL THEN 'ended'
@@ -31,9 +31,9 @@ CROSS JOIN LATERAL (
 
 COMMENT ON VIEW batch_status IS 'Batches, and how their jobs have ended.';
 COMMENT ON COLUMN batch_status.id IS 'Its number.';
-COMMENT ON COLUMN batch_status.name IS 'Its name, which several batches may have.';
+COMMENT ON COLUMN batch_status.name IS 'Its name; several batches may have the same one.';
 COMMENT ON COLUMN batch_status.state IS
-    'open: it does not end before it is closed; closed: it ends when no job is left; ended: its '
+    'open: it cannot end until it is closed; closed: it ends once no jobs are left; ended: its '
     'callback may run.';
 COMMENT ON COLUMN batch_status.total IS 'How many jobs have joined it.';
 COMMENT ON COLUMN batch_status.remaining IS 'How many of them have not ended.';

@@ -1,9 +1,9 @@
--- The jobs that workers have claimed, and which of them run. The server is not told when a job gets
--- its slot. But a worker starts its jobs in the order of their claims, and runs at most
--- `concurrency` at once, so those that were claimed first run and the others wait for a slot.
+-- The jobs that workers have claimed, and which of them are running. The server is not told when a
+-- job gets its slot. But a worker starts its jobs in the order of their claims, and runs at most
+-- `concurrency` at once, so those claimed first are running and the others wait for a slot.
 --
--- Bounded: a worker has at most 1,000 jobs beside those that it runs. Ask for one worker's jobs
--- (`worker_id`), and no others are read.
+-- Bounded: a worker has at most 1,000 jobs besides those that it runs. If you filter by
+-- `worker_id`, only this worker's jobs are read.
 CREATE OR REPLACE VIEW claimed_jobs AS
 SELECT jobs.id,
        CASE WHEN row_number() OVER (
@@ -16,7 +16,7 @@ FROM jobs LEFT JOIN workers ON workers.id = jobs.worker_id
 WHERE jobs.status = 'doing';
 
 COMMENT ON VIEW claimed_jobs IS
-    'Jobs that workers have claimed: those that run, and those that wait for a slot there.';
+    'Jobs that workers have claimed: those that are running, and those that wait for a slot.';
 COMMENT ON COLUMN claimed_jobs.id IS 'The job.';
 COMMENT ON COLUMN claimed_jobs.status IS
     'doing: it runs, or its worker is gone; claimed: its worker runs others first.';
@@ -26,10 +26,10 @@ COMMENT ON COLUMN claimed_jobs.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN claimed_jobs.priority IS 'Its priority.';
 COMMENT ON COLUMN claimed_jobs.attempts IS 'Which attempt this is, counted from 1.';
 COMMENT ON COLUMN claimed_jobs.claimed_at IS
-    'When the worker claimed it. It starts then, or a moment later when a slot is free.';
-COMMENT ON COLUMN claimed_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
+    'When the worker claimed it. It starts then, or as soon as a slot is free.';
+COMMENT ON COLUMN claimed_jobs.timeout IS 'How long a run may take; NULL: no limit.';
 COMMENT ON COLUMN claimed_jobs.worker_id IS 'The worker that has it.';
 COMMENT ON COLUMN claimed_jobs.worker IS 'The name of that worker; NULL: the worker is gone.';
 COMMENT ON COLUMN claimed_jobs.locks IS
-    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+    'All of its locks if it has several or shares one; otherwise NULL.';
 COMMENT ON COLUMN claimed_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';

@@ -1,5 +1,5 @@
 -- Jobs that stay pending because a job that they come after has failed (on_parent => 'hold'), the
--- oldest first, at most 1,000. A parent that somebody retries is a parent like any other.
+-- oldest first, at most 1,000. A parent that was retried counts like any other.
 --
 -- Bounded: it looks at the first 10,000 pending jobs.
 CREATE OR REPLACE VIEW failed_parents AS
@@ -24,4 +24,4 @@ COMMENT ON COLUMN failed_parents.task IS 'Its task.';
 COMMENT ON COLUMN failed_parents.lock IS 'The lane that it will enter; NULL: none.';
 COMMENT ON COLUMN failed_parents.created_at IS 'When it was deferred.';
 COMMENT ON COLUMN failed_parents.parent_id IS
-    'The job that failed, the first if there are several.';
+    'The job that failed (the first if there are several).';

@@ -1,6 +1,6 @@
--- Batches that somebody may have forgotten to close, those that were opened first at the top, at
--- most 1,000: they have been open for more than an hour, and no job has joined them for as long. No
--- such batch ends, so its callback never runs.
+-- Batches that may have been left open by mistake, the first opened first, at most 1,000: they have
+-- been open for more than an hour, and no job has joined them for as long. These batches never end,
+-- so their callbacks never run.
 --
 -- Bounded: it looks at the first 1,000 batches that have not ended, since each takes some pages.
 CREATE OR REPLACE VIEW forgotten_batches AS
@@ -22,7 +22,7 @@ WHERE batch.closed_at IS NULL AND batch.opened_at < clock() - interval '1 hour'
         ORDER BY jobs.id DESC LIMIT 1
     ) IS NOT TRUE
     AND (
-        -- Whole days, so that the newest job is the first one that it meets.
+        -- Whole days, so that the first job it meets is the newest.
         SELECT job.created_at > clock() - interval '1 hour' FROM finished_jobs AS job
         WHERE job.batch_id = batch.id AND job.batch_id IS NOT NULL
             AND job.finished_at >= date_trunc('day', clock() - interval '1 hour', 'UTC')
@@ -31,7 +31,7 @@ WHERE batch.closed_at IS NULL AND batch.opened_at < clock() - interval '1 hour'
 ORDER BY batch.opened_at LIMIT 1000;
 
 COMMENT ON VIEW forgotten_batches IS
-    'Batches that are open, and that no job has joined for an hour: perhaps nobody closes them.';
+    'Open batches that no job has joined for an hour: perhaps they were left open by mistake.';
 COMMENT ON COLUMN forgotten_batches.id IS 'Its number.';
 COMMENT ON COLUMN forgotten_batches.name IS 'Its name.';
 COMMENT ON COLUMN forgotten_batches.opened_at IS 'When it was opened.';

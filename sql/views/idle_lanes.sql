@@ -1,6 +1,5 @@
--- Lanes that nobody holds and in which nothing starts all the same: the next job of each has other
--- lanes too, and waits for one of them. Nothing else would tell, since such a lane has no row in
--- `lanes`.
+-- Lanes that no worker holds but in which nothing can start: the next job of each has other lanes
+-- too, and waits for one of them. They have no row in `lanes`, so nothing else shows them.
 --
 -- Bounded: it looks at the first 1,000 lanes that are not the first lane of a job, and at the first
 -- lanes of the ten jobs in front of each. While no job with several lanes waits, it is one probe.
@@ -40,7 +39,7 @@ CROSS JOIN LATERAL (
 ) AS first
 CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = first.id LIMIT 1) AS head
 CROSS JOIN LATERAL (
-    -- The same as in live_jobs: it is held against the job, or another one goes first there.
+    -- As in live_jobs: it is held against the job, or another one goes first there.
     SELECT other.lock FROM unnest(head.locks) AS other(lock) LEFT JOIN lanes USING (lock)
     WHERE other.lock <> lane.lock AND (
         lanes.lock IS NOT NULL AND NOT (
@@ -60,7 +59,7 @@ CROSS JOIN LATERAL (
 WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = lane.lock);
 
 COMMENT ON VIEW idle_lanes IS
-    'Lanes that nobody holds, and whose next job waits for another lane, at most 11,000.';
+    'Lanes that nobody holds and whose next job waits for another lane, at most 11,000.';
 COMMENT ON COLUMN idle_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN idle_lanes.job_id IS 'Its next job.';
 COMMENT ON COLUMN idle_lanes.since IS 'Since when that job has been due.';

@@ -1,11 +1,11 @@
 -- One row for each lane that is held, retrying, stopped or delayed, or that is idle because its
--- next job waits for another lane. It tells you who holds or stopped the lane, since when, which
--- job runs or goes next, and how many wait. Halted lanes come first, then paused ones. Counting
--- stops at 1,000.
+-- next job waits for another lane. Shows who holds or stopped the lane, since when, which job runs
+-- or goes next, and how many wait. Halted lanes come first, then paused ones. Counting stops at
+-- 1,000.
 CREATE OR REPLACE VIEW lane_status AS
 WITH in_hand AS MATERIALIZED (
-    -- One value that is searched by its keys. With wrong statistics, a join would compare each lane
-    -- with each job.
+    -- One value, searched by its keys. With wrong statistics, a join would compare each lane with
+    -- each job.
     SELECT jsonb_object_agg(CASE WHEN lane.is_shared THEN '' ELSE worker_id::text END || lane.lock,
         jsonb_build_array(id, status)) AS jobs
     FROM claimed_jobs CROSS JOIN LATERAL (
@@ -79,12 +79,12 @@ COMMENT ON VIEW lane_status IS
     'Lanes that are held, reserved for a retry, paused, halted, delayed or idle.';
 COMMENT ON COLUMN lane_status.lock IS 'The lock that the jobs of the lane share.';
 COMMENT ON COLUMN lane_status.state IS
-    'held: a worker has a job of it; retrying: a job goes before all others; paused or halted: it '
+    'held: a worker has a job of it; retrying: it is reserved for one job; paused or halted: it '
     'is stopped; delayed: an open transaction has its next job locked; idle: nobody holds it, and '
     'its next job waits for another lane.';
-COMMENT ON COLUMN lane_status.since IS 
-    'Since when it is held or retrying; idle: since when its next job has been due.';
-COMMENT ON COLUMN lane_status.job_id IS 'The job that its worker has, or the one that goes next.';
+COMMENT ON COLUMN lane_status.since IS
+    'Since when it is held or retrying; if idle, since when its next job has been due.';
+COMMENT ON COLUMN lane_status.job_id IS 'The job that its worker has, or that goes next.';
 COMMENT ON COLUMN lane_status.job_status IS
     'The status of that job: doing if it runs, claimed if its worker runs others first.';
 COMMENT ON COLUMN lane_status.task IS 'The task of that job.';
@@ -97,7 +97,7 @@ COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker last sent a hear
 COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane, at most 1000.';
 COMMENT ON COLUMN lane_status.more IS 'True if more than 1000 wait.';
 COMMENT ON COLUMN lane_status.last_error IS
-    'How the last attempt at that job failed; halted: at the job that failed.';
+    'How the last attempt at that job failed; if halted, the attempt at the failed job.';
 COMMENT ON COLUMN lane_status.stopped IS
     'paused or halted, even while a job still runs; NULL: it is not stopped.';
 COMMENT ON COLUMN lane_status.stopped_at IS 'Since when it is stopped.';
@@ -105,10 +105,10 @@ COMMENT ON COLUMN lane_status.stopped_until IS
     'When it resumes by itself; NULL: it stays stopped until you resume it.';
 COMMENT ON COLUMN lane_status.stopped_by IS
     'Who stopped it; on_failure: the policy of a job that failed.';
-COMMENT ON COLUMN lane_status.stop_reason IS 'Why, in words.';
-COMMENT ON COLUMN lane_status.failed_job_id IS 'halted: the job that failed.';
+COMMENT ON COLUMN lane_status.stop_reason IS 'The reason given.';
+COMMENT ON COLUMN lane_status.failed_job_id IS 'If halted, the job that failed.';
 COMMENT ON COLUMN lane_status.failed_task IS 'The task of the job that failed.';
 COMMENT ON COLUMN lane_status.readers IS
-    'How many jobs share it: they run, or keep their share for their retry; NULL: none.';
+    'How many jobs share it: running, or keeping their share for a retry; NULL: none.';
 COMMENT ON COLUMN lane_status.waits_for IS
-    'idle: the other lane that its next job waits for, the first if it waits for several.';
+    'If idle, the lane that its next job waits for (the first if there are several).';

@@ -1,17 +1,17 @@
--- The jobs that have not ended, with their statuses in the words of people. This is the only place
--- where the engine's words become theirs:
--- * The engine may keep a job `todo` that waits behind another one. It sets it `blocked` when a
---   claim meets it. Here it is blocked at once. When a pause is over, a job that is stored as
---   blocked stays so here until the next claim (queue_status counts its lane as runnable at once).
--- * The engine sets a job of a paused task `paused` when a claim meets it. Here it is blocked at
---   once. When the pause is over, it stays so here until claims have woken it.
--- * The engine keeps a job that comes after others scheduled until a claim meets it. Here it is
---   pending once it is due, like in is_pending. If its parents have ended, it stays so until then
+-- The jobs that have not ended, with the statuses that people see. Only here are they derived from
+-- those that the engine stores:
+-- * A job that waits behind another one may be stored as `todo`, until a claim meets it and sets it
+--   `blocked`. Here it is blocked at once. When a pause is over, a job stored as blocked stays
+--   blocked here until the next claim (queue_status counts its lane as runnable at once).
+-- * A job of a paused task becomes `paused` when a claim meets it. Here it is blocked at once. When
+--   the pause is over, it stays blocked here until claims have woken it.
+-- * A job that comes after others is stored as scheduled until a claim meets it. Here it is pending
+--   once it is due, as in is_pending. If its parents have ended, it stays pending until then
 --   (queue_status counts it as runnable).
--- * To the engine, a claimed job is `doing`. Here it is `claimed` until it has a slot.
+-- * A claimed job is stored as `doing`. Here it is `claimed` until it has a slot.
 --
--- It costs up to two probes of an index for each `todo` in a lane, and a look at the jobs of its
--- worker for each `doing`. So filter by stored_as first if you look for a status.
+-- This costs up to two index probes for each `todo` in a lane, and a look at the worker's jobs for
+-- each `doing`. If you look for a status, filter by stored_as first.
 CREATE OR REPLACE VIEW live_jobs AS
 SELECT jobs.id,
        CASE
@@ -42,7 +42,7 @@ SELECT jobs.id,
                            AND (head.priority, jobs.id) > (jobs.priority, head.id)))
                ) THEN 'blocked'::job_status ELSE 'todo' END
            WHEN jobs.status = 'todo' AND jobs.lock IS NOT NULL AND coalesce(
-               -- The lane's row says who goes first. A pause that is over says nothing.
+               -- The lane's row tells who goes first. A pause that is over does not count.
                (SELECT CASE
                     WHEN lanes.worker_id IS NOT NULL OR lanes.readers IS NOT NULL
                         OR lanes.look_at IS NOT NULL
@@ -87,7 +87,7 @@ COMMENT ON COLUMN live_jobs.status IS
     'worker has it and runs others first; doing: it runs.';
 COMMENT ON COLUMN live_jobs.stored_as IS
     'The status in the table jobs, where a blocked job may still be todo, or paused if its task '
-    'is, and a claimed one is doing.';
+    'is, and a claimed job is doing.';
 COMMENT ON COLUMN live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN live_jobs.task IS 'Its task.';
 COMMENT ON COLUMN live_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
@@ -103,22 +103,20 @@ COMMENT ON COLUMN live_jobs.scheduled_at IS 'When it is or was due; NULL: at onc
 COMMENT ON COLUMN live_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
 COMMENT ON COLUMN live_jobs.worker_id IS 'The worker that has it; NULL: none.';
 COMMENT ON COLUMN live_jobs.fence IS
-    'A number that rises with each start of any job; NULL: it was never claimed.';
+    'A number that rises with each start of any job; NULL: never claimed.';
 COMMENT ON COLUMN live_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
-COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: as long as it needs.';
-COMMENT ON COLUMN live_jobs.limit_key IS
-    'The key of its limit; NULL: it has none.';
-COMMENT ON COLUMN live_jobs.group_key IS
-    'Its group, which takes turns with the others; NULL: none.';
+COMMENT ON COLUMN live_jobs.timeout IS 'How long a run may take; NULL: no limit.';
+COMMENT ON COLUMN live_jobs.limit_key IS 'The key of its limit; NULL: none.';
+COMMENT ON COLUMN live_jobs.group_key IS 'Its group, which takes turns with others; NULL: none.';
 COMMENT ON COLUMN live_jobs.batch_id IS
-    'The batch that it is in, or whose callback it is; NULL: none.';
-COMMENT ON COLUMN live_jobs.abort IS 'True if somebody has asked it to end.';
+    'The batch it belongs to, or whose callback it is; NULL: none.';
+COMMENT ON COLUMN live_jobs.abort IS 'True if it was asked to abort.';
 COMMENT ON COLUMN live_jobs.expires_at IS
-    'If it has not started by then, it is cancelled; NULL: it does not expire.';
+    'When it is cancelled unless it has started; NULL: it does not expire.';
 COMMENT ON COLUMN live_jobs.progress IS
-    'How far its last attempt says it is: done, total, text, updated_at; NULL: it has not said.';
+    'The progress that its last attempt reported: done, total, text, updated_at; NULL: none.';
 COMMENT ON COLUMN live_jobs.locks IS
-    'All of its locks if it has several, or shares one; NULL: it has one, or none.';
+    'All of its locks if it has several or shares one; otherwise NULL.';
 COMMENT ON COLUMN live_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 COMMENT ON COLUMN live_jobs.headers IS
-    'What travels beside its arguments, with the trace that deferred it as otel; NULL: nothing.';
+    'Its headers, which include the trace that deferred it as otel; NULL: none.';

@@ -1,9 +1,9 @@
--- Keys of limits that count other jobs than those that run, at most 1,000. A key that counts too
--- many stands full although its jobs could start, and one that counts too few lets too many start.
--- There should never be any.
+-- Keys of limits whose count differs from the number of running jobs, at most 1,000. A key that
+-- counts too many appears full although its jobs could start, and one that counts too few lets too
+-- many start. There should never be any.
 --
--- Bounded: it looks at the keys of the jobs that run, and at the first 1,000 keys that jobs wait
--- for. If more than 10,000 jobs run, it tells nothing.
+-- Bounded: it looks at the keys of the running jobs, and at the first 1,000 keys that jobs wait
+-- for. If more than 10,000 jobs run, it returns nothing.
 CREATE OR REPLACE VIEW miscounted_limits AS
 WITH RECURSIVE waiting(key) AS (
     (SELECT limit_key::text FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 1)
@@ -29,7 +29,8 @@ WHERE counted <> running AND (SELECT count(*) FROM in_hand) <= 10000
 ORDER BY key LIMIT 1000;
 
 COMMENT ON VIEW miscounted_limits IS
-    'Keys of limits that count other jobs than those that run. There should never be any.';
+    'Keys of limits whose count differs from the number of running jobs. There should never be '
+    'any.';
 COMMENT ON COLUMN miscounted_limits.key IS 'The key.';
 COMMENT ON COLUMN miscounted_limits.counted IS 'How many jobs it counts.';
 COMMENT ON COLUMN miscounted_limits.running IS 'How many jobs of it run.';

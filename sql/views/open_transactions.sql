@@ -17,7 +17,7 @@ FROM (
     WHERE datname = current_database() AND pid <> pg_backend_pid()
       AND backend_type = 'client backend' AND xact_start IS NOT NULL
     UNION ALL
-    -- Its locks have no process. The lock on its own number tells which ones they are.
+    -- Its locks have no process. The lock on its own id identifies them.
     SELECT NULL, gid, 'prepared', prepared,
            (SELECT virtualtransaction FROM pg_locks
             WHERE locktype = 'transactionid' AND transactionid = pg_prepared_xacts.transaction
@@ -31,11 +31,11 @@ ORDER BY one.since;
 
 COMMENT ON VIEW open_transactions IS 'Open transactions of this database, the oldest first.';
 COMMENT ON COLUMN open_transactions.pid IS
-    'The process of the server; NULL: none, as the transaction is prepared.';
+    'The server process; NULL: none, because the transaction is prepared.';
 COMMENT ON COLUMN open_transactions.application IS
-    'The name that the client has given itself, or that of a prepared transaction.';
+    'The name of the client application, or of the prepared transaction.';
 COMMENT ON COLUMN open_transactions.state IS
-    'What it is doing, as pg_stat_activity says; prepared: it waits for somebody to end it.';
+    'What it is doing, as in pg_stat_activity; prepared: it stays open until it is ended by hand.';
 COMMENT ON COLUMN open_transactions.age IS 'How long ago it began, or was prepared.';
 COMMENT ON COLUMN open_transactions.tables IS
-    'Tables of the queue to which nobody else may write, because it has locked them or waits to.';
+    'Tables of the queue that others cannot write to, because it has locked them or waits to.';

@@ -1,14 +1,14 @@
--- Queues that somebody has paused, those that have been paused for longest first.
+-- Paused queues, the longest first.
 CREATE OR REPLACE VIEW paused_queues AS
 SELECT nullif(queue, '') AS queue, paused_at, until, paused_by, reason
 FROM queue_pauses
 WHERE (until > clock()) IS NOT FALSE
 ORDER BY paused_at;
 
-COMMENT ON VIEW paused_queues IS 'Queues in which no job starts, because somebody has paused them.';
+COMMENT ON VIEW paused_queues IS 'Paused queues, in which no job starts.';
 COMMENT ON COLUMN paused_queues.queue IS 'The name of the queue; NULL: all queues.';
 COMMENT ON COLUMN paused_queues.paused_at IS 'Since when it is paused.';
 COMMENT ON COLUMN paused_queues.until IS
     'When it resumes by itself; NULL: it stays paused until you resume it.';
 COMMENT ON COLUMN paused_queues.paused_by IS 'Who paused it.';
-COMMENT ON COLUMN paused_queues.reason IS 'Why, in words.';
+COMMENT ON COLUMN paused_queues.reason IS 'The reason given.';

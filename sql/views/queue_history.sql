@@ -1,5 +1,5 @@
 -- How many jobs of each queue ended in each five minutes of the last day, and how fast they were.
--- It reads the rollup and not the history (see measure_history, which can tell more).
+-- It reads the rollup, not the history (see measure_history, which offers more).
 CREATE OR REPLACE VIEW queue_history AS
 SELECT at, name AS queue, succeeded, failed, cancelled, aborted,
        wait_p50, wait_p95, run_p50, run_p95
@@ -12,11 +12,11 @@ COMMENT ON COLUMN queue_history.at IS 'When these five minutes began.';
 COMMENT ON COLUMN queue_history.queue IS 'The name of the queue.';
 COMMENT ON COLUMN queue_history.succeeded IS 'How many jobs have succeeded.';
 COMMENT ON COLUMN queue_history.failed IS
-    'How many have failed for good. An attempt that is tried again does not count.';
-COMMENT ON COLUMN queue_history.cancelled IS 'How many were cancelled, or expired.';
+    'How many have failed for good. Attempts that are retried do not count.';
+COMMENT ON COLUMN queue_history.cancelled IS 'How many were cancelled or expired.';
 COMMENT ON COLUMN queue_history.aborted IS 'How many were aborted while they ran.';
 COMMENT ON COLUMN queue_history.wait_p50 IS
-    'Half of the jobs waited at most so long until a worker claimed them, as in task_status.';
-COMMENT ON COLUMN queue_history.wait_p95 IS '19 of 20 jobs waited at most so long.';
-COMMENT ON COLUMN queue_history.run_p50 IS 'Half of the jobs ran at most so long.';
-COMMENT ON COLUMN queue_history.run_p95 IS '19 of 20 jobs ran at most so long.';
+    'Half of the jobs waited at most this long until a worker claimed them, as in task_status.';
+COMMENT ON COLUMN queue_history.wait_p95 IS '19 of 20 jobs waited at most this long.';
+COMMENT ON COLUMN queue_history.run_p50 IS 'Half of the jobs ran at most this long.';
+COMMENT ON COLUMN queue_history.run_p95 IS '19 of 20 jobs ran at most this long.';

@@ -1,13 +1,12 @@
 -- One row for each queue that has live jobs or a worker of its own. Jobs that could start now are
--- counted apart from those that could not.
+-- counted separately from those that could not.
 --
 -- The cost does not grow with the number of waiting jobs. Each queue name takes one index probe.
 -- Runnable jobs are counted among the first 1,000 of a queue in each index that a claim reads (jobs
--- with a group are in the order of its name), and in the first 1,000 lanes whose pause is over or
--- that a claim is to look at again. If a lane is stopped or a task is paused, the look goes on past
--- their jobs, up to 10,000 jobs far, for 1,000 others. Jobs that workers have in hand are all read,
--- at most some 1,000 of each worker. The rest comes from the first 10,000 entries of their index,
--- for all queues together.
+-- with a group are sorted by its name), and in the first 1,000 lanes whose pause is over or that a
+-- claim will look at again. Jobs of stopped lanes and paused tasks are skipped, up to 10,000 of
+-- them, to find 1,000 others. Jobs that workers have in hand are all read, at most about 1,000 per
+-- worker. The rest comes from the first 10,000 entries of their index, for all queues together.
 CREATE OR REPLACE VIEW queue_status AS
 WITH RECURSIVE free_name(queue) AS (
     (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
@@ -58,7 +57,7 @@ WITH RECURSIVE free_name(queue) AS (
     FROM (SELECT * FROM jobs WHERE status = 'paused'
           ORDER BY task, priority DESC, id LIMIT 10000) AS job
 ), later AS MATERIALIZED (
-    -- A claim would make those pending that come after a job that lives (see live_jobs).
+    -- A claim would set those pending that come after a live job (see live_jobs).
     SELECT queue, id, lock, scheduled_at, priority, locks, shared, keeps_lanes, task,
            CASE WHEN has_parents AND scheduled_at <= clock() + interval '2 s' THEN (
                SELECT true FROM edges
@@ -84,7 +83,7 @@ WITH RECURSIVE free_name(queue) AS (
     WHERE coalesce(look_at, stopped_until) <= clock() AND worker_id IS NULL
     ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
 ), resuming AS MATERIALIZED (
-    -- The next claim makes these jobs tokens. If no worker is left, nobody has done so yet.
+    -- The next claim makes these jobs tokens. While no worker runs, none has done so.
     SELECT head.queue, head.id, lane.lock, coalesce(head.scheduled_at, head.created_at) AS since,
            head.priority, head.task
     FROM lane_to_resume AS lane
@@ -117,7 +116,7 @@ WITH RECURSIVE free_name(queue) AS (
     -- and a huge cost, and a server with JIT would compile all of this, which takes seconds.
     WHERE (queue IS NOT NULL)::integer = 1
 ), stops AS MATERIALIZED (
-    -- Until a claim has met them, jobs of stopped lanes and paused tasks stand in front of others.
+    -- Until a claim has met them, jobs of stopped lanes and paused tasks are in front of others.
     SELECT FROM (
         (SELECT FROM lanes WHERE stopped IS NOT NULL LIMIT 1)
         UNION ALL SELECT FROM paused_task
@@ -182,8 +181,8 @@ WITH RECURSIVE free_name(queue) AS (
     SELECT FROM (SELECT FROM waits UNION ALL SELECT FROM front WHERE locks IS NOT NULL) AS found
     LIMIT 1
 ), shut AS MATERIALIZED (
-    -- Jobs with `locks` that are behind another job in a lane that they have for themselves, or
-    -- have a lane that is held against them. Readers count also behind a writer that waits.
+    -- Jobs with `locks` that are behind another job in a lane that they do not share, or that have
+    -- a lane held against them. Readers also count as behind a writer that waits.
     SELECT front.id FROM front
     WHERE front.locks IS NOT NULL AND EXISTS (
         SELECT FROM unnest(front.locks) AS each(lock)
@@ -225,11 +224,11 @@ WITH RECURSIVE free_name(queue) AS (
         WHERE found.lock = front.lock LIMIT 1  -- so that no plan reads all lanes to join them
     ) AS lanes ON true
     CROSS JOIN LATERAL (
-        -- A pause that is over keeps nobody out.
+        -- A pause that is over does not count.
         SELECT CASE WHEN front.is_paused THEN false
             WHEN front.locks IS NULL
             THEN lanes.lock IS NULL
-                -- It is not behind a job with several lanes, or a reader. Others pay one probe.
+                -- It is not behind a job with several lanes, or a reader. Others cost one probe.
                 AND CASE WHEN (SELECT true FROM crossed) THEN (
                     SELECT true FROM waits WHERE waits.lock = front.lock
                         AND (waits.priority, front.id) > (front.priority, waits.id) LIMIT 1) IS NULL
@@ -251,7 +250,7 @@ WITH RECURSIVE free_name(queue) AS (
 SELECT name.queue,
        CASE WHEN paused.it_is IS NULL THEN coalesce(startable.runnable, 0) ELSE 0 END AS runnable,
        CASE WHEN paused.it_is IS NULL THEN startable.runnable_since END AS runnable_since,
-       -- At least 0: the head of a lane that resumes may be beyond the 10,000.
+       -- At least 0: the head of a resumed lane may be beyond the 10,000.
        greatest(coalesce(startable.behind, 0) + coalesce(in_lane.blocked, 0), 0)
            + coalesce(startable.paused, 0)
            + (SELECT count(*) FROM aside WHERE aside.queue = name.queue AND NOT is_over)
@@ -290,22 +289,21 @@ COMMENT ON VIEW queue_status IS
     'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN queue_status.runnable IS
-    'Jobs that a worker could start now: one of each free lane, all that share a lane which is not '
-    'held against them, and all jobs without a lock. Scale by this number.';
+    'Jobs that a worker could start now: one of each free lane, all that share a lane not held '
+    'against them, and all jobs without a lock. Scale by this number.';
 COMMENT ON COLUMN queue_status.runnable_since IS
-    'Since when the oldest of them has been due: since it was deferred, or since the time that '
-    'it was scheduled for.';
+    'Since when the oldest of them has been due: since it was deferred, or since its scheduled '
+    'time.';
 COMMENT ON COLUMN queue_status.oldest_id IS 'The oldest of them.';
 COMMENT ON COLUMN queue_status.blocked IS
     'Jobs that wait behind another job of their lane, or in a stopped lane, or whose queue or task '
     'is paused: more workers would not help.';
 COMMENT ON COLUMN queue_status.limited IS
-    'Jobs that their limit does not let start yet: more workers would not help.';
+    'Jobs that must wait for their limit: more workers would not help.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN queue_status.pending IS 'Jobs that wait for the end of other jobs.';
-COMMENT ON COLUMN queue_status.claimed IS
-    'Jobs that a worker has, but runs others first.';
+COMMENT ON COLUMN queue_status.claimed IS 'Jobs that a worker has but will run after others.';
 COMMENT ON COLUMN queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN queue_status.workers IS 'Live workers that serve the queue.';
 COMMENT ON COLUMN queue_status.more IS
-    'True if counting stopped early: the numbers are lower bounds.';
+    'True if counting stopped early, so the numbers are lower bounds.';

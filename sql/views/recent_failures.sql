@@ -1,6 +1,6 @@
 -- Jobs that failed for good in the last hour, counted by task and error, the most common first.
 -- Errors that differ only in words with digits count as one. It looks at the last 1,000 failures.
--- Jobs that were configured to leave no history are not counted.
+-- Jobs that leave no history are not counted.
 CREATE OR REPLACE VIEW recent_failures AS
 WITH newest AS MATERIALIZED (
     SELECT id, task, lock, finished_at, errors FROM finished_jobs
@@ -29,5 +29,5 @@ COMMENT ON COLUMN recent_failures.last_at IS 'When the last of them failed.';
 COMMENT ON COLUMN recent_failures.job_id IS 'The last of them.';
 COMMENT ON COLUMN recent_failures.error IS 'The last line of its error.';
 COMMENT ON COLUMN recent_failures.first_at IS 'When the first of them failed.';
-COMMENT ON COLUMN recent_failures.lanes IS 'In how many lanes they are.';
+COMMENT ON COLUMN recent_failures.lanes IS 'How many lanes they are in.';
 COMMENT ON COLUMN recent_failures.job_ids IS 'All of them.';

@@ -1,14 +1,14 @@
--- Errors that several lanes or jobs suffer from now, the most common first: the lanes that they
--- have halted, and the jobs that wait for a retry. Errors that differ only in words with digits
--- count as one. Bounded: it looks at the 1,000 lanes that were halted first, and at the first
--- 1,000 retries among the 10,000 jobs that are due next.
+-- Errors that several lanes or jobs now have in common, the most common first: of the lanes that
+-- they have halted, and of the jobs that wait for a retry. Errors that differ only in words with
+-- digits count as one. Bounded: it looks at the 1,000 lanes halted first, and at the first 1,000
+-- retries among the 10,000 jobs that are due next.
 CREATE OR REPLACE VIEW shared_errors AS
 WITH halted AS MATERIALIZED (
     SELECT failed.id, failed.task, lane.lock, failed.errors
     FROM (SELECT lock, since, failed_job_id FROM lanes WHERE stopped = 'halted'
           ORDER BY stopped_at LIMIT 1000) AS lane
     CROSS JOIN LATERAL (
-        -- The time keeps this from reading every day of the history. It is when the job failed. The
+        -- The time keeps this from reading every day of the history. It is when the job failed; the
         -- lane may have been paused long before.
         SELECT id, task, errors FROM finished_jobs
         WHERE id = lane.failed_job_id
@@ -40,9 +40,9 @@ GROUP BY regexp_replace(error, '\S*\d\S*', '0', 'g') HAVING count(*) > 1
 ORDER BY count(*) DESC, min(id);
 
 COMMENT ON VIEW shared_errors IS
-    'Errors that several lanes or jobs suffer from now, the most common first.';
+    'Errors that several lanes or jobs now have in common, the most common first.';
 COMMENT ON COLUMN shared_errors.halted IS 'How many lanes the error has halted.';
-COMMENT ON COLUMN shared_errors.retrying IS 'How many jobs wait for a retry after it.';
+COMMENT ON COLUMN shared_errors.retrying IS 'How many jobs wait for a retry after this error.';
 COMMENT ON COLUMN shared_errors.job_id IS 'The first of these jobs, as an example.';
 COMMENT ON COLUMN shared_errors.task IS 'The task of the example.';
 COMMENT ON COLUMN shared_errors.lock IS 'Its lock; NULL: none.';

@@ -1,5 +1,5 @@
--- Live jobs that may be killing their workers: more than one worker died while it had such a job,
--- or one worker reported that it failed with it. Only the first jobs of each kind are searched,
+-- Live jobs that may be killing their workers: more than one worker died while it had the job, or
+-- one worker reported that it failed with it. Only the first jobs of each kind are searched,
 -- because a job that comes back from a dead worker goes first.
 CREATE OR REPLACE VIEW suspect_jobs AS
 WITH front AS MATERIALIZED (
@@ -38,4 +38,4 @@ COMMENT ON COLUMN suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN suspect_jobs.task IS 'Its task.';
 COMMENT ON COLUMN suspect_jobs.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN suspect_jobs.deaths IS
-    'How many workers died while they had it, as far as its errors reach back.';
+    'How many workers died while they had it, as far as its errors go back.';

@@ -1,6 +1,5 @@
--- One row for each task of which a job ended in the last hour: how many, how fast, and how they
--- ended. It reads the rollup and not the history, so it is a minute or two late (see
--- measure_history).
+-- One row for each task whose jobs ended in the last hour: how many, how fast, and how they ended.
+-- It reads the rollup, not the history, so it is a minute or two late (see measure_history).
 CREATE OR REPLACE VIEW task_status AS
 SELECT name AS task, succeeded, failed, cancelled, aborted,
        round(60 * (succeeded + failed + cancelled + aborted)
@@ -15,17 +14,16 @@ COMMENT ON VIEW task_status IS
 COMMENT ON COLUMN task_status.task IS 'The name of the task.';
 COMMENT ON COLUMN task_status.succeeded IS 'How many jobs have succeeded.';
 COMMENT ON COLUMN task_status.failed IS
-    'How many have failed for good. An attempt that is tried again does not count.';
-COMMENT ON COLUMN task_status.cancelled IS 'How many were cancelled, or expired.';
+    'How many have failed for good. Attempts that are retried do not count.';
+COMMENT ON COLUMN task_status.cancelled IS 'How many were cancelled or expired.';
 COMMENT ON COLUMN task_status.aborted IS 'How many were aborted while they ran.';
-COMMENT ON COLUMN task_status.per_minute IS 'How many of all these have ended in a minute.';
+COMMENT ON COLUMN task_status.per_minute IS 'How many of all these ended per minute.';
 COMMENT ON COLUMN task_status.failed_share IS
-    'The share of failed jobs among those that succeeded or failed; NULL: there are none.';
+    'The share of failed jobs among those that succeeded or failed; NULL: none did.';
 COMMENT ON COLUMN task_status.wait_p50 IS
-    'Half of the jobs waited at most so long from when they were due until a worker claimed them: '
-    'for their lane, their limit and a slot. Of the last attempt. It may be 1.41 times too long or '
-    'too short.';
-COMMENT ON COLUMN task_status.wait_p95 IS '19 of 20 jobs waited at most so long.';
+    'Half of the jobs waited at most this long between becoming due and being claimed: for their '
+    'lane, their limit and a slot. Last attempts only. The value may be off by a factor of 1.41.';
+COMMENT ON COLUMN task_status.wait_p95 IS '19 of 20 jobs waited at most this long.';
 COMMENT ON COLUMN task_status.run_p50 IS
-    'Half of the jobs ran at most so long, from the claim of the last attempt until its end.';
-COMMENT ON COLUMN task_status.run_p95 IS '19 of 20 jobs ran at most so long.';
+    'Half of the jobs ran at most this long, from the claim of the last attempt to its end.';
+COMMENT ON COLUMN task_status.run_p95 IS '19 of 20 jobs ran at most this long.';

@@ -1,5 +1,5 @@
--- Queues and tasks of waiting jobs, if no live worker of the queue knows the task. It looks at as
--- many jobs as runnable_tasks.
+-- Queues and tasks of waiting jobs that no live worker of the queue knows. It looks at as many jobs
+-- as runnable_tasks.
 CREATE OR REPLACE VIEW unknown_tasks AS
 WITH live AS MATERIALIZED (
     SELECT queues, tasks FROM workers

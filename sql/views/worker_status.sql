@@ -1,5 +1,5 @@
--- One row for each registered worker. If a worker's heartbeat is late, other workers soon take over
--- its jobs.
+-- One row for each registered worker. If a worker's heartbeat is late, other workers will soon take
+-- over its jobs.
 CREATE OR REPLACE VIEW worker_status AS
 SELECT workers.id, name, hostname, pid,
        -- Like is_live and is_blocked. Inside a view they would look for clock() on the reader's
@@ -9,7 +9,7 @@ SELECT workers.id, name, hostname, pid,
             ELSE 'live' END AS state,
        in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
        loop_turned_at, listens, clock_ahead,
-       -- It may quote arguments, as an error does.
+       -- It may quote arguments, as errors do.
        CASE WHEN trouble IS NULL
                OR has_column_privilege('finished_jobs'::regclass, 'errors', 'SELECT')
             THEN trouble ELSE 'see its log' END AS trouble
@@ -26,29 +26,29 @@ ORDER BY heard.lately, name, started_at;
 
 COMMENT ON VIEW worker_status IS 'Worker processes, late ones first.';
 COMMENT ON COLUMN worker_status.id IS 'Random, new with each start.';
-COMMENT ON COLUMN worker_status.name IS 'The name that it was started with.';
-COMMENT ON COLUMN worker_status.hostname IS 'The machine that it runs on.';
+COMMENT ON COLUMN worker_status.name IS 'The name it was started with.';
+COMMENT ON COLUMN worker_status.hostname IS 'The machine it runs on.';
 COMMENT ON COLUMN worker_status.pid IS 'Its process there.';
 COMMENT ON COLUMN worker_status.state IS
     'live: it sent a heartbeat in the last 30 seconds, or in three of its intervals if that is '
-    'longer; late: it did not; blocked: it did, but its event loop stands still.';
+    'longer; late: it did not; blocked: it did, but its event loop is blocked.';
 COMMENT ON COLUMN worker_status.claimed IS
-    'How many jobs it has claimed that wait for a slot of it.';
-COMMENT ON COLUMN worker_status.doing IS 'How many jobs it runs.';
-COMMENT ON COLUMN worker_status.concurrency IS 'How many it does at once at most.';
-COMMENT ON COLUMN worker_status.queues IS 'The queues that it serves; NULL: all.';
-COMMENT ON COLUMN worker_status.tasks IS 'The tasks that it knows; NULL: unknown.';
+    'How many jobs it has claimed that wait for one of its slots.';
+COMMENT ON COLUMN worker_status.doing IS 'How many jobs it is running.';
+COMMENT ON COLUMN worker_status.concurrency IS 'How many jobs it can run at once.';
+COMMENT ON COLUMN worker_status.queues IS 'The queues it serves; NULL: all.';
+COMMENT ON COLUMN worker_status.tasks IS 'The tasks it knows; NULL: unknown.';
 COMMENT ON COLUMN worker_status.started_at IS
-    'When it registered first. A worker that was taken for dead registers again.';
+    'When it first registered. A worker that was taken for dead registers again.';
 COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it last sent a heartbeat.';
 COMMENT ON COLUMN worker_status.loop_turned_at IS
-    'When its event loop last turned, as far as its heartbeat could tell.';
+    'When its event loop last turned, as of its last heartbeat.';
 COMMENT ON COLUMN worker_status.listens IS
-    'True if notifications wake it; false if it cannot listen, so that it only polls; NULL: it '
-    'wants no notifications, or its heartbeat has not said so yet.';
+    'True if notifications wake it; false if it cannot listen and only polls; NULL: it wants no '
+    'notifications, or has not reported this yet.';
 COMMENT ON COLUMN worker_status.clock_ahead IS
-    'How far its own clock was ahead of the server''s when it started, and negative if it was '
-    'behind; NULL: unknown.';
+    'How far its clock was ahead of the server''s when it started; negative if it was behind; '
+    'NULL: unknown.';
 COMMENT ON COLUMN worker_status.trouble IS
-    'Why the database refuses its calls, though it takes its heartbeats; NULL: it does not. If you '
-    'may not read errors, you see only that it does.';
+    'Why the database refuses its calls, though not its heartbeats; NULL: it does not. If you may '
+    'not read errors, you see only that it does.';

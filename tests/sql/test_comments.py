@@ -41,5 +41,5 @@ def test_a_comment_is_the_first_sentence_above_what_it_is_about(query: Query) ->
         "SELECT obj_description('queue_pauses'::regclass, 'pg_class'), "
         "obj_description('change_limit'::regproc, 'pg_proc')"
     )
-    assert table == "Queues in which nobody starts a job."
-    assert function == "Sets the parts of a limit that you give, and keeps the others."
+    assert table == "Paused queues, in which no job starts."
+    assert function == "Sets the given parts of a limit, and keeps the others."

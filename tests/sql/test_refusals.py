@@ -27,7 +27,7 @@ BY = [
 def test_a_negative_age_is_refused(query: Query, call: str) -> None:
     days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'finished_jobs'::regclass"
     before = query(days)
-    with pytest.raises(InvalidParameterValue, match="give 0 or more, and not -"):
+    with pytest.raises(InvalidParameterValue, match="give 0 or more, not -"):
         query(call)
     assert query(days) == before
     query(call.replace("-1", "0", 1))

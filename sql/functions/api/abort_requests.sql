@@ -1,4 +1,4 @@
--- Returns the running jobs of a worker that it is asked to end.
+-- Returns the running jobs that a worker is asked to abort.
 CREATE OR REPLACE FUNCTION abort_requests(p_worker uuid) RETURNS TABLE (id bigint)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT

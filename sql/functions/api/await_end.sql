@@ -1,8 +1,8 @@
--- Returns the status of a job, and asks to be notified of its end if it has not ended yet (see
+-- Returns the status of a job, and requests a notification of its end if it has not ended yet (see
 -- notify_ended). No row means that there is no such job.
 --
--- The job is marked first and looked at afterwards, in a new statement. A finish before the mark
--- is then seen, and a finish after the mark sees the mark.
+-- The job is marked first and looked at afterwards, in a new statement, so a finish before the mark
+-- is seen here, and a finish after it sees the mark.
 CREATE OR REPLACE FUNCTION await_end(p_id bigint)
     RETURNS TABLE (status job_status, result jsonb, error text)
 LANGUAGE plpgsql

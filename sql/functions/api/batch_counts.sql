@@ -1,6 +1,6 @@
--- Returns how the jobs of a batch have ended, for its callback: how many joined it, succeeded,
--- failed, were cancelled and were aborted. NULL for any other job. It is volatile, so that it sees
--- the batch that the claim of the same statement has ended.
+-- Returns how the jobs of a batch ended, for its callback: how many joined it, succeeded, failed,
+-- were cancelled and were aborted. NULL for any other job. Volatile, so that it sees the batch that
+-- the claim of the same statement has ended.
 CREATE OR REPLACE FUNCTION batch_counts(p_job bigint, p_batch bigint) RETURNS bigint[]
 LANGUAGE sql
 SET search_path FROM CURRENT

@@ -1,10 +1,10 @@
 -- cancel_batch: cancels the next jobs of a batch after p_after, the callback first, and closes the
--- batch. With p_abort, jobs that run are asked to end. Call it again with the last id that it
+-- batch. With p_abort, running jobs are asked to abort. Call it again with the `last` id that it
 -- returned, each time in a new transaction, until that is NULL.
 --
 -- One call takes up to p_limit free jobs, or a single job that has a lane or a limit: then it locks
--- what cancel_job locks, and no call waits for one lane while it has another. It passes over free
--- jobs that an open transaction has locked.
+-- what cancel_job locks, and never waits for one lane while it holds another. Free jobs that an
+-- open transaction has locked are skipped.
 --
 -- With p_by, the first call records in lane_audit who did it, and how many jobs had not ended.
 CREATE OR REPLACE FUNCTION cancel_batch(
@@ -31,7 +31,7 @@ BEGIN
         END IF;
         PERFORM close_batch(p_id);
     END IF;
-    -- After a single job usually comes another one.
+    -- A single job is usually followed by another one.
     SELECT CASE WHEN lock IS NULL AND limit_key IS NULL AND has_parents IS NOT TRUE
                 THEN p_limit ELSE least(1, p_limit) END
     INTO p_limit

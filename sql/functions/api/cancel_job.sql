@@ -1,8 +1,7 @@
--- cancel_job: a job that is not running moves to the history. Its lanes keep a token. With
--- p_abort, a running job is asked to end, and its worker sees to it. With p_by, lane_audit records
--- who did it.
+-- cancel_job: moves a job that is not running to the history. Its lanes keep a token. With p_abort,
+-- a running job is marked for its worker to abort. With p_by, lane_audit records who did it.
 --
--- Returns the job's status after the call: `cancelled`, `doing`, the status it finished with, or
+-- Returns the job's status after the call: `cancelled`, `doing`, the status with which it ended, or
 -- NULL if there is no such job.
 --
 -- Lock order: the lanes, then the job, then the history.
@@ -13,7 +12,7 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    -- The job, if it is live. A finished one may be restored meanwhile, in a lane we do not hold.
+    -- The job, if it is live. A finished one may be restored at any time, in a lane we do not hold.
     v_ids    bigint[];
     v_locks  text[];
     v_lanes  job_lanes;
@@ -24,7 +23,7 @@ BEGIN
     -- for readers and keeps writers out.
     LOOP
         SELECT ARRAY[id], lanes_of(lock, locks) INTO v_ids, v_locks FROM jobs WHERE id = p_id;
-        PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;   -- in their order
+        PERFORM lock_lane(lane) FROM unnest(v_locks) AS lane;   -- in order
         -- A retry may have moved the job before we had this lane. From here on it stays.
         SELECT id, lanes_of(lock, locks), shared, keeps_lanes
         INTO v_lanes.id, v_lanes.locks, v_lanes.shared, v_kept

@@ -1,6 +1,6 @@
--- cancel_waiting: cancels every job that waits in a lane. The running job goes on. Scheduled jobs
--- stay too: they are not in the lane yet. Returns the number of cancelled jobs. Jobs that have
--- another lane, which somebody is working on, are left. The audit says how many.
+-- cancel_waiting: cancels every job that waits in a lane. The running job continues. Scheduled jobs
+-- stay too, because they are not in the lane yet. Returns the number of cancelled jobs. Jobs whose
+-- other lane is locked by another session are left, and the audit tells how many.
 CREATE OR REPLACE FUNCTION cancel_waiting(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,20 +1,20 @@
--- Makes a step of a bulk: retries, cancels or deletes these jobs, at most 1,000, in one short
--- transaction. find_jobs returns them, whole lanes together. Returns what became of each:
+-- Retries, cancels or deletes these jobs as one step of a bulk: at most 1,000, in one short
+-- transaction. They come from find_jobs, whole lanes together. Returns the outcome for each:
 --   done     it is changed
---   asked    it runs, and its worker is asked to end it (p_abort)
+--   asked    it is running, and its worker is asked to abort it (p_abort)
 --   running  a worker has it
---   waiting  it is to run already
+--   waiting  it is already waiting to run
 --   ended    it has ended, so it cannot be cancelled
---   changed  it is no longer what the filter asks for: it has ended, or run again, meanwhile
---   gone     somebody has deleted it
---   busy     somebody is working on it or its lanes: try it again
+--   changed  it no longer matches the filter: it has ended or started again since it was found
+--   gone     it was deleted
+--   busy     another session has it or its lanes locked: try it again
 --
--- It waits for nobody while it holds a lane: it takes all of its lanes first, then the jobs, and
--- leaves those that it does not get. Each job is looked at again under its locks, so two bulks at
--- once change it once.
+-- Never waits while it holds a lane: it takes all of its lanes first, then the jobs, and leaves
+-- those that it does not get. Each job is checked again under its locks, so two bulks at once
+-- change it only once.
 --
--- With p_by, lane_audit has a row for the step, with the number of jobs and the filter in words,
--- and not one for each job.
+-- With p_by, lane_audit gets one row for the step, with the number of jobs and the filter in words,
+-- rather than one per job.
 CREATE OR REPLACE FUNCTION change_jobs(
     p_action text,          -- retry, cancel, delete
     p_ids    bigint[],
@@ -36,7 +36,7 @@ AS $$
 DECLARE
     v_held   text[];
     v_locked bigint[];
-    v_result record;   -- ids, and what becomes of each
+    v_result record;   -- ids, and the outcome for each
     v_done   bigint[];
     v_asked  bigint[];
     v_gone   bigint;
@@ -47,9 +47,9 @@ BEGIN
         RAISE EXCEPTION 'action: must be retry, cancel or delete, of at most 1,000 jobs that are '
             'chosen by their statuses' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    -- Before any lane: a new day of the history waits for those who use it, and they for it.
+    -- Before any lane: a new history partition waits for its users, and they for it.
     LOCK TABLE finished_jobs IN ROW EXCLUSIVE MODE;
-    -- A finished job stands in the way of a lane only if it has halted it.
+    -- A finished job concerns a lane only if it has halted it.
     v_held := try_take_lanes(ARRAY(
         SELECT lane FROM jobs CROSS JOIN LATERAL unnest(lanes_of(lock, locks)) AS lane
         WHERE jobs.id = ANY (p_ids)

@@ -1,16 +1,16 @@
--- Makes a step of a bulk of lanes, at most 1,000, in one short transaction. Returns what became of
--- each:
+-- Makes one step of a bulk of lanes, at most 1,000, in one short transaction. Returns the outcome
+-- for each:
 --   done     it is changed
 --   changed  it is no longer in one of these states, or waits for a job with another error
---   halted   it is halted, so that it cannot be paused
---   running  its next job runs, so that it cannot be skipped
---   nothing  it waits for no job that could be tried again or skipped
---   busy     somebody is working on it, or on another lane of its next job: try it again
--- It waits for nobody, and looks at each lane again under its lock.
+--   halted   it is halted, so it cannot be paused
+--   running  its next job is running, so it cannot be skipped
+--   nothing  it waits for no job that could be retried or skipped
+--   busy     it, or another lane of its next job, is locked by another session: try it again
+-- Never waits, and checks each lane again under its lock.
 CREATE OR REPLACE FUNCTION change_lanes(
     p_action text,      -- resume, retry-head, skip-head, pause
     p_locks  text[],
-    p_states text[],    -- NULL: whatever its state
+    p_states text[],    -- NULL: any state
     p_by     text        DEFAULT NULL,
     p_reason text        DEFAULT NULL,
     p_until  timestamptz DEFAULT NULL,

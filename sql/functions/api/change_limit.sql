@@ -1,8 +1,8 @@
--- change_limit: sets the parts of a limit that you give, and keeps the others. p_without names
--- parts to take away: 'concurrency', or 'rate' together with its burst. If the pattern has no
--- limit, it gets one. Returns the limit as it was, if there was one, and then as it is.
+-- change_limit: sets the given parts of a limit, and keeps the others. p_without names parts to
+-- remove: 'concurrency', or 'rate' together with its burst. If the pattern has no limit, it gets
+-- one. Returns the limit before the change, if there was one, and then the new limit.
 --
--- Two calls at once both take effect, since the second one waits for the first. Like set_limit, it
+-- Of two concurrent calls, the second waits for the first, so both take effect. Like set_limit, it
 -- locks no key, so an open transaction keeps no job waiting.
 CREATE OR REPLACE FUNCTION change_limit(
     p_pattern text,
@@ -27,7 +27,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM require_read_committed();
-    -- Only those who change limits wait. A row could not be locked if there is none yet.
+    -- Only changes of limits wait for this. A row lock would not do: there may be no row yet.
     LOCK TABLE limits IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO v_old FROM limits WHERE pattern = p_pattern;
     v_new := v_old;

@@ -1,12 +1,12 @@
 -- Fences for user code: refuses a write to a resource that a later start has already written to.
--- The highest token of each resource is remembered. A lower token raises an exception, so the
--- transaction with the late write cannot commit. A boolean would protect nothing if nobody looked
--- at it. A token that no start has been given raises one too, or a wrong one would shut all later
--- starts out. A database that has started no job itself takes any token: it stores what the jobs of
--- another one write.
+-- The highest token of each resource is remembered. A lower token raises an exception rather than
+-- returning false, which could be ignored, so the transaction with the late write cannot commit. A
+-- token that no start has been given raises one too: otherwise a wrong one would lock out all later
+-- starts. A database that has started no job itself accepts any token: it stores what the jobs of
+-- another database write.
 --
--- The row stays locked until the caller commits, even if the token is equal. A later start that
--- asks meanwhile waits, and writes afterwards. So call this first in the transaction that writes.
+-- The row stays locked until the caller commits, even if the token is equal, so that a later start
+-- waits and writes afterwards. Call this first in the transaction that writes.
 CREATE OR REPLACE FUNCTION check_fence(p_resource text, p_token bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,32 +1,32 @@
 -- claim: starts up to p_limit jobs for this worker (status `doing`), at most one of each lane.
 --
--- Free jobs are taken by their own row (FOR UPDATE SKIP LOCKED). A lane is taken by its row in
--- `lanes`. Its head is read only then, in a new statement with a fresh snapshot: the job that was
--- seen before may no longer be the next. Lane candidates are read without row locks, because row
--- locks would make claims deadlock.
+-- Free jobs are taken by their own row (FOR UPDATE SKIP LOCKED), and a lane by its row in `lanes`.
+-- The head is read only after that, in a new statement with a fresh snapshot: the job that was seen
+-- before may no longer be the next. Lane candidates are read without row locks, because row locks
+-- would make claims deadlock.
 --
 -- The cost does not grow with the number of waiting jobs. A claim looks at a window of tokens in
 -- front. Tokens of busy lanes that it sees there are set `blocked`, which takes them out of the
--- index. The window widens from round to round, so a few calls clear a burst of one lane in front
--- of everything. Jobs that a user's open transaction has locked cannot be cleared: the last round
--- looks past some thousands of them.
+-- index. The window widens from round to round, so a few calls clear away a burst of one lane's
+-- jobs in front of everything. Jobs that a user's open transaction has locked cannot be cleared
+-- away: the last round looks past some thousands of them.
 --
--- Jobs with several lanes or shared ones start one by one, after the others (start_in_lanes).
+-- Jobs with several or shared lanes start one by one, after the others (start_in_lanes).
 --
 -- While jobs with a group wait, the groups take turns (see fair_candidates), and no job is claimed
--- ahead: the worker would run it before the next group's. p_turns is what the setting inturn.turns
--- said after the worker's last claim.
+-- ahead: the worker would run it before the next group's. p_turns is the value of the setting
+-- inturn.turns after the worker's last claim.
 --
 -- A job of a paused task is set aside when a claim meets it, once its lane is won and it is the
--- head (set_aside). So it costs the claims after that nothing.
+-- head (set_aside), so it costs later claims nothing.
 --
--- A job with a limit starts only if it can begin now: jobs that are claimed ahead would keep slots
--- of their limit from others. It takes the slot after its lane is won and it is the head.
+-- A job with a limit starts only if it can begin now: jobs claimed ahead would keep slots from
+-- others. It takes its slot after its lane is won and it is the head.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
     p_limit  integer,
-    p_patient boolean DEFAULT false, -- give up if another claim is clearing the front
+    p_patient boolean DEFAULT false, -- return if another claim is clearing the front
     p_slots   integer DEFAULT NULL,  -- how many of the jobs can begin now; NULL: all
     p_turns   jsonb   DEFAULT NULL   -- where the turns of the groups continue
 ) RETURNS SETOF jobs

@@ -1,13 +1,12 @@
--- claim_further: starts more free jobs after a batch that this worker has just claimed. It goes
--- on where that claim stopped, for each queue and priority. It leaves the rest to the next full
--- claim: lanes, due jobs, higher priorities, jobs that came back, jobs with a limit or of a paused
--- task.
--- Workers make full claims often enough. While jobs with a group wait, or a queue is paused, it
--- starts nothing: a full claim gives all of them their turns, and knows the pauses.
+-- claim_further: starts more free jobs after a batch that this worker has just claimed, from where
+-- that claim stopped in each queue and priority. It leaves the rest to the next full claim: lanes,
+-- due jobs, higher priorities, jobs that came back, and jobs with a limit or of a paused task.
+-- Workers make full claims often enough. While jobs with a group wait or a queue is paused, it
+-- starts nothing: a full claim respects turns and pauses.
 --
 -- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
--- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs
--- are taken by their own row, so it takes no other lock.
+-- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs are
+-- taken by their own row, so it takes no other lock.
 CREATE OR REPLACE FUNCTION claim_further(
     p_worker     uuid,
     p_queues     text[],

@@ -1,6 +1,6 @@
--- close_batch: lets a batch end as soon as no job of it is left, and its callback run. An empty one
--- ends at once. Closing it again does nothing. Returns false if it does not exist. It waits for
--- nobody: a claim closes it. With p_by, lane_audit records who did it.
+-- close_batch: lets a batch end, and its callback run, as soon as no jobs of it are left. An empty
+-- one ends at once. Closing it again does nothing. Returns false if it does not exist. Never waits:
+-- a claim closes it. With p_by, lane_audit records who did it.
 CREATE OR REPLACE FUNCTION close_batch(p_id bigint, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

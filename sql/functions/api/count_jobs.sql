@@ -1,9 +1,9 @@
--- Returns how many jobs there are, live and finished. NULL in a filter means any. Counting stops at
--- p_limit. It searches the newest p_search live jobs, and goes on where an index fits (see
--- candidates), and looks at about p_limit of those that may have the status. It also searches the
--- newest p_search jobs that have ended (see newest_ended). `more` is true if there may be more.
+-- Counts jobs, live and finished, up to p_limit. NULL in a filter means any. It searches the newest
+-- p_search live jobs, continues where an index fits (see candidates), and checks about p_limit of
+-- those that may have the status. It also searches the newest p_search jobs that have ended (see
+-- newest_ended). `more` is true if there may be more.
 --
--- It is planned again in each call, so that the plan leaves out a filter that is NULL.
+-- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION count_jobs(
     p_limit    integer,
     p_statuses job_status[] DEFAULT NULL,

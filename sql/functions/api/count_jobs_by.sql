@@ -1,10 +1,10 @@
 -- Counts jobs by status for each queue, task or lock (p_by), at most p_limit of them. Bounded: it
--- searches the newest p_looked live jobs, and goes on where an index fits (see candidates), and the
--- newest p_looked that have ended (see newest_ended). `more` is true in each row if there may be
--- more than it looked at, or are more than it returns: the counts are lower bounds. NULL in a
+-- searches the newest p_looked live jobs, continues where an index fits (see candidates), and
+-- searches the newest p_looked that have ended (see newest_ended). `more` is true in each row if
+-- there may be more jobs or rows than it returns: the counts are then lower bounds. NULL in a
 -- filter means any. By lock, a job counts in each of its lanes.
 --
--- It is planned again in each call, so that the plan leaves out a filter that is NULL.
+-- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION count_jobs_by(
     p_by       text,
     p_looked   integer,

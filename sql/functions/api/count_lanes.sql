@@ -1,5 +1,5 @@
 -- Returns how many lanes list_lanes would return without a limit. Counting stops at p_limit.
--- Bounded: see lanes_to_list.
+-- Bounded (see lanes_to_list).
 CREATE OR REPLACE FUNCTION count_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS bigint
 LANGUAGE sql STABLE

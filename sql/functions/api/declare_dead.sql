@@ -1,7 +1,7 @@
--- Removes workers whose heartbeats did not change while the caller watched. The caller names each
--- worker with the heartbeat that it saw, so a worker that was heard of meanwhile is left alone. A
--- worker whose row is locked is left alone too: it may be unable to report. Returns the workers
--- that are dead now. rescue takes their jobs back.
+-- Removes workers whose heartbeats did not change while the caller watched. The caller passes the
+-- heartbeat that it saw for each worker, so a worker that has reported since is left alone. So is a
+-- worker whose row is locked: it may be unable to report. Returns the workers that are now dead.
+-- rescue takes back their jobs.
 CREATE OR REPLACE FUNCTION declare_dead(p_workers uuid[], p_heartbeats timestamptz[])
     RETURNS SETOF uuid
 LANGUAGE sql

@@ -1,10 +1,10 @@
 -- defer: creates one job, from a trigger, psql or another language: SELECT
 -- inturn.defer('app.write', '{"letter": "a"}', lock => 'x'). The job exists if and only if the
--- transaction commits. This is a thin layer over defer_jobs that names the wrong argument in its
--- errors. It does not check how deeply the arguments are nested and how long their numbers are.
--- If Python cannot read them, the job fails and its error says so.
+-- transaction commits. A thin layer over defer_jobs that names the wrong argument in its errors. It
+-- does not check how deeply the arguments are nested or how long their numbers are: if Python
+-- cannot read them, the job fails and its error says so.
 --
--- Returns the id of the job. If another job waits under the queueing lock, an error is raised
+-- Returns the id of the job. If another job waits under the queueing lock, raises an error
 -- (unique_violation), unless on_conflict is `skip` or `replace`: then the id is that of the other
 -- job.
 CREATE OR REPLACE FUNCTION defer(
@@ -26,8 +26,8 @@ CREATE OR REPLACE FUNCTION defer(
     group_key     text        DEFAULT NULL,
     batch_id      bigint      DEFAULT NULL,
     locks         text[]      DEFAULT NULL,   -- several locks, instead of `lock`
-    shared        text[]      DEFAULT NULL,   -- those of its locks that it shares
-    headers       jsonb       DEFAULT NULL    -- what travels beside the arguments
+    shared        text[]      DEFAULT NULL,   -- the locks that it shares
+    headers       jsonb       DEFAULT NULL    -- travels with the arguments
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

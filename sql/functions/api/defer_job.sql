@@ -1,6 +1,6 @@
 -- defer_job: creates a single job without a queueing lock or an expiry. It does the same as
--- defer_jobs with arrays of one, in half the time. The call contains no siblings, so the job is
--- `scheduled` if its time is in the future, else `todo`.
+-- defer_jobs with arrays of one, in half the time. There are no siblings, so the job is `scheduled`
+-- if its time is in the future, else `todo`.
 CREATE OR REPLACE FUNCTION defer_job(
     p_task       text,
     p_args       jsonb,

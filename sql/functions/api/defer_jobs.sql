@@ -1,11 +1,10 @@
--- defer_jobs: creates jobs, in the order of the arrays. This is a plain INSERT in the caller's
--- transaction. It takes no lane row and no advisory lock, and it never waits. Only queueing locks
--- can make it wait: see defer_unless_waiting.
--- For jobs that come after others, or that have several locks or shared ones, see defer_after. For
--- batches, see join_batches.
+-- defer_jobs: creates jobs, in the order of the arrays, by a plain INSERT in the caller's
+-- transaction. It takes no lane row and no advisory lock. Only queueing locks can make it wait (see
+-- defer_unless_waiting). For jobs that come after others, or that have several or shared locks, see
+-- defer_after. For batches, see join_batches.
 --
 -- A job starts as `scheduled` if its time is in the future, else as `todo`. Among the due jobs of
--- one lane in *one* call, only the best is `todo`, and its siblings are `blocked`. They commit
+-- one lane in *one* call, only the best is `todo`, and its siblings are `blocked`: they commit
 -- together with the sibling that is their wake-up token. A job with a limit is always `todo`.
 CREATE OR REPLACE FUNCTION defer_jobs(
     p_tasks      text[],
@@ -21,17 +20,17 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_on_conflict    conflict_policy DEFAULT 'raise',  -- what to do if one already waits
     p_timeouts   interval[] DEFAULT NULL,         -- how long a run may take
     p_limit_keys text[] DEFAULT NULL,             -- see set_limit
-    p_group_keys text[] DEFAULT NULL,             -- they take turns
+    p_group_keys text[] DEFAULT NULL,             -- groups take turns
     p_expires_at timestamptz[] DEFAULT NULL,      -- a job that has not started by then is cancelled
     p_expires_in interval[] DEFAULT NULL,         -- or after this time, by the server's clock
-    p_headers    jsonb[] DEFAULT NULL,            -- what travels beside the arguments
-    p_after      bigint[] DEFAULT NULL,           -- jobs that must have ended before
-    p_after_of   integer[] DEFAULT NULL,          -- which job each is for: its place, from 1
+    p_headers    jsonb[] DEFAULT NULL,            -- travel with the arguments
+    p_after      bigint[] DEFAULT NULL,           -- jobs that must end first
+    p_after_of   integer[] DEFAULT NULL,          -- the job that each is for: its index, from 1
     p_on_parent  parent_policy[] DEFAULT NULL,    -- what to do if one did not succeed
     p_batch_ids  bigint[] DEFAULT NULL,           -- see open_batch
     p_lanes      text[] DEFAULT NULL,             -- all locks of jobs with several or shared ones
-    p_lanes_of   integer[] DEFAULT NULL,          -- which job each is for: its place, from 1
-    p_lanes_shared boolean[] DEFAULT NULL         -- whether that job shares the lane with others
+    p_lanes_of   integer[] DEFAULT NULL,          -- the job that each is for: its index, from 1
+    p_lanes_shared boolean[] DEFAULT NULL         -- whether that job shares the lane
 ) RETURNS TABLE (id bigint, is_new boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -39,8 +38,8 @@ AS $$
 DECLARE
     v_now timestamptz := clock();
     -- The limit is above Python's mebibyte, because PostgreSQL writes a space after each comma and
-    -- colon. Very small arguments are not written out to be measured. The bound must be very
-    -- small, because 16 bytes may be a number of 131,072 digits.
+    -- colon. Very small arguments are not written out to be measured. They must be very small,
+    -- because 16 bytes may be a number of 131,072 digits.
     v_most    constant integer := 2097152;
     v_options job_options[];
     v_largest integer := (SELECT max(octet_length(args::text)) FROM unnest(p_args) AS args

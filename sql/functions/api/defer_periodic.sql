@@ -1,8 +1,8 @@
--- Defers the job of one instant of a schedule, for the first caller. The row of the schedule
--- decides who is first. A second scheduler waits a moment for the first one, and is refused
--- unless the first one rolled back. NULL means refused.
+-- Defers the job of one instant of a schedule, for the first caller. The schedule's row decides who
+-- is first. A second scheduler waits a moment for the first one, and is refused unless the first
+-- one rolled back. NULL means refused.
 --
--- The instant must have come by the server's clock and be later than the last one, so nothing
+-- The instant must have passed by the server's clock and be later than the last one, so nothing
 -- fires twice when that clock is set back. A last instant more than a day ahead was written by a
 -- wrong clock and is ignored.
 CREATE OR REPLACE FUNCTION defer_periodic(
@@ -31,7 +31,7 @@ CREATE OR REPLACE FUNCTION defer_periodic(
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
-SET lock_timeout = '100ms'   -- the holder may never return, and other schedules are due
+SET lock_timeout = '100ms'   -- the holder may hang, and other schedules are due
 AS $$
 DECLARE
     v_job_id bigint;

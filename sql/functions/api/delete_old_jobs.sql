@@ -1,6 +1,6 @@
 -- Deletes jobs that ended longer ago than p_older, in one queue (NULL: in all) and with one of
--- these statuses. A job that halts its lane stays, because a person has to decide about it.
--- Returns the number of deleted jobs. prune_history drops whole days.
+-- these statuses. A job that halts its lane stays, because a person has to decide about it. Returns
+-- the number of deleted jobs. prune_history drops whole days instead.
 CREATE OR REPLACE FUNCTION delete_old_jobs(p_older interval, p_queue text, p_statuses job_status[])
     RETURNS bigint
 LANGUAGE plpgsql

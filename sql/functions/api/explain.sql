@@ -1,8 +1,8 @@
--- explain: says why a job is not running. Each reason is a row: a keyword, a description, and
--- what would unblock the job. Following it never makes matters worse: it aborts no job that runs
--- well, runs no job twice, and starts none before its time. `ready` alone means that the next
--- claim of a worker that serves its queue takes the job. claim.sql and this file must agree, and
--- a test compares them in both directions.
+-- explain: says why a job is not running. Each reason is a row: a keyword, a description, and what
+-- would unblock the job. That advice never makes matters worse: it aborts no healthy job, runs no
+-- job twice, and starts none before its time. `ready` alone means that the next claim of a worker
+-- that serves its queue takes the job. claim.sql and this file must agree; a test compares them in
+-- both directions.
 CREATE OR REPLACE FUNCTION explain(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE

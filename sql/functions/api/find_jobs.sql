@@ -1,9 +1,9 @@
--- Returns the jobs that a bulk is about, at most p_limit, lane by lane, and in the order in which
--- they run there. First come those without a lock. With p_backwards, each lane's last one comes
--- first. To go on after some jobs, name the last of them.
+-- Returns the jobs that a bulk selects, at most p_limit, lane by lane, in the order in which they
+-- run. Jobs without a lock come first. With p_backwards, each lane's last job comes first. To get
+-- the next jobs, pass the last one you have.
 --
--- It reads all that may match, unlike list_jobs, so that nothing is forgotten. A status is what
--- people see (see live_jobs).
+-- Unlike list_jobs, it reads all jobs that may match, so that none is missed. Statuses are those
+-- that people see (see live_jobs).
 CREATE OR REPLACE FUNCTION find_jobs(
     p_filter         job_filter,
     p_limit          integer,

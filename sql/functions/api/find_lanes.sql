@@ -1,7 +1,7 @@
--- Returns the lanes that a bulk is about, by their locks, at most p_limit, those after p_after.
--- p_states are those of lane_status. A lane that is stopped while a job of it still runs counts as
--- stopped. If you name no state, lanes in which jobs wait count too, even if nobody holds them.
--- p_error is a part of the error of the job that the lane waits for (see lane_fails_with).
+-- Returns the locks of the lanes that a bulk selects, at most p_limit, those after p_after.
+-- p_states are the states of lane_status. A lane that is stopped while one of its jobs still runs
+-- counts as stopped. Without p_states, lanes in which jobs wait count too, even if no worker holds
+-- them. p_error is a part of the error of the job that the lane waits for (see lane_fails_with).
 CREATE OR REPLACE FUNCTION find_lanes(
     p_states text[],
     p_prefix text,

@@ -1,20 +1,20 @@
--- finish: moves jobs that a worker has ended from `jobs` to the history. The next job of each
--- lane is handed to the same worker in the reply: no fetch, no wake-up, no gap. It is set-based:
--- one call finishes all jobs that ended while the previous call was under way.
+-- finish: moves jobs that a worker has ended from `jobs` to the history. The reply hands the next
+-- job of each lane to the same worker: no fetch, no wake-up, no gap. One call finishes all jobs
+-- that ended while the previous call was under way.
 --
--- It locks lanes first, then keys of limits, then jobs (see lock_lanes). It does not wait longer
--- than a moment for a user's open transaction.
+-- It locks lanes first, then keys of limits, then jobs (see lock_lanes). It waits no longer than a
+-- moment for a user's open transaction.
 --
--- Returns one row for each ended job that was still ours (finished_id), and one for each job
--- handed over (next). If an open transaction has the job or its lane locked, the job is still
--- ours and has not ended (busy_id): report it again. A job without a row belongs to somebody else
--- by now, and nothing of it was touched.
+-- Returns one row for each ended job that was still ours (finished_id), and one for each job handed
+-- over (next). If an open transaction has the job or its lane locked, the job is still ours and has
+-- not ended (busy_id): report it again. A job without a row now belongs to another worker, and
+-- nothing of it was changed.
 CREATE OR REPLACE FUNCTION finish(
     p_worker   uuid,
-    p_queues   text[],        -- the queues that the worker serves; NULL: all
-    p_want     integer,       -- how many jobs it takes over at most; 0 if it stops
+    p_queues   text[],        -- the queues that the worker serves (NULL: all)
+    p_want     integer,       -- how many jobs it will take over at most (0 if it stops)
     p_ids      bigint[],
-    p_claims   uuid[],        -- the claims that the jobs were started with
+    p_claims   uuid[],        -- the claims that started the jobs
     p_statuses job_status[],  -- succeeded, failed, ...
     p_errors   jsonb[],       -- what went wrong, or NULL
     p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
@@ -66,7 +66,7 @@ BEGIN
     IF v_done.lanes IS NULL THEN
         RETURN;
     END IF;
-    -- Nothing is touched in a lane that somebody else holds by now.
+    -- Leave alone any lane that another worker now holds.
     v_stopped := v_held.stopped;
     IF v_stopped <> '{}' THEN
         v_stopped := ARRAY(SELECT unnest(v_held.stopped) INTERSECT SELECT unnest(v_done.lanes));
@@ -83,7 +83,7 @@ BEGIN
         (SELECT true FROM task_pauses LIMIT 1) AS of_tasks
     INTO v_pauses;
     IF v_pauses.of_queues THEN
-        -- The next jobs of our lanes are no tokens.
+        -- The next jobs of our lanes are not tokens.
         p_queues := leave_out_paused(coalesce(p_queues,
             ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
     END IF;
@@ -99,7 +99,7 @@ BEGIN
     END IF;
 
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN
-        -- This worker would claim next anyway. Tell others all the same: a better job may take its
+        -- This worker would claim next anyway, but notify the others too: a better job may take its
         -- slot, it may stop, or it may not serve the queue of a token.
         PERFORM notify_workers(release_lanes(
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));

@@ -1,7 +1,7 @@
--- Returns whether an attempt has ended its job in a transaction of its own. A worker asks when
--- the reply to its COMMIT was lost. If the transaction is still committing, the call waits, but
--- only for a moment. NULL means that it is not known yet, since somebody, perhaps a user, has the
--- job's row locked. A job that left no history (delete_jobs) has ended if it is gone.
+-- Returns whether an attempt has ended its job in its own transaction. A worker asks when the reply
+-- to its COMMIT was lost. If the transaction is still committing, the call waits for a moment. NULL
+-- means not known yet, because another session, perhaps a user's, has the job's row locked. A job
+-- that leaves no history (delete_jobs) has ended if it is gone.
 CREATE OR REPLACE FUNCTION has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

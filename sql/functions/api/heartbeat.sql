@@ -1,7 +1,7 @@
--- Records that a worker is alive, for how long its event loop has not turned, whether it hears
+-- Records that a worker is alive, for how long its event loop has been blocked, whether it hears
 -- notifications (NULL: it wants none), and why the database refuses its other calls (NULL: it does
--- not). Returns false if the worker was declared dead: its jobs then belong to others. While
--- somebody has the worker's row locked, nobody declares it dead.
+-- not). Returns false if the worker was declared dead: its jobs then belong to others. While the
+-- worker's row is locked by another session, it is not declared dead.
 CREATE OR REPLACE FUNCTION heartbeat(
     p_worker uuid, p_blocked interval DEFAULT '0', p_listens boolean DEFAULT NULL,
     p_trouble text DEFAULT NULL

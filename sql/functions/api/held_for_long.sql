@@ -1,9 +1,9 @@
--- Returns lanes and limits that are held for long, the longest first, at most p_limit: their job
--- has run for three times as long as 99 of 100 jobs of its task did in the last day, and for ten
--- minutes at least. If none has ended in the last day, it has run for an hour. `usual` is the time
+-- Returns lanes and limits that have been held for long, the longest first, at most p_limit: their
+-- job has run for three times as long as 99 of 100 jobs of its task did in the last day, and for at
+-- least ten minutes. If none has ended in the last day, it has run for an hour. `usual` is the time
 -- that 99 of 100 took. A job without a lock has only a limit_key.
 --
--- Bounded: it looks at the 100 jobs with a lock or a limit that have run for longest.
+-- Bounded: it looks at the 100 longest-running jobs that have a lock or a limit.
 CREATE OR REPLACE FUNCTION held_for_long(p_limit integer)
     RETURNS TABLE (lock text, job_id bigint, task text, since timestamptz, usual interval,
                    limit_key text)

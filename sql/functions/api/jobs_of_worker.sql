@@ -1,5 +1,5 @@
--- Returns the jobs that a worker is doing, as the server knows them. A worker asks after a call
--- whose reply was lost.
+-- Returns the jobs that a worker is doing, as the server knows them. A worker asks after it lost
+-- the reply to a call.
 CREATE OR REPLACE FUNCTION jobs_of_worker(p_worker uuid) RETURNS SETOF jobs
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT

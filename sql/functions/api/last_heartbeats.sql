@@ -1,10 +1,9 @@
--- Returns when each worker was last heard of. To judge a worker, compare two answers of your own
--- (see declare_dead). The time alone cannot tell a dead worker from a database that was away and
--- could not hear it.
+-- Returns each worker's last heartbeat. To judge a worker, compare two of your own readings (see
+-- declare_dead). The time alone cannot distinguish a dead worker from a database that was down.
 --   late    silent for longer than p_late_after and three of its own heartbeats by the server's
 --           clock, with jobs in hand
 --   locked  its row is locked, so its heartbeats cannot be recorded
---   heartbeat_every  how often it means to be heard of
+--   heartbeat_every  its heartbeat interval
 CREATE OR REPLACE FUNCTION last_heartbeats(p_late_after interval)
 RETURNS TABLE (
     id uuid, heartbeat_at timestamptz, late boolean, locked boolean, heartbeat_every interval

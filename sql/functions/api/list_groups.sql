@@ -1,7 +1,7 @@
--- Returns the weights that are set, and the groups whose jobs could start now or run, at most
--- p_limit of each kind: how many jobs start in a turn, how many could start, counted up to 1,000,
--- and how many run. A pattern has no counts. Bounded: it looks at 100 priorities of each queue and
--- at 10,000 jobs that run.
+-- Returns the weights that are set, and the groups that have running jobs or jobs that could start
+-- now, at most p_limit of each kind: how many jobs start in a turn, how many could start, counted
+-- up to 1,000, and how many run. A pattern has no counts. Bounded: it looks at 100 priorities of
+-- each queue and at 10,000 running jobs.
 CREATE OR REPLACE FUNCTION list_groups(p_limit integer) RETURNS TABLE (
     name text, weight integer, waiting bigint, running bigint
 )

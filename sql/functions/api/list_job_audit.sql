@@ -1,5 +1,5 @@
--- Returns what people did to a single job, the newest first, at most p_limit. It leaves out changes
--- of many jobs at once.
+-- Returns what people did to a single job, the newest first, at most p_limit. Bulk changes are left
+-- out.
 CREATE OR REPLACE FUNCTION list_job_audit(p_id bigint, p_limit integer) RETURNS SETOF lane_audit
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT

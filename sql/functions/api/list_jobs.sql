@@ -1,12 +1,12 @@
 -- Returns jobs, live and finished, the newest first, at most p_limit. NULL in a filter means any.
--- The status is what people see (see live_jobs). If you give any filter but an id, it searches the
--- newest p_search live jobs, and goes on where an index fits (see candidates). It also searches the
--- newest p_search jobs that have ended (see newest_ended). search_is_cut tells whether it may have
--- passed over some that match.
+-- The status is what people see (see live_jobs). With any filter but an id, it searches the newest
+-- p_search live jobs, continues where an index fits (see candidates), and searches the newest
+-- p_search jobs that have ended (see newest_ended). search_is_cut tells whether it may have missed
+-- some that match.
 --
--- To go on after a page, give the id of its last job as p_before_id.
+-- To get the next page, pass the id of the last job as p_before_id.
 --
--- It is planned again in each call, so that the plan leaves out a filter that is NULL.
+-- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION list_jobs(
     p_limit         integer,
     p_id            bigint       DEFAULT NULL,
@@ -74,7 +74,7 @@ BEGIN
            found.group_key, found.batch_id, found.progress, found.locks, found.shared,
            found.headers
     FROM (
-        -- The planner leaves out the half that has no such job, and the second the other days.
+        -- The planner drops the half without such jobs, and the second half drops the other days.
         (SELECT * FROM all_jobs AS job
          WHERE job.finished_at IS NULL AND job.id = ANY (v_ids)
              AND (p_statuses IS NULL OR job.status = ANY (p_statuses))

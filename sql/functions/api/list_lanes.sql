@@ -1,7 +1,7 @@
 -- Returns the rows of lane_status in the same order, at most p_limit, and only lanes in p_states
 -- unless that is NULL. The lanes are chosen before their jobs are read.
 --
--- Bounded: see lanes_to_list.
+-- Bounded (see lanes_to_list).
 CREATE OR REPLACE FUNCTION list_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS TABLE (
     lock text, state lane_state, since timestamptz, job_id bigint, job_status job_status, task text,

@@ -1,7 +1,7 @@
--- Returns keys that have a limit, after p_after in the order of their names, at most p_limit: which
--- limit is in force for each, how many jobs of the key run, and how many wait for it, up to 1,001.
+-- Returns keys that have a limit, after p_after in the order of their names, at most p_limit: the
+-- limit that applies to each, how many jobs of the key run, and how many wait for it, up to 1,001.
 -- A key without jobs is forgotten sooner or later. Bounded: it looks at p_limit keys, and at 1,001
--- jobs of each that wait.
+-- waiting jobs of each.
 CREATE OR REPLACE FUNCTION list_limit_keys(p_after text, p_limit integer) RETURNS TABLE (
     key text, pattern text, slots integer, running integer, limited bigint
 )

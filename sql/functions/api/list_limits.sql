@@ -1,6 +1,6 @@
 -- Returns the limits, by pattern, at most p_limit: how many jobs of their keys run, and how many
--- wait for a slot or a token. Bounded: it looks at 10,000 keys and 10,000 jobs that wait. A key
--- counts for the limit that is in force for it.
+-- wait for a slot or a token. Bounded: it looks at 10,000 keys and 10,000 waiting jobs. A key
+-- counts for the limit that applies to it.
 CREATE OR REPLACE FUNCTION list_limits(p_limit integer) RETURNS TABLE (
     pattern text, slots integer, rate integer, period interval, burst integer,
     running bigint, limited bigint

@@ -1,15 +1,15 @@
 -- Returns how many jobs ended in each bucket of p_minutes minutes, and how long they waited and
--- ran: half of them at most p50, 19 of 20 at most p95. p_by is `task` or `queue`: one row for each
--- of them, with its name. NULL: one row for all, without a name. p_task and p_queue choose some of
--- the jobs. NULL for p_minutes: one bucket for the whole time.
+-- ran: half of them at most p50, 19 of 20 at most p95. With p_by `task` or `queue`, one row for
+-- each of them, with its name. NULL: one row for all, without a name. p_task and p_queue select
+-- jobs. NULL for p_minutes: one bucket for the whole time.
 --
--- It reads the rollup and not the history (see roll_up). Five minutes are kept for two days, and
--- hours for a year. It reads hours if you ask for whole hours, or begin more than two days ago.
+-- It reads the rollup, not the history (see roll_up). Five-minute counts are kept for two days, and
+-- hourly counts for a year. It reads hourly counts if you ask for whole hours, or start more than
+-- two days ago.
 --
--- A job waits from the time that it was due (it was deferred, its time had come, or it was to be
--- retried) until a worker has claimed it: behind other jobs of its lane, for its limit and for a
--- slot. It runs from there until its end is stored. Only its last attempt counts. A job that was
--- cancelled did neither.
+-- A job waits from the time it became due (deferred, scheduled or retried) until a worker has
+-- claimed it: behind other jobs of its lane, for its limit and for a slot. It runs from there until
+-- its end is stored. Only its last attempt counts. A cancelled job counts for neither.
 CREATE OR REPLACE FUNCTION measure_history(
     p_from    timestamptz,
     p_until   timestamptz DEFAULT NULL,

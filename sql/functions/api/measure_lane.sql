@@ -1,10 +1,10 @@
 -- Returns how fast a lane went in the last hour: how many of its jobs ended, since when, how many
--- that is in a minute, and how long they waited and ran (see measure_history, but exact). One row.
+-- that is in a minute, and how long they waited and ran (like measure_history, but exact). One row.
 -- `per_minute` is NULL if fewer than five ended. Five within a second are five in a minute.
 --
--- The history has no index by lane, which would cost each end something. So this looks at the
--- 10,000 jobs that were deferred last before the lane's next job, and have ended. `more` is true if
--- there are older ones, which may be of this lane too.
+-- The history has no index by lane, because it would make every end more expensive. Instead, this
+-- looks at the 10,000 ended jobs that were deferred last before the lane's next job. `more` is true
+-- if there are older ones, which may include more of this lane.
 CREATE OR REPLACE FUNCTION measure_lane(p_lock text) RETURNS TABLE (
     ended bigint, failed bigint, since timestamptz, per_minute float8,
     wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval, more boolean

@@ -1,6 +1,5 @@
 -- Returns how many lanes are in each state, for metrics. A lane is `stalled` if the worker that
--- holds it was not heard of lately, or is gone: its job is taken over soon. A pause that is over
--- does not count.
+-- holds it is late or gone: its job will soon be taken over. An expired pause does not count.
 --
 -- Bounded: counting a state stops at 10,000, and retrying lanes are counted among the first 10,000
 -- lanes only. `more` is true if there may be others.

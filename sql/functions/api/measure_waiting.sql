@@ -1,7 +1,7 @@
--- Returns, for each queue, since when its oldest waiting job has been due, the same of its oldest
--- job in a lane, how many jobs wait in its longest lane, and the job that has waited the longest in
--- a lane that is not stopped, or for its limit: for metrics and the doctor. Jobs that are scheduled
--- or wait for others do not count: queue_status knows which of them are due.
+-- Returns, for each queue, since when its oldest waiting job has been due, the same for its oldest
+-- job in a lane, how many jobs wait in its longest lane, and the job that has waited longest for
+-- its limit or in a lane that is not stopped: for metrics and the doctor. Jobs that are scheduled
+-- or wait for others do not count; queue_status knows which of them are due.
 --
 -- Bounded: it looks at the 10,000 oldest live jobs, and at the first 10,000 that wait in lanes,
 -- sorted by lock. `more` is true in each row if there may be others.

@@ -1,4 +1,4 @@
--- Returns how many workers are in each state, and the schedules in their code: for metrics. The
+-- Returns how many workers are in each state, and the schedules in their code, for metrics. The
 -- states are those of worker_status, which also counts the jobs of each worker.
 CREATE OR REPLACE FUNCTION measure_workers()
     RETURNS TABLE (state text, workers bigint, schedules text[])

@@ -1,15 +1,15 @@
--- Returns how long a worker that found nothing may sleep if nobody wakes it.
+-- Returns how long a worker that found nothing may sleep if nothing wakes it.
 --   delay     the time until the next scheduled job, the next job that expires, the end of a
---             pause, or the next look at a lane, a limit, a batch, or at children whose rows were
+--             pause, or the next look at a lane, a limit, a batch, or children whose rows were
 --             locked.
---             Zero if a ready job was skipped a moment ago because its lane was locked, or if
---             somebody must look after the children of a job that has ended.
+--             Zero if a ready job was just skipped because its lane was locked, or if the
+--             children of an ended job need handling.
 --             NULL if there is nothing to wait for.
---   notified  true if every producer from now on sees that the worker sleeps. False if a
---             transaction is still open that began before the worker said so. It may commit a
---             job without a notification, so look again soon.
---   horizon   pass it to the next call, until the worker has been awake again: it marks the
---             transactions to wait for
+--   notified  true if every producer now sees that the worker sleeps. False if a transaction is
+--             still open that began before the worker recorded it: it may commit a job without a
+--             notification, so look again soon.
+--   horizon   marks the transactions to wait for: pass it to the next call, until the worker has
+--             been awake again
 CREATE OR REPLACE FUNCTION next_wake(
     p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT notified boolean,
     OUT horizon xid8
@@ -56,8 +56,8 @@ AS $$
     -- One snapshot for everything: the look above has seen what ended transactions have left.
     pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
     began.horizon
-    -- A new transaction id: the snapshot ends at the last id that is over, and other transactions
-    -- may have begun since. A horizon beyond the end was given by another server.
+    -- A new transaction id, not the snapshot's end: other transactions may have begun since the
+    -- last id that is over. A horizon beyond the end was given by another server.
     FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon
         ELSE pg_current_xact_id() END) AS began(horizon)
 $$;

@@ -1,6 +1,6 @@
--- open_batch: opens a batch and returns its id. Jobs join it by this id: see defer and defer_jobs.
--- When it is closed and all jobs that joined it have ended, the job of the callback runs. That job
--- exists from now on, and is `pending` until then. Without a callback, the batch only counts.
+-- open_batch: opens a batch and returns its id. Jobs join it by this id (see defer and defer_jobs).
+-- When it is closed and all jobs that joined it have ended, its callback job runs. That job exists
+-- from now on, and is `pending` until then. Without a callback, the batch only counts.
 CREATE OR REPLACE FUNCTION open_batch(
     name       text,
     callback   text     DEFAULT NULL,        -- a task
@@ -33,7 +33,7 @@ BEGIN
     INSERT INTO batches (name, callback_id, opened_at) VALUES (name, v_job, clock())
     RETURNING id INTO v_batch;
     INSERT INTO batch_gates (batch_id) VALUES (v_batch);
-    -- Nobody else sees the job before this transaction commits.
+    -- No other session sees the job before this transaction commits.
     UPDATE jobs SET status = 'pending', has_parents = true, batch_id = v_batch WHERE id = v_job;
     PERFORM leave_line(job.id, job.priority, job.locks) FROM jobs AS job
     WHERE job.id = v_job AND job.locks IS NOT NULL;

@@ -1,7 +1,6 @@
--- pause_lane: no job of the lane starts until the given time, or until somebody resumes the lane. A
--- running job may end. If the lane is paused already, this pause replaces the earlier one. If you
--- give no reason, the earlier one stays. Returns false if the lane is halted. It then stays as it
--- was.
+-- pause_lane: starts no job of the lane until the given time, or until the lane is resumed. A
+-- running job may finish. If the lane is already paused, this pause replaces the earlier one, but
+-- keeps its reason if you give none. Returns false if the lane is halted, and leaves it as it was.
 CREATE OR REPLACE FUNCTION pause_lane(
     p_lock text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,
     p_by text DEFAULT NULL

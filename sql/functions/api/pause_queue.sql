@@ -1,7 +1,7 @@
--- pause_queue: no job of the queue (NULL: of any queue) starts until the given time, or until
--- somebody resumes it. Jobs that workers have claimed by then run. A lane whose next job is in the
--- queue waits, whatever its other jobs are. If the queue is paused already, this pause replaces the
--- earlier one, and nothing starts in between. If you give no reason, the earlier one stays.
+-- pause_queue: starts no job of the queue (NULL: of any queue) until the given time, or until it is
+-- resumed. Jobs that workers have already claimed still run. A lane whose next job is in the queue
+-- waits, whatever its other jobs are. If the queue is already paused, this pause replaces the
+-- earlier one without a gap, but keeps its reason if you give none.
 CREATE OR REPLACE FUNCTION pause_queue(
     p_queue text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,
     p_by text DEFAULT NULL

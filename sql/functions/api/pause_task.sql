@@ -1,10 +1,9 @@
--- pause_task: no job of the task starts until the given time, or until somebody resumes it. Jobs
--- that workers have claimed by then run. A lane whose next job is of the task waits, whatever its
--- other jobs are. The task need not have a job, or be known. If it is paused already, this pause
--- replaces the earlier one, and nothing starts in between. If you give no reason, the earlier one
--- stays.
+-- pause_task: starts no job of the task until the given time, or until it is resumed. Jobs that
+-- workers have already claimed still run. A lane whose next job is of the task waits, whatever its
+-- other jobs are. The task need not have jobs or be known. If it is already paused, this pause
+-- replaces the earlier one without a gap, but keeps its reason if you give none.
 --
--- It waits for no job, and only for a moment for a claim: the one that wakes jobs of the task.
+-- Waits for no job, and only for a moment for a claim that is waking jobs of the task.
 CREATE OR REPLACE FUNCTION pause_task(
     p_task text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,
     p_by text DEFAULT NULL
@@ -24,7 +23,7 @@ BEGIN
     INSERT INTO task_pauses AS old (task, paused_at, until, paused_by, reason)
     VALUES (p_task, clock(), p_until, coalesce(p_by, session_user), p_reason)
     ON CONFLICT (task) DO UPDATE
-    -- If the earlier one is over, jobs may still be aside. They stay there.
+    -- If the earlier pause is over, jobs may still be set aside, and stay there.
     SET paused_at = CASE WHEN old.until <= clock() THEN excluded.paused_at ELSE old.paused_at END,
         until = excluded.until, paused_by = excluded.paused_by, look_at = NULL,
         reason = coalesce(excluded.reason,

@@ -1,10 +1,10 @@
--- Creates the daily partitions of finished_jobs from today on, as many days ahead as asked, at
--- most 31. Rows of a day that had no partition lie in the default partition, and move to their
--- place. Returns the number of partitions created. NULL means that none were, because somebody
--- else is creating them or is using the history: try again in a minute.
+-- Creates the daily partitions of finished_jobs from today on, as many days ahead as asked, at most
+-- 31. Rows of a day without a partition are in the default partition, and move to the new one.
+-- Returns the number of partitions created, or NULL if none could be created because another
+-- session is creating them or using the history: try again in a minute.
 --
--- Every finish waits while this call waits for its lock, so it waits for a moment only, and for
--- less if there is time left. A job that finishes on a day without a partition is not lost.
+-- Every finish waits while this call waits for its lock, so it waits only for a moment, or for less
+-- if there is time left. A job that finishes on a day without a partition is not lost.
 CREATE OR REPLACE FUNCTION prepare_history(p_days integer) RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -26,13 +26,13 @@ BEGIN
         IF v_day > clock()::date + 1 THEN
             PERFORM set_config('lock_timeout', '5ms', true);
         END IF;
-        -- Lock the whole history for a moment, before anybody looks up its partitions. A finish
+        -- Lock the whole history for a moment, before any session looks up its partitions. A finish
         -- that has chosen the default partition and then waits for it would break its new
         -- constraint. A reader that knows only the default one would miss the rows that moved.
         LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
-        CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- somebody else was faster
+        CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- another session was faster
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
-        -- Without it, no row could leave the day while a publication has the table.
+        -- Without this, no row could leave the day while the table is in a publication.
         EXECUTE format('ALTER TABLE %I REPLICA IDENTITY FULL', v_name);
         EXECUTE format(
             'WITH moved AS (

@@ -1,15 +1,14 @@
--- Returns what a bulk is about, before it changes anything: how many jobs, and what stands beside
--- them in their lanes. Nothing counts beyond p_limit.
+-- Returns which jobs a bulk would change, and what else is in their lanes. Counts stop at p_limit.
 --   jobs_count   how many jobs match
---   more         there are more than p_limit, and the numbers are those of the first p_limit
+--   more         more than p_limit match, and the numbers are those of the first p_limit
 --   unlocked     how many of them have no lock
---   lanes        in how many lanes the others are
---   waiting      jobs that wait in these lanes, beside those that match; up to p_limit
+--   lanes        how many lanes the others are in
+--   waiting      other jobs that wait in these lanes, up to p_limit
 --   halted_by    how many of these lanes are halted by one of the jobs
 --   halted       how many are halted by another job
 --   paused       how many are paused
 --   sample       the first 20 of the jobs
---   until        the server's time: give it to the bulk as `before`, so that it is about these jobs
+--   until        the server's time: pass it to the bulk as `before`, to change only these jobs
 CREATE OR REPLACE FUNCTION preview_jobs(
     p_filter    job_filter,
     p_limit     integer,

@@ -1,7 +1,7 @@
--- Returns what a bulk of lanes is about, before it changes anything. Nothing counts beyond p_limit.
+-- Returns which lanes a bulk would change. Counts stop at p_limit.
 --   lanes_count  how many lanes match
---   more         there are more than p_limit, and the numbers are those of the first p_limit
---   halted, paused, retrying, held  how many are so; held: a job of it runs, whatever else it is
+--   more         more than p_limit match, and the numbers are those of the first p_limit
+--   halted, paused, retrying, held  how many are in this state. held: a job runs, whatever else
 --   waiting      jobs that wait in these lanes, up to p_limit
 --   sample       the first 20 of the lanes
 CREATE OR REPLACE FUNCTION preview_lanes(

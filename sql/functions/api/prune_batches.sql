@@ -1,6 +1,6 @@
 -- Deletes batches that ended longer ago than p_keep, at most p_limit, unless their callback has yet
--- to end. With p_is_default it keeps them for as long as any live worker was told (see keep_for).
--- Returns how many. It waits for nobody.
+-- to end. With p_is_default, keeps them as long as any live worker was told to (see keep_for).
+-- Returns how many. Never waits.
 CREATE OR REPLACE FUNCTION prune_batches(
     p_keep interval, p_limit integer, p_is_default boolean DEFAULT false
 ) RETURNS bigint

@@ -1,11 +1,11 @@
 -- Drops the days of the history that are wholly older than p_keep and were counted (see roll_up). A
 -- job that halts its lane is kept, in the default partition, because a person has to decide about
--- it. With p_is_default, nobody told the caller how long to keep them, and the history is kept for
--- as long as any live worker was told (see keep_for). Returns the number of days dropped, at most
--- ten in one call. NULL means that somebody is reading the history and nothing was dropped.
+-- it. p_is_default means that the caller was given no value: the history is then kept as long as
+-- any live worker was told to (see keep_for). Returns the number of days dropped, at most ten per
+-- call. NULL means that the history was being read and nothing was dropped.
 --
 -- A partition can only be detached while no statement uses the whole table, and every finish waits
--- behind the detaching call. So it waits for readers for a moment only, and comes back later.
+-- behind the detaching call. It therefore waits only a moment for readers, and tries again later.
 -- (DETACH … CONCURRENTLY needs no such moment, but PostgreSQL refuses it if there is a default
 -- partition.)
 CREATE OR REPLACE FUNCTION prune_history(p_keep interval, p_is_default boolean DEFAULT false)
@@ -25,8 +25,8 @@ BEGIN
         RETURN 0;
     END IF;
     IF history_days(v_before) = '{}' THEN
-        -- Rows outside the days. The whole table is named and not its default partition, so that
-        -- locks are taken in the same order as everywhere.
+        -- Rows outside the days. Name the whole table, not its default partition, so that locks are
+        -- taken in the same order as everywhere.
         DELETE FROM finished_jobs AS old
         WHERE finished_at < v_before AND old.tableoid = 'finished_jobs_default'::regclass
           AND NOT EXISTS (SELECT FROM lanes WHERE failed_job_id = old.id);
@@ -34,7 +34,7 @@ BEGIN
     END IF;
 
     LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
-    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- again: somebody may have been faster
+    FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- again: another may be faster
         EXECUTE format('ALTER TABLE finished_jobs DETACH PARTITION %I', v_day);
         EXECUTE format(
             'INSERT INTO finished_jobs_default

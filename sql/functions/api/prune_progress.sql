@@ -1,7 +1,7 @@
 -- prune_progress: deletes the progress of jobs that are neither live nor in the history, among the
 -- p_limit rows after p_after. Returns the row to continue after, or NULL after the last one.
 --
--- One statement looks at both tables, so it misses no job that moves from one to the other.
+-- One statement reads both tables, so it misses no job that moves from one to the other.
 CREATE OR REPLACE FUNCTION prune_progress(p_after bigint, p_limit integer) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,9 +1,9 @@
--- put_back: jobs that a worker has claimed but not begun become `todo` again, as if they had
--- never been claimed. No attempt is charged, and their lanes are open to all workers. A lane that
--- had waited for a retry waits for it again.
+-- put_back: sets jobs that a worker has claimed but not begun `todo` again, as if they had never
+-- been claimed. No attempt is charged, and their lanes are open to all workers. A lane that had
+-- waited for a retry waits for it again.
 --
--- It locks lanes first, then keys of limits, then jobs. Returns the jobs that an open transaction
--- keeps from us, or whose lane or key it keeps: they are still ours, and must be put back again.
+-- It locks lanes first, then keys of limits, then jobs. Returns the jobs that are locked by an open
+-- transaction, or whose lane or key is: they are still ours, and must be put back again.
 CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -28,7 +28,7 @@ BEGIN
 
     WITH back AS (
         UPDATE jobs SET status = 'todo', claim_id = NULL, worker_id = NULL, attempts = attempts - 1,
-            -- Until we know, below, that no other job waits under it.
+            -- until we know, below, that no other job waits under it
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
             keeps_lanes = CASE WHEN jobs.locks IS NOT NULL AND jobs.was_attempted
                                    AND jobs.on_retry = 'hold' THEN true END

@@ -1,7 +1,7 @@
--- reconcile: the safety net of the lanes. Among the p_limit lanes after p_after, it finds those
--- that nobody would ever wake, and repairs them. Returns where to go on, or NULL after the last
--- lane. Each repair is recorded in lane_audit (`reconcile`). There should never be any: each one
--- is a bug, or a row that was changed by hand.
+-- reconcile: the safety net of the lanes. Among the p_limit lanes after p_after, finds those that
+-- nothing would ever wake, and repairs them. Returns where to continue, or NULL after the last
+-- lane. Each repair is recorded in lane_audit (`reconcile`). There should never be any: each one is
+-- a bug, or a row that was changed by hand.
 CREATE OR REPLACE FUNCTION reconcile(p_after text, p_limit integer) RETURNS text
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -48,7 +48,7 @@ BEGIN
     SELECT array_agg(lock) INTO v_locks
     FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;
 
-    -- A lane is well if its worker runs a job of it. One walk over the running jobs tells that of
+    -- A lane is well if its worker runs a job of it. One scan of the running jobs answers this for
     -- all lanes.
     FOR v_lock IN
         SELECT next.lock

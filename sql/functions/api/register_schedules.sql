@@ -1,7 +1,7 @@
--- Records which schedules a worker knows. A new schedule begins now: nothing from before is
--- caught up. So does a schedule whose expression or time zone has changed. Its last instant
--- stays, so no instant fires twice. Rows that do not change are not locked: somebody else may
--- have locked them, and every worker calls this when it starts.
+-- Records which schedules a worker knows. A new schedule begins now: earlier instants are not
+-- caught up. So does a schedule whose expression or time zone has changed; it keeps its last
+-- instant, so no instant fires twice. Rows that do not change are not locked, because another
+-- session may have locked them, and every worker calls this when it starts.
 CREATE OR REPLACE FUNCTION register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[],
     p_zones text[]) RETURNS void
 LANGUAGE sql
@@ -21,5 +21,5 @@ AS $$
     ON CONFLICT (task, periodic_id) DO UPDATE
     SET cron = excluded.cron, tz = excluded.tz, since = excluded.since
     WHERE (schedules.cron, schedules.tz) <> (excluded.cron, excluded.tz)
-       OR schedules.since > clock() + interval '1 day'   -- a wrong clock wrote it
+       OR schedules.since > clock() + interval '1 day'   -- written by a wrong clock
 $$;

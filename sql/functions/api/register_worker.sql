@@ -1,7 +1,7 @@
--- Adds a worker process and returns its id, which is random and new with each start. If others took
--- the worker for dead and it registers again, p_age says how long ago it did so first. It says how
--- often it will be heard of, and for how many days it was told to keep the history, so that others
--- neither take it for dead too soon nor drop what it keeps. p_clock is the time by its own clock.
+-- Adds a worker process and returns its id, which is random and new with each start. If the worker
+-- was taken for dead and registers again, p_age is the time since its first registration. Its
+-- heartbeat interval and the days it was told to keep the history are recorded, so that others
+-- neither declare it dead too soon nor drop what it keeps. p_clock is the time by its own clock.
 CREATE OR REPLACE FUNCTION register_worker(
     p_name text, p_hostname text, p_pid integer, p_queues text[], p_concurrency integer,
     p_tasks text[] DEFAULT NULL, p_schedules text[] DEFAULT NULL,

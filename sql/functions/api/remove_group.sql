@@ -1,5 +1,5 @@
--- remove_group: removes the weight of a pattern. Its groups have the weight of the next pattern
--- that fits, or 1. Returns false if there is none.
+-- remove_group: removes the weight of a pattern. Its groups then have the weight of the next
+-- matching pattern, or 1. Returns false if there is none.
 CREATE OR REPLACE FUNCTION remove_group(p_pattern text, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,9 +1,9 @@
--- report_progress: stores how far attempts at jobs are. An attempt is named by its fence. So a
+-- report_progress: stores how far attempts at jobs are. An attempt is named by its fence, so a
 -- worker that was taken for dead cannot overwrite the report of a later attempt, and views do not
 -- show what it wrote before.
 --
--- It reads no job, so the last report of an attempt is stored even if its job has ended meanwhile.
--- The rows are written in the order of their ids, so two calls never wait for each other.
+-- It reads no job, so the last report of an attempt is stored even if its job has already ended.
+-- The rows are written in the order of their ids, so two calls never deadlock.
 CREATE OR REPLACE FUNCTION report_progress(
     p_ids    bigint[],
     p_fences bigint[],

@@ -1,23 +1,23 @@
--- rescue: the jobs of a worker without a row wait for their next attempt, before everything else
--- of their lanes: at once after the first loss, staggered after later ones.
+-- rescue: sends the jobs of a worker without a row back to wait for their next attempt, before
+-- everything else in their lanes: at once after the first loss, staggered after later ones.
 -- (declare_dead deletes the rows of dead workers, and unregister_worker that of a worker that
 -- ends.) It is a retry on behalf of the dead worker and fenced like any other. A job that its
--- worker finishes meanwhile is left alone. If the worker was only asleep, what it reports
--- afterwards is refused.
+-- worker finishes first is left alone. If the worker was only asleep, its later reports are
+-- refused.
 --
 -- A job may be what kills its workers. When it has been lost more than p_max_lost times (NULL: no
--- limit), it fails, and its lane goes on or halts as after any failure. There is no way to tell
--- which of a dead worker's jobs killed it, begun or not. So jobs that are lost again come back in
--- twelve groups, one second apart. Each round leaves about 1/12 of the innocent jobs on the
--- culprit's worker. A worker has at most 1,000 jobs at hand besides those it runs, so after three
+-- limit), it fails, and its lane continues or halts as after any failure. There is no way to tell
+-- which of a dead worker's jobs killed it, begun or not. Therefore, jobs that are lost again come
+-- back in twelve groups, one second apart. Each round leaves about 1/12 of the innocent jobs on the
+-- culprit's worker. A worker has at most 1,000 jobs in hand besides those it runs, so after three
 -- rounds no innocent job is left beside the culprit.
 --
--- A job that its worker was asked to abort ends as aborted: whoever ended a process whose job hung
--- does not want it to hang again elsewhere.
+-- A job whose worker was asked to abort it ends as aborted: a person who killed a process because
+-- its job hung does not want it to hang again elsewhere.
 --
--- Returns the jobs taken back, and as what each of them has ended, or NULL. Two rescuers at once do
--- no harm. The call is bounded, and the next call takes what is left, including jobs that an open
--- transaction keeps from us.
+-- Returns the jobs taken back, and the status with which each has ended, or NULL. Two rescuers at
+-- once do no harm. The call is bounded, and the next call takes what is left, including jobs that
+-- an open transaction has locked.
 CREATE OR REPLACE FUNCTION rescue(
     p_max_lost integer DEFAULT 5,
     p_worker   uuid    DEFAULT NULL,   -- only this worker, even if its row still exists
@@ -69,7 +69,7 @@ BEGIN
     -- Lock the rows in one order before the two calls below. Otherwise a session that finishes
     -- jobs of both calls would deadlock with us.
     v_ours := mask_ids(v_seen.ids, (SELECT busy FROM lock_lanes(v_seen.ids, v_seen.claims)));
-    -- Whether somebody wants to abort them is read with the lock, so that no request is missed.
+    -- Abort requests are read under the lock, so that none is missed.
     SELECT array_agg(locked.id) AS ids, array_agg(locked.id) FILTER (WHERE abort) AS aborted
     INTO v_mine FROM (
         SELECT jobs.id, jobs.abort FROM jobs
@@ -87,7 +87,7 @@ BEGIN
                    AS error
         FROM unnest(v_seen.ids, v_seen.claims, v_seen.workers, v_seen.times)
             AS orphan(id, claim_id, worker_id, times)
-        -- Not a plain IN, which the planner may turn into a comparison of each with each.
+        -- Not a plain IN, which could become a nested loop over both lists.
         WHERE coalesce(orphan.id IN (SELECT unnest(v_mine.ids)), false)
     )
     SELECT array_agg(j.id) FILTER (WHERE ending IS NULL) AS ids,

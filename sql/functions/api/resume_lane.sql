@@ -1,5 +1,5 @@
--- resume_lane: a paused or halted lane goes on. The failed job stays failed. Returns false if the
--- lane was not stopped.
+-- resume_lane: lets a paused or halted lane continue. The failed job stays failed. Returns false if
+-- the lane was not stopped.
 CREATE OR REPLACE FUNCTION resume_lane(p_lock text, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,5 +1,5 @@
--- resume_queue: a paused queue goes on (NULL: the pause of all queues ends, while those of single
--- queues stay). Returns false if it was not paused.
+-- resume_queue: lets a paused queue continue (NULL: ends the pause of all queues, while those of
+-- single queues stay). Returns false if it was not paused.
 CREATE OR REPLACE FUNCTION resume_queue(p_queue text, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,8 +1,8 @@
--- resume_task: a paused task goes on. Returns false if it was not paused. Its jobs start in the
--- order in which they would have started.
+-- resume_task: lets a paused task continue. Returns false if it was not paused. Its jobs start in
+-- the order in which they would have started.
 --
--- It only says that the pause is over. The next claims wake the jobs that were set aside, as many
--- at a time as a claim can (see resume_tasks), so it is short however many there are.
+-- It only marks the pause as over, so it is quick however many jobs were set aside. The next claims
+-- wake them, as many at a time as a claim can (see resume_tasks).
 CREATE OR REPLACE FUNCTION resume_task(p_task text, p_by text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,14 +1,14 @@
--- retry: a running job waits for its next attempt, before everything else of its lane. The lane
--- row stays and is reserved for it (state `retrying`) until a claim takes the job again. The jobs
--- behind it wait, even those of higher priority. With the policy `release`, the job leaves its
--- lane until it is due, and the lane goes on. The lane also goes on if the job moves to another
--- lane. The job joins that lane as if it were deferred now, whoever holds it, with its old id and
--- its own wake-up token. A job that has several lanes, or shares one, does the same in all of them,
--- and keeps its shares. It cannot move to another lane.
+-- retry: sends running jobs back to wait for their next attempt, before everything else in their
+-- lane. The lane row stays reserved for the job (state `retrying`) until a claim takes it again.
+-- The jobs behind it wait, even those of higher priority. With the policy `release`, the job leaves
+-- its lane until it is due, and the lane continues. The lane also continues if the job moves to
+-- another lane, which it joins as if it were deferred now, whoever holds that lane, with its old id
+-- and its own wake-up token. A job that has several lanes, or shares one, does the same in all of
+-- them, and keeps its shares. It cannot move to another lane.
 --
--- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours.
--- Nothing of the others was touched. A job is `busy` if an open transaction keeps it, its lane or
--- its key from us: it is still ours, and must be reported again.
+-- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours; the
+-- others were not touched. A job is `busy` if an open transaction has it, its lane or its key
+-- locked: it is still ours, and must be reported again.
 CREATE OR REPLACE FUNCTION retry(
     p_ids    bigint[],
     p_claims uuid[],
@@ -64,7 +64,7 @@ BEGIN
                         ELSE jobs.lock END,
             keeps_lanes = CASE WHEN jobs.locks IS NOT NULL AND jobs.on_retry = 'hold'
                                THEN true END,
-            -- Until we know, below, that no other job waits under it.
+            -- until we know, below, that no other job waits under it
             lost_queueing_lock = jobs.queueing_lock IS NOT NULL,
             was_attempted = true,
             attempts = jobs.attempts - coalesce(ended.uncharged, false)::integer,

@@ -1,6 +1,6 @@
--- retry_head: the job that a lane waits for is tried at once. In a retrying lane, it does not
--- wait until it is due. In a halted lane, the failed job is tried again, first. Returns its id,
--- or NULL if the lane waits for no job.
+-- retry_head: retries the job that a lane waits for at once. In a retrying lane, it no longer waits
+-- until it is due. In a halted lane, the failed job runs again, first. Returns its id, or NULL if
+-- the lane waits for no job.
 --
 -- A job that has several lanes goes first in all of them, if it has halted all of them. Otherwise
 -- it waits in line.

@@ -1,8 +1,7 @@
 -- Does the same as retry_job, with changes: the job runs again under its id, not before p_at, and
--- with another priority, in another queue, or in another lane. NULL leaves a value as it was.
--- Returns false if there is nothing to do: the job waits, runs, or does not exist. A job that has
--- several lanes, or shares one, cannot change them. With p_by, lane_audit records who did it, and
--- what was changed.
+-- with another priority, in another queue, or in another lane. NULL keeps a value. Returns false if
+-- there is nothing to do: the job waits, runs, or does not exist. A job that has several lanes, or
+-- shares one, cannot change them. With p_by, lane_audit records who did it, and what was changed.
 CREATE OR REPLACE FUNCTION retry_job_changed(
     p_id       bigint,
     p_at       timestamptz DEFAULT NULL,
@@ -30,8 +29,8 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     v_halted := (SELECT lock FROM lanes WHERE failed_job_id = p_id AND lock <> p_lock);
-    -- A job changes lanes by way of the history. It leaves the old lane as if it had been
-    -- cancelled or skipped.
+    -- A job changes lanes by way of the history. It leaves the old lane as if it had been cancelled
+    -- or skipped.
     IF v_halted IS NOT NULL THEN
         IF (lock_lane(v_halted)).failed_job_id = p_id THEN
             PERFORM clear_stop(v_halted);
@@ -41,13 +40,13 @@ BEGIN
         END IF;
     END IF;
     IF p_lock IS NOT NULL THEN
-        -- One that comes after others is in no lane yet, and must not lose its parents.
+        -- A job that comes after others is in no lane yet, and must not lose its parents.
         UPDATE jobs SET lock = p_lock
         WHERE id = p_id AND status IN ('scheduled', 'pending') AND has_parents;
         PERFORM cancel_job(id) FROM jobs WHERE id = p_id AND status = 'scheduled'
             AND lock IS DISTINCT FROM p_lock;
-        -- The row as it was, before it has another transaction: see roll_up. Of two callers, only
-        -- the one that has it locked keeps it.
+        -- The row as it was, before its transaction changes (see roll_up). Of two callers, only the
+        -- one that has locked the row keeps it.
         WITH old AS MATERIALIZED (
             SELECT job, job.ctid, job.tableoid, job.xmin FROM finished_jobs AS job
             WHERE job.id = p_id FOR UPDATE
@@ -61,7 +60,7 @@ BEGIN
     IF NOT retry_job(p_id, p_by) THEN
         RETURN false;
     END IF;
-    -- Nobody else sees the job before this transaction commits.
+    -- No other session sees the job before this transaction commits.
     PERFORM leave_line(id, priority, locks) FROM jobs WHERE id = p_id AND v_locks IS NOT NULL;
     UPDATE jobs
     SET status = CASE WHEN p_at > clock() THEN 'scheduled'::job_status ELSE status END,

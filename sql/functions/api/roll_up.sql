@@ -1,17 +1,17 @@
 -- Counts ended jobs for the rollup (see count_ends), in one step of at most p_pages pages of the
 -- history. Returns true if there is more to do at once.
 --
--- An end costs nothing more than before: no index, no row. So a pass reads all pages of a day, in
--- steps, and counts the rows of those transactions that were open or yet to come when the pass
--- before it began. A pass ends below the oldest transaction that was open when it began
--- (`counting_below`), so each end is counted once, however late it commits, and in whichever page
--- it lies. Passes over a day begin once a minute, or less often if the day is large. When the day
--- is over, they become rare. A day later, the last one waits for all transactions that are open by
--- then (`closing_below`).
+-- Ending a job costs nothing extra: no index, no row. Instead, a pass reads all pages of a day, in
+-- steps, and counts the rows of those transactions that were open or yet to begin when the previous
+-- pass began. It ends below the oldest transaction that was open when it began (`counting_below`),
+-- so each end is counted once, however late it commits, and in whichever page it lies. Passes over
+-- a day begin once a minute, or less often if the day is large. When the day is over, they become
+-- rare. A day later, the last one waits for all transactions that are open at that time
+-- (`closing_below`).
 --
--- One call at a time makes a step, and waits for nobody. Only days with a partition of their own
--- are counted. If the partition was rewritten or restored, its rows have other transactions, so
--- those that are there by then count as counted. The ids of another server mean nothing either.
+-- Only one call at a time makes a step, and none waits. Only days with their own partition are
+-- counted. If the partition was rewritten or restored, its rows have other transactions, so rows
+-- that are already there count as counted. Transaction ids of another server mean nothing either.
 CREATE OR REPLACE FUNCTION roll_up(p_pages integer) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -61,7 +61,7 @@ BEGIN
         v_pass.pages := pg_relation_size(to_regclass(history_table(v_pass.day)))
             / current_setting('block_size')::integer;
     END IF;
-    -- Before PostgreSQL 14, a range of pages is not read alone, so a step is the whole day.
+    -- Before PostgreSQL 14, a page range cannot be read alone, so a step is the whole day.
     v_to := CASE WHEN current_setting('server_version_num')::integer < 140000 THEN v_pass.pages
                  ELSE least(v_pass.next_page + p_pages, v_pass.pages) END;
     IF v_pass.counting_below > v_pass.counted_below THEN
@@ -73,5 +73,5 @@ BEGIN
     PERFORM note_pass(v_pass);
     RETURN true;
 EXCEPTION WHEN lock_not_available OR undefined_table THEN
-    RETURN false;   -- somebody drops the day or has locked it
+    RETURN false;   -- another session is dropping the day or has locked it
 END $$;

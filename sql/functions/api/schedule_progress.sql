@@ -1,7 +1,7 @@
 -- Returns, for each given schedule and in the given order, the engine's time and the instant after
 -- which jobs are to be deferred. NULL means that the schedule must be registered.
 --
--- Another worker may know the schedule by another expression. Then `since` does not count for ours.
+-- If another worker has registered it with another expression, `since` does not apply to ours.
 -- Times more than a day ahead were written by a wrong clock and are ignored (see defer_periodic).
 CREATE OR REPLACE FUNCTION schedule_progress(
     p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]

@@ -1,5 +1,5 @@
--- Returns whether list_jobs did not search all live jobs, or all that have ended, so that it may
--- have passed over some that match. The arguments are those of list_jobs.
+-- Returns whether list_jobs did not search all live or all ended jobs, so that it may have missed
+-- some that match. The arguments are those of list_jobs.
 CREATE OR REPLACE FUNCTION search_is_cut(
     p_limit         integer,
     p_id            bigint       DEFAULT NULL,

@@ -1,10 +1,10 @@
--- Returns the sequences that would repeat a number, and the value that they must be set to. This
--- happens after an upgrade by logical replication, which does not copy sequences. Ids would
--- collide, and fences would fall below those that were seen.
+-- Returns the sequences that would repeat a number, and the values to set them to. This happens
+-- after an upgrade by logical replication, which does not copy sequences. Ids would collide, and
+-- fences would fall below earlier ones.
 --
--- Fences have no index, so it looks at samples of 10,000 rows that are likely to have high ones.
--- The oldest have them if jobs have run since the upgrade. It reads all rows only if a sample shows
--- that the sequence is behind.
+-- Fences have no index, so it looks at samples of 10,000 rows that are likely to have high ones. If
+-- jobs have run since the upgrade, these are among the oldest. It reads all rows only if a sample
+-- shows that the sequence is behind.
 CREATE OR REPLACE FUNCTION sequences_behind()
     RETURNS TABLE (sequence text, last bigint, needed bigint)
 LANGUAGE sql STABLE

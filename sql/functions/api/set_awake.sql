@@ -1,6 +1,6 @@
 -- Records whether a worker is awake. An awake worker finds jobs without a notification (see
 -- notify_workers and next_wake). Returns false if this could not be recorded because the worker's
--- row is locked. A worker that wants to sleep must then look again soon.
+-- row is locked; a worker about to sleep must then look again soon.
 CREATE OR REPLACE FUNCTION set_awake(p_worker uuid, p_awake boolean) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

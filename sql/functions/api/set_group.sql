@@ -1,6 +1,6 @@
 -- set_group: sets how many jobs of a group start in each of its turns, 1 to 1,000. A pattern that
--- ends with `*` is for every group that begins so, each by itself. It replaces an earlier weight of
--- the same pattern. Claims that begin after it has committed know it, and jobs that wait are not
+-- ends with `*` applies to every group with this prefix, each by itself. It replaces an earlier
+-- weight of the same pattern. Claims that begin after the commit use it, and waiting jobs are not
 -- touched.
 CREATE OR REPLACE FUNCTION set_group(
     p_pattern text,

@@ -1,10 +1,10 @@
 -- set_limit: sets how many jobs of a key may run at once (p_slots), and how often one may start
 -- (p_rate in each p_period, and p_burst at once after a quiet time). A pattern that ends with `*`
--- is for every key that begins so, each by itself. It replaces an earlier limit of the same
--- pattern, and is in force when it commits. A lower limit ends no job that runs.
+-- applies to every key with this prefix, each by itself. It replaces an earlier limit of the same
+-- pattern, and takes effect at commit. A lower limit ends no running job.
 --
--- It locks no key, so an open transaction keeps no job waiting. A claim that is under way while it
--- commits may follow the earlier limit.
+-- It locks no key, so an open transaction keeps no job waiting. A claim that is under way at commit
+-- may follow the earlier limit.
 CREATE OR REPLACE FUNCTION set_limit(
     p_pattern text,
     p_slots   integer  DEFAULT NULL,

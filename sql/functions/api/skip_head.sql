@@ -1,6 +1,6 @@
--- skip_head: cancels the next job of a lane, so that the one behind it goes next. In a halted
--- lane, the failed job is left behind and the lane goes on. Returns the id of the skipped job, or
--- NULL if nothing waits.
+-- skip_head: cancels the next job of a lane, so that the one behind it goes next. In a halted lane,
+-- the failed job is left behind and the lane continues. Returns the id of the skipped job, or NULL
+-- if nothing waits.
 CREATE OR REPLACE FUNCTION skip_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

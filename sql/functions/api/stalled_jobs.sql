@@ -1,6 +1,6 @@
--- Returns running jobs whose worker is gone or was last heard of longer ago than p_silent. With
--- p_running, it returns the jobs that have been running for longer than that instead. At most
--- p_limit. NULL in a filter means any.
+-- Returns running jobs whose worker is gone or has been silent for longer than p_silent. With
+-- p_running, returns the jobs that have been running for longer than that instead. At most p_limit.
+-- NULL in a filter means any.
 CREATE OR REPLACE FUNCTION stalled_jobs(
     p_silent  interval,
     p_running interval,

@@ -1,8 +1,8 @@
 -- Removes a worker that ends. The jobs that it was still doing go back to the head of their lanes
--- at once. If it ends because of an error that no single job can be blamed for, all of them count
--- as lost. Otherwise they would be claimed again and again, and end one worker after the other.
--- Returns the number of jobs that went back or failed by that. Jobs that an open transaction
--- keeps from us are rescued later, and so are those of a worker whose row is locked.
+-- at once. If it ends because of an error that cannot be blamed on a single job, all of them count
+-- as lost: otherwise they would be claimed again and again, and end one worker after another.
+-- Returns the number of jobs that went back or failed this way. Jobs that an open transaction has
+-- locked are rescued later, and so are those of a worker whose row is locked.
 CREATE OR REPLACE FUNCTION unregister_worker(
     p_worker uuid, p_error text DEFAULT NULL, p_max_lost integer DEFAULT 5
 ) RETURNS bigint

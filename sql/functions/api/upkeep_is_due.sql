@@ -1,7 +1,6 @@
--- Returns whether a worker that has just started must look after others at once: somebody who has
--- no row left jobs behind, or the history lacks a partition for today or tomorrow. Otherwise its
--- first round of upkeep can wait for an interval. It walks over the workers that run jobs, and not
--- over their jobs.
+-- Returns whether a worker that has just started must do upkeep at once: a worker without a row has
+-- left jobs behind, or the history lacks a partition for today or tomorrow. Otherwise its first
+-- round can wait for an interval. It scans the workers that run jobs, not their jobs.
 CREATE OR REPLACE FUNCTION upkeep_is_due() RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT

@@ -1,9 +1,9 @@
--- Ends batches that are closed and have no job left, as far as the caller has counted: their
--- callbacks become `todo`. The caller has locked the batches. It waits for nobody.
+-- Ends those of the given batches that are closed and have no jobs left, as far as the caller has
+-- counted: their callbacks become `todo`. The caller has locked the batches. Never waits.
 --
--- A batch ends only if this call has its gate alone. So no open transaction has added jobs to it.
--- Then the events are looked at once more, in a new statement, which sees the jobs of all who had
--- the gate before. If an open transaction has the gate or the callback, a later claim looks again.
+-- A batch ends only if this call holds its gate exclusively, so no open transaction has added jobs
+-- to it. Then the events are read again in a new statement, which sees the jobs of every earlier
+-- gate holder. If an open transaction holds the gate or the callback, a later claim tries again.
 CREATE OR REPLACE FUNCTION end_batches(p_ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -25,7 +25,7 @@ BEGIN
         DELETE FROM batch_events WHERE batch_id = ANY (v_done.ids);
         PERFORM free_children(v_done.callbacks, 'pending');
     END IF;
-    -- That transaction may stay open for hours: look ever less often.
+    -- That transaction may stay open for hours, so back off.
     INSERT INTO batch_events (batch_id, xact, event, jobs, at, due_at)
     SELECT id, 0, 'look', 0, clock(), clock()
         + least(greatest((clock() - closed_at) / 10, interval '0.1 s'), interval '2 s')

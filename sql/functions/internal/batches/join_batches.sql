@@ -1,6 +1,6 @@
--- Counts jobs that are about to be created, and to which batch each belongs (NULL: none). It keeps
--- these batches from ending until the caller's transaction is over. It waits for nobody but a claim
--- that is ending such a batch.
+-- Counts jobs that are about to be created; p_batches names the batch of each (NULL: none). Keeps
+-- these batches from ending until the caller's transaction is over. Waits only for a claim that is
+-- ending one of them.
 CREATE OR REPLACE FUNCTION join_batches(p_batches bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,11 +1,11 @@
--- Adds to what has happened to a batch in this transaction. Returns true if it is the first such
--- event, and NULL if the event does not count: the batch has ended, so the job runs once more after
--- that, or the job is the callback. It waits for nobody: no other transaction has this row.
+-- Adds to what has happened to a batch in this transaction. Returns true for the first event, and
+-- NULL if the event does not count: the job is the callback, or the batch has already ended and the
+-- job is running again. Never waits: no other transaction has this row.
 CREATE OR REPLACE FUNCTION note_batch_event(
     p_batch bigint,
     p_event batch_event,
     p_jobs  bigint,
-    p_job   bigint DEFAULT NULL  -- the job that ends or is to run again
+    p_job   bigint DEFAULT NULL  -- the job that ends or will run again
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Takes back the end of a job that is to run again, unless its batch has ended by now. The batch
--- then waits for its next end. Like join_batches, it keeps the batch from ending meanwhile.
+-- Takes back the end of a job that will run again, unless its batch has already ended. The batch
+-- then waits for the job's next end. Like join_batches, it keeps the batch open until commit.
 CREATE OR REPLACE FUNCTION rejoin_batch(p_id bigint, p_batch bigint, p_status job_status)
     RETURNS void
 LANGUAGE plpgsql AS $$

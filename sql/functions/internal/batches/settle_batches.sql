@@ -1,9 +1,9 @@
--- settle_batches: counts what has happened to batches, and ends those that are closed and have no
--- job left (end_batches). It waits for nobody, and looks at about p_limit events. If another claim
--- is counting for a batch, its events stay for the next call.
+-- settle_batches: counts batch events, and ends batches that are closed and have no jobs left
+-- (end_batches). Looks at about p_limit events. Never waits: if another claim is counting a batch,
+-- its events stay for the next call.
 --
--- The row of a batch is locked first, and its events are taken afterwards, in a new statement. So
--- no event counts twice.
+-- The batch row is locked first and its events are taken afterwards, in a new statement, so no
+-- event counts twice.
 CREATE OR REPLACE FUNCTION settle_batches(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -50,7 +50,7 @@ BEGIN
     IF v_full <> '{}' THEN
         PERFORM end_batches(v_full);
     END IF;
-    -- Of batches that are no more there is nothing to count.
+    -- Events of deleted batches need no counting.
     IF cardinality(v_ids) < cardinality(v_due) THEN
         DELETE FROM batch_events WHERE batch_id = ANY (v_due)
             AND (SELECT true FROM batches WHERE id = batch_events.batch_id LIMIT 1) IS NULL;

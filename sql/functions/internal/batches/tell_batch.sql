@@ -1,6 +1,6 @@
--- Counts the end of a job of a batch. It only adds to a row of this transaction, and the claims
--- that follow count it (settle_batches). Sleeping workers are woken for that. Returns true, so that
--- the call can stand in a condition.
+-- Records the end of a batch's job. It only adds to this transaction's own row; later claims count
+-- it (settle_batches), and sleeping workers are woken to do so. Returns true, for use in a
+-- condition.
 CREATE OR REPLACE FUNCTION tell_batch(p_id bigint, p_batch bigint, p_status job_status)
     RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
--- Records a change: when it was made, who made it (by default the database user), of what, and how
--- many jobs it changed. A name has one line, so that nobody can write a second row into a list.
+-- Records a change: when, by whom (by default the database user), of what, and how many jobs it
+-- changed. A name must be one line, so that it cannot fake another row in a list.
 CREATE OR REPLACE FUNCTION audit(p_operation text, p_lock text, p_jobs bigint, p_by text,
     p_reason text, p_job bigint DEFAULT NULL, p_batch bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$

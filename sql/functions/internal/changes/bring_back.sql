@@ -1,6 +1,6 @@
--- Brings a failed job with `locks` back as the first of its lanes, if all of them are still halted
--- by it and nobody holds them, except other readers. Otherwise the job waits in line like any
--- other, and only p_lock goes on. The caller has locked the lanes and restored the job.
+-- Makes a failed job with `locks` the first of its lanes again, if it still halts all of them and
+-- only other readers hold them. Otherwise it waits in line like any other job, and only p_lock
+-- resumes. The caller has locked the lanes and restored the job.
 CREATE OR REPLACE FUNCTION bring_back(p_lock text, p_job job_lanes) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

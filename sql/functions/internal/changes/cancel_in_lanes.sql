@@ -1,7 +1,7 @@
--- What cancel_waiting does with jobs that have `locks`. It waits for none of their other lanes:
--- jobs with a lane that somebody has locked are left. Bounded: it locks the lanes of the first
--- jobs, at most 500 lanes, since each keeps an advisory lock. Call it again for the others. Returns
--- how many it has cancelled, and how many are left. The caller has locked p_lock.
+-- Does the work of cancel_waiting for jobs that have `locks`. Never waits for their other lanes:
+-- jobs with a lane locked by another session are left. Bounded: each locked lane keeps an advisory
+-- lock, so one call locks at most 500 lanes, those of the first jobs. Call it again for the rest.
+-- Returns how many jobs were cancelled and how many are left. The caller has locked p_lock.
 CREATE OR REPLACE FUNCTION cancel_in_lanes(p_lock text, OUT cancelled bigint, OUT rest bigint)
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Makes one change of a bulk of lanes, and says what became of the lane (see change_lanes). The
--- caller has locked it, and the other lanes of its next job.
+-- Makes one change of a bulk of lanes, and returns its outcome (see change_lanes). The caller has
+-- locked the lane and the other lanes of its next job.
 CREATE OR REPLACE FUNCTION change_lane(
     p_action text, p_lock text, p_states text[], p_by text, p_reason text, p_until timestamptz,
     p_error text

@@ -1,5 +1,5 @@
--- Returns in words which jobs a bulk is about, for its rows in lane_audit. The statuses say nothing
--- more about jobs that were chosen by their ids.
+-- Describes the jobs that a bulk selects, for its rows in lane_audit. Statuses are left out if the
+-- jobs were chosen by id.
 CREATE OR REPLACE FUNCTION describe_filter(p_filter job_filter) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT left(concat_ws(', ',

@@ -1,5 +1,5 @@
--- Says whether a job of a bulk may be changed: `done`, `asked` or why not (see change_jobs). The
--- caller has locked the job, and its lanes. It may have ended, or run again, since it was found.
+-- Tells whether a bulk may change a job: `done`, `asked` or why not (see change_jobs). The caller
+-- has locked the job and its lanes. It may have ended or started again since it was found.
 CREATE OR REPLACE FUNCTION judge_change(
     p_action text, p_id bigint, p_filter job_filter, p_abort boolean
 ) RETURNS text

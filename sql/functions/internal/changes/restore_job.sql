@@ -1,10 +1,10 @@
--- Brings a finished job back to life under its old id, so it takes its old place in its lane. It
+-- Makes a finished job live again under its old id, so it returns to its old place in its lane. It
 -- is `todo` and its own token. If it has expired, it does not expire again. Returns the number of
 -- restored jobs.
 --
--- It always tells its new end: a child that this call does not see yet may wait for it. It does not
--- touch the edges, which only a session that has the child locked may change (see settle_ends). A
--- batch that has not ended waits for it again.
+-- Its new end is always announced, because a child that this call cannot see may wait for it. The
+-- edges stay as they are: only a session that has locked the child may change them (see
+-- settle_ends). A batch that has not ended waits for the job again.
 CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

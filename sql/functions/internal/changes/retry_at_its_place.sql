@@ -1,19 +1,19 @@
--- Brings a job back to where it was: a finished one to its place in its lane, a scheduled or
--- pending one to now. The caller knows that it halts no lane. Returns false if there is nothing to
--- do.
+-- Retries a job without moving it: a finished job returns to its place in its lane, and a scheduled
+-- or pending one becomes due now. The caller knows that it halts no lane. Returns false if there
+-- was nothing to do.
 CREATE OR REPLACE FUNCTION retry_at_its_place(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     v_status job_status;
 BEGIN
-    -- A claim may be about to make a scheduled job pending: go by its status once it is locked.
+    -- A claim may be about to make a scheduled job pending, so lock it before reading its status.
     SELECT status INTO v_status FROM jobs
     WHERE id = p_id AND status IN ('scheduled', 'pending') FOR UPDATE;
     IF v_status IS NOT NULL THEN
         IF v_status = 'pending' THEN
             DELETE FROM edges WHERE child = p_id;
         END IF;
-        -- A scheduled job that comes after others is due now, and promote looks at them.
+        -- A scheduled job that comes after others becomes due now, and promote checks its parents.
         UPDATE jobs
         SET status = CASE WHEN v_status = 'scheduled' AND has_parents THEN v_status ELSE 'todo' END,
             scheduled_at = CASE WHEN v_status = 'scheduled' THEN clock() ELSE scheduled_at END,

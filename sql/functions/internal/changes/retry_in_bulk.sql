@@ -1,7 +1,7 @@
--- Retries a job of a bulk. The caller has locked it, and the lanes that it halts.
+-- Retries one job of a bulk. The caller has locked it and the lanes that it halts.
 --
--- A job that halted its lane goes first there. But if an older job of the lane has been brought
--- back by now, they run in their order.
+-- A job that halted its lane goes first there. But if an older job of the lane has already been
+-- brought back, the two run in order.
 CREATE OR REPLACE FUNCTION retry_in_bulk(p_id bigint, p_by text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Refuses built-in tasks to a producer. They run with the rights of a worker, and the only one
--- deletes old jobs. Callers look for the prefix first, since hardly any job has it.
+-- Keeps producers from deferring built-in tasks, which run with a worker's rights. (The only one
+-- deletes old jobs.) Callers check the prefix first, because hardly any job has it.
 CREATE OR REPLACE FUNCTION check_builtin(p_tasks text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Raises an error unless these can be the lanes of the jobs of a call: see defer_jobs.
+-- Raises an error unless these are valid lanes for the jobs of a call (see defer_jobs).
 CREATE OR REPLACE FUNCTION check_lanes(
     p_lanes text[], p_lanes_of integer[], p_lanes_shared boolean[], p_jobs integer
 ) RETURNS void

@@ -1,7 +1,7 @@
--- Returns whether a queue name contains a character that Python would not accept. Length and
--- commas are a CHECK constraint. This check would be too expensive there, because each UPDATE of
--- a job evaluates it, so it runs where names come in. Names are mostly equal, and those equal to
--- the first are checked once.
+-- Returns whether a queue name contains a character that Python would reject. Length and commas
+-- have a CHECK constraint, but every UPDATE of a job would evaluate this check too, which is too
+-- expensive. It therefore runs only where names come in. Names equal to the first one are checked
+-- once, because most are.
 CREATE OR REPLACE FUNCTION has_invalid_queue(p_queues text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT array_to_string(p_queues[1] || array_remove(p_queues, p_queues[1]), ',')

@@ -1,4 +1,4 @@
--- Raises the error that the arguments of a job are too large.
+-- Raises the error for job arguments that are too large.
 CREATE OR REPLACE FUNCTION raise_args_too_large(p_bytes integer, p_most integer) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

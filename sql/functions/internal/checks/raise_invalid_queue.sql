@@ -1,4 +1,4 @@
--- Raises the error that names the first invalid queue name.
+-- Raises an error that names the first invalid queue name.
 CREATE OR REPLACE FUNCTION raise_invalid_queue(p_queues text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

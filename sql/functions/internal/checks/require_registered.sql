@@ -1,5 +1,5 @@
--- Raises an error if the worker has no row. It was declared dead and its jobs were taken over. It
--- must learn that and not go on claiming.
+-- Raises an error if the worker has no row: it was declared dead and its jobs were taken over. It
+-- must learn this before it claims more.
 CREATE OR REPLACE FUNCTION require_registered(p_worker uuid) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

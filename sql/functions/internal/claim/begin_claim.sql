@@ -1,5 +1,5 @@
--- begin_claim: the first stage of a claim. Makes ready what is due, and finds out where to look:
--- in which queues, past which paused tasks, and whether groups take turns.
+-- begin_claim: the first stage of a claim. Makes ready what is due, and determines where to look:
+-- which queues, which paused tasks to skip, and whether groups take turns.
 CREATE OR REPLACE FUNCTION begin_claim(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -7,7 +7,7 @@ DECLARE
     v_due    record;
     v_is_due boolean;   -- or NULL
 BEGIN
-    -- One look at everything that may be due, since in most claims nothing is.
+    -- Check everything that may be due in one query, since in most claims nothing is.
     SELECT (SELECT true FROM jobs
             WHERE status = 'scheduled' AND scheduled_at <= v_now LIMIT 1) AS jobs,
         (SELECT true FROM jobs
@@ -33,10 +33,10 @@ BEGIN
         PERFORM resume_tasks(1000);
         r.paused := paused_task_names();
     END IF;
-    -- All that was due may have made jobs with a group ready.
+    -- What was due may include jobs with a group.
     r.fair := coalesce(v_due.groups, v_is_due, v_due.task_pauses, false);
     r.queues := coalesce(r.served, ready_queues(r.fair));
-    IF v_due.pauses THEN   -- nobody serves a paused queue
+    IF v_due.pauses THEN   -- no worker serves a paused queue
         DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
             SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
         r.queues := leave_out_paused(r.queues);

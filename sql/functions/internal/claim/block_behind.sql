@@ -1,14 +1,12 @@
--- Sets jobs `blocked` that a claim saw in front and could not start because their lane is held.
--- The next claim then does not meet them again. Returns the number of blocked jobs, or NULL if
--- another claim of the same queues is doing this: the jobs are then met again. Two claims that
--- block the same jobs would both look through all of them, and keep finishes in those lanes
--- waiting twice.
+-- Sets jobs `blocked` that a claim found in front but could not start because their lane is held,
+-- so the next claim does not meet them again. Returns the number of blocked jobs, or NULL if
+-- another claim of the same queues is already doing this; these jobs are then met again. Two claims
+-- blocking the same jobs would both scan all of them, and delay finishes in those lanes twice.
 --
 -- Only a caller that holds a lane's row may block its jobs. The lane's holder must take the same
--- lock before it looks for the next job. So it either sees the job that we blocked, or it makes
--- us find the lane free. Without this lock, both sides could conclude that the other one will
--- wake the job, and the job would sleep for ever. The call passes over what is locked. A skipped
--- job stays `todo` and is met again.
+-- lock before it looks for the next job, so either it sees the job that we blocked, or we find the
+-- lane free. Without this lock, each side could expect the other to wake the job, and it would
+-- sleep for ever. Locked rows are skipped; the job stays `todo` and is met again.
 CREATE OR REPLACE FUNCTION block_behind(p_queues text[], p_ids bigint[], p_locks text[])
     RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -24,8 +22,8 @@ BEGIN
         RETURN NULL;
     END IF;
 
-    -- Each lane is locked once, however many of its jobs are in front. From here on, no job leaves
-    -- these lanes.
+    -- Lock each lane once, however many of its jobs are in front. From here on, no job leaves these
+    -- lanes.
     WITH held AS MATERIALIZED (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes
         WHERE lanes.lock = ANY (p_locks)
@@ -33,14 +31,14 @@ BEGIN
     )
     SELECT array_agg(seen.id), ARRAY(SELECT held.lock FROM held) INTO v_behind, v_lanes
     FROM unnest(p_ids, p_locks) AS seen(id, lock)
-    -- A plain IN could become a comparison of each with each.
+    -- A plain IN could become a nested loop over both lists.
     WHERE coalesce(seen.lock IN (SELECT held.lock FROM held), false)
-      -- The job that a retrying lane waits for stays its token. A stopped lane needs no token:
+      -- The job that a retrying lane waits for stays its token. A stopped lane needs none:
       -- resume_lane makes one.
       AND seen.id NOT IN (
           SELECT held.job_id FROM held WHERE held.job_id IS NOT NULL AND held.stopped IS NULL);
 
-    -- A job may have moved to another lane since it was seen. There it may be the token.
+    -- A job may have moved to another lane since it was seen, and may be the token there.
     UPDATE jobs SET status = 'blocked'
     WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
         AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)
@@ -50,8 +48,8 @@ BEGIN
         RETURN v_result;
     END IF;
 
-    -- An open transaction may have the rest locked. We would wait for it, and the lane's holder
-    -- for us. A job with a limit may have been woken for a slot, which the next one must get.
+    -- Skip rows that an open transaction has locked: we would wait for it, and the lane's holder
+    -- for us. A job with a limit may have been woken for a slot, which must pass to the next one.
     WITH rest AS MATERIALIZED (
         SELECT jobs.id FROM jobs WHERE jobs.id = ANY (v_behind) AND jobs.status = 'todo'
             AND coalesce(jobs.lock IN (SELECT unnest(v_lanes)), false)

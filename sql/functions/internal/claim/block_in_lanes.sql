@@ -1,10 +1,10 @@
--- What block_behind does with jobs that have `locks`. Such a job sleeps only if one of its lanes
--- is sure to wake it, and that lane's row is locked: somebody holds the lane, or goes before the
--- job. The caller has won the lanes in p_won, and another job is their head. It is about to give
--- the lanes in p_new back, so the job does not sleep because of them. Returns the blocked jobs.
+-- Does the work of block_behind for jobs that have `locks`. A job may sleep only if one of its
+-- lanes is sure to wake it and that lane's row is locked: the lane is held, or another job goes
+-- first there. The caller has won the lanes in p_won, whose head is another job. It is about to
+-- give back the lanes in p_new, so those are no reason to sleep. Returns the blocked jobs.
 --
--- A job that keeps its lanes may sleep only in one that is stopped: clear_stop wakes it. A job with
--- a limit may have been woken for a slot, which the next one must get.
+-- A job that keeps its lanes may sleep only in a stopped one, where clear_stop wakes it. A job with
+-- a limit may have been woken for a slot, which must pass to the next one.
 CREATE OR REPLACE FUNCTION block_in_lanes(
     p_ids bigint[], p_won text[] DEFAULT '{}', p_new text[] DEFAULT '{}'
 ) RETURNS bigint[]
@@ -23,7 +23,7 @@ BEGIN
         SELECT lanes.lock FROM lanes
         WHERE lanes.lock = ANY (v_wanted) AND lanes.lock <> ALL (p_new)
         FOR UPDATE SKIP LOCKED);
-    -- A new statement: these lanes are as we see them until we commit.
+    -- A new statement: from here until we commit, these lanes stay as we see them.
     v_behind := ARRAY(
         SELECT jobs.id FROM jobs
         WHERE jobs.id = ANY (p_ids) AND jobs.status = 'todo' AND (

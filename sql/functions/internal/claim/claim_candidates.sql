@@ -1,17 +1,17 @@
--- What a claim looks at: the best free jobs (their rows are locked, without waiting), and a
+-- Reads the front for a claim: the best free jobs (locking their rows, without waiting), and a
 -- window of lane tokens, without locks.
 --   free    ids of free jobs among the best p_limit
 --   lanes   locks among the best p_limit that can be acquired (see lane_tokens)
 --   seen    the tokens of these lanes, in the same order
---   behind  tokens behind another job of their lane, to be blocked. behind_locks are their lanes.
+--   behind  tokens to block, because another job of their lane is ahead (lanes: behind_locks)
 --   more    true if the window was full, or there were more lanes than p_lanes
---   widest  how wide the window may become. It is wider if many jobs in front stay locked.
+--   widest  how wide the window may become: wider if many jobs in front stay locked
 --   limited true if some of the free jobs have a limit
 --   several tokens among the best p_limit that have several lanes or share one, the best first, at
 --           most p_lanes / 8
---   shut    such tokens that cannot start now, to be blocked
--- It returns at most p_lanes lanes, and reads at most p_shares free jobs and p_windows tokens in
--- each queue (see front_shares).
+--   shut    tokens like these that cannot start now, to be blocked
+-- Returns at most p_lanes lanes, and reads at most p_shares free jobs and p_windows tokens in each
+-- queue (see front_shares).
 CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
     p_windows integer[], p_window integer, p_lost text[], p_lanes integer)
 RETURNS TABLE (

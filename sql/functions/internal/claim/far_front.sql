@@ -1,5 +1,5 @@
--- Returns the first 2,000 free jobs in front, and the first of each group that has one of the jobs
--- p_seen, for a claim that clears a burst of jobs away that cannot start. It locks nothing.
+-- Returns the first 2,000 free jobs in front, and the first of each group of the jobs p_seen, for a
+-- claim that clears away a burst of jobs that cannot start. Locks nothing.
 CREATE OR REPLACE FUNCTION far_front(p_queues text[], p_seen bigint[])
     RETURNS TABLE (id bigint, task text, limit_key text)
 LANGUAGE plpgsql AS $$

@@ -1,11 +1,9 @@
--- Returns how many of the best p_limit free jobs, or of the best p_limit tokens of lanes, are in
--- each of these queues. A claim of many queues then reads and locks no more than it takes. With
--- p_after, only free jobs of the priority beside it count, and only those behind that id (see
--- claim_further).
+-- Returns how many of the best p_limit free jobs, or of the best p_limit lane tokens, are in each
+-- of these queues, so that a claim of many queues reads and locks no more than it takes. With
+-- p_after, counts only free jobs of the priority next to it, behind that id (see claim_further).
 --
--- It reads twice its share of p_limit in each queue, and four times as much again in the queues
--- where all of this is among the best. So it reads some multiple of p_limit, however many queues
--- there are.
+-- Reads twice its share of p_limit in each queue, and four times as much where all of these are
+-- among the best. The total is a multiple of p_limit, however many queues there are.
 CREATE OR REPLACE FUNCTION front_shares(
     p_queues text[], p_limit integer, p_lanes boolean,
     p_priorities integer[] DEFAULT NULL, p_after bigint[] DEFAULT NULL

@@ -1,24 +1,22 @@
 -- Returns which heads of these lanes are handed over to the worker that has just finished a job
 -- there. All of these must hold:
--- * The lane's row names the worker. This leaves out stopped lanes, and lanes that the worker
---   held under another id before it was declared dead.
+-- * The lane's row names the worker. This excludes stopped lanes, and lanes that the worker held
+--   under another id before it was declared dead.
 -- * The worker serves the queue of the head.
 -- * The worker wants no more than p_want jobs.
--- * No other ready job should get the slot first. A job of higher priority always should. An
---   older job of the same priority should when the lane has been held for its slice.
---   Otherwise a worker would stay in one deep lane and starve the rest. Without the slice, it
---   would give each lane up after every single job. At most a quarter of the lanes give way in one
---   call, those that were held longest: a worker with many lanes in hand never comes round to all
---   of them within a slice, and to claim a lane anew costs more than to hand it over.
---   A job with a group always should, even if it may turn out to be locked or in a lane that is
---   held: claims give the groups their turns. So should any job of the same priority if the head
---   itself has a group.
--- * It has no other lanes, and shares none: only a claim tries to win the others.
--- * It has not expired, and it has no limit. A slot that falls free goes to the best job that waits
---   for it, and only a claim takes one.
+-- * No other ready job should get the slot first. A job of higher priority always should. An older
+--   job of the same priority should once the lane has been held for its slice: otherwise a worker
+--   would stay in one deep lane and starve the rest. Without the slice, it would give up each lane
+--   after every job. At most a quarter of the lanes give way in one call, those held longest: a
+--   worker with many lanes in hand cannot visit them all within a slice, and claiming a lane anew
+--   costs more than handing it over. A job with a group always goes first, even if it may turn out
+--   to be locked or in a held lane, because claims give the groups their turns. If the head itself
+--   has a group, so does any job of the same priority.
+-- * The head has one lane and does not share it: only a claim tries to win several.
+-- * It has not expired, and has no limit. A free slot goes to the best job that waits for it, and
+--   only a claim takes one.
 -- * Its task is not paused (p_paused), and no claim has set it aside.
--- * No open transaction has the job locked. A locked job is neither handed over nor given way
---   to.
+-- * No open transaction has it locked. A locked job is neither handed over nor given way to.
 CREATE OR REPLACE FUNCTION handover_candidates(
     p_worker uuid, p_locks text[], p_queues text[], p_want integer, p_paused text[]
 )

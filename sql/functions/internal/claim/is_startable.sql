@@ -1,6 +1,5 @@
--- Locks a job, without waiting, and returns whether it can still start as it was seen: it waits,
--- its queue is served, it has not expired, and nobody has given it another limit. The caller has
--- won its lanes.
+-- Locks a job without waiting, and returns whether it can still start as it was seen: it waits, its
+-- queue is served, it has not expired, and its limit is the same. The caller has won its lanes.
 CREATE OR REPLACE FUNCTION is_startable(p_seen jobs, p_queues text[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,14 +1,14 @@
--- Returns the tokens of lanes in front of these queues, at most p_windows in each, and the tokens
+-- Returns the lane tokens in front of these queues, at most p_windows in each, and the tokens
 -- p_of_groups, which the caller has found (see group_front). `open` tells whether the lane can be
--- acquired for this token: nobody holds it, or it waits for the retry that we see. Among several
--- tokens of a lane, only the best can be open. Lanes in p_lost were lost to another claim just now:
--- we cannot see its hold before it commits. The planner leaves out the part for groups if
--- p_of_groups is not given.
+-- acquired for this token: the lane is free, or it waits for the retry that we see. Among several
+-- tokens of a lane, only the best can be open. Lanes in p_lost were just lost to another claim,
+-- whose hold is invisible until it commits. The planner drops the part for groups if p_of_groups is
+-- not given.
 --
 -- A token that has `several` lanes, or shares one, is open if none of its lanes is held against it.
--- Several of one lane may be open, since they may share it. If one of its lanes is in p_lost, it
--- counts as `touched`: an open transaction may have the lane locked, and many such tokens may be in
--- front.
+-- Several such tokens of one lane may be open, since they may share it. If one of its lanes is in
+-- p_lost, it counts as `touched`: an open transaction may have the lane locked, and many such
+-- tokens may be in front.
 CREATE OR REPLACE FUNCTION lane_tokens(
     p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL
 ) RETURNS TABLE (
@@ -29,7 +29,7 @@ LANGUAGE sql STABLE AS $$
                 PARTITION BY t.lock, lane.job_id IS NOT DISTINCT FROM t.id
                     ORDER BY t.priority DESC, t.id) = 1
         END
-        -- A token that an open transaction has locked must not take another one's place.
+        -- A token locked by an open transaction must not take the place of another one.
         AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
         is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false),
         coalesce(t.group_key, ''), t.locks IS NOT NULL

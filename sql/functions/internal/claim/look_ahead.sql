@@ -1,5 +1,5 @@
--- look_ahead: the stage of a claim that reads the front. It locks the best free jobs (`ids`) and
--- reads a window of lane tokens, which grows from round to round if what is in front cannot start.
+-- look_ahead: the stage of a claim that reads the front. Locks the best free jobs (`ids`) and reads
+-- a window of lane tokens, which grows from round to round if the jobs in front cannot start.
 CREATE OR REPLACE FUNCTION look_ahead(INOUT r claim_round, p_round integer)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,8 +9,8 @@ BEGIN
         r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
             ELSE least(2000, 8 * r.reach) END;
     END IF;
-    -- With many queues, read and lock only the best of all. If other claims were faster, the next
-    -- round locks what it reads.
+    -- With many queues, read and lock only the best overall. If other claims were faster, the next
+    -- round locks whatever it reads.
     v_shares := CASE WHEN cardinality(r.queues) > 1 AND NOT r.short
                      THEN front_shares(r.queues, r.wanted, false)
                      ELSE array_fill(r.wanted, ARRAY[cardinality(r.queues)]) END;

@@ -1,13 +1,13 @@
--- may_find_more: tells whether a claim should look again, because the next round would see other
--- jobs than this one.
+-- may_find_more: tells whether a claim should look again because the next round would see different
+-- jobs.
 CREATE OR REPLACE FUNCTION may_find_more(r claim_round, p_patient boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     IF r.wanted <= 0 OR r.lanes_left <= 0 THEN
         RETURN false;
     END IF;
-    -- While another claim clears the front, take what there is. With nothing, a patient caller
-    -- returns. It cannot do so for ever: the other claim may be stuck.
+    -- While another claim clears the front, take what there is. A patient caller may also return
+    -- empty-handed, but not for ever: the other claim may be stuck.
     IF r.blocked IS NULL AND (p_patient OR r.wanted < r.asked) THEN
         RETURN false;
     END IF;
@@ -16,6 +16,6 @@ BEGIN
         OR r.more AND r.reach < r.widest              -- the window can reach further
         OR r.short                                    -- other claims took free jobs
         OR r.several <> '{}'
-        -- other claims took lanes, and there is nothing yet
+        -- other claims took lanes, and we have nothing yet
         OR r.wanted = r.asked AND cardinality(r.used) < cardinality(r.lanes);
 END $$;

@@ -1,17 +1,17 @@
--- pass_gates: the stage of a claim that keeps only those of the jobs `ids` that nothing but the
--- claim keeps from starting: their task is not paused, and their limit has a slot and a token. The
--- others wait from now on for what stopped them, and no claim meets them before that.
+-- pass_gates: the stage of a claim that keeps those of the jobs `ids` that nothing stops: their
+-- task is not paused, and their limit has a slot and a token. The others now wait for whatever
+-- stopped them, and no claim meets them until then.
 --
--- Lanes of jobs that cannot start stay out of `used`, so tidy_up gives them back. Those that waited
--- for a retry wait again.
+-- Lanes of stopped jobs stay out of `used`, so tidy_up gives them back. Lanes that waited for a
+-- retry wait for it again.
 CREATE OR REPLACE FUNCTION pass_gates(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_aside bigint[] := '{}';  -- jobs of a paused task
-    v_slots record;            -- what take_slots says
+    v_slots record;            -- the answer of take_slots
 BEGIN
     IF r.paused <> '{}' THEN
-        -- Before their limits: such a job takes no slot.
+        -- Before the limits, so that these jobs take no slots.
         v_aside := set_aside(r.ids, r.paused);
         r.ids := ARRAY(SELECT unnest(r.ids) EXCEPT SELECT unnest(v_aside));
         IF v_aside <> '{}' AND r.ids = '{}' THEN

@@ -1,7 +1,6 @@
--- promote: scheduled jobs that are due become `todo`. Each one is its own wake-up token, as if it
+-- promote: sets scheduled jobs that are due `todo`. Each one is its own wake-up token, as if it
 -- were deferred now, and takes its place in its lane by priority and id. A job that comes after
--- others becomes `pending` if one of them has not ended. Bounded. It never waits for another
--- promoter.
+-- others becomes `pending` if one of them has not ended. Bounded. Never waits for another promoter.
 CREATE OR REPLACE FUNCTION promote(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

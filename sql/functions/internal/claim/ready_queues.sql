@@ -1,6 +1,6 @@
--- Returns the queues that have a job to start, for a worker that serves all queues. It takes one
--- index probe per queue, however many jobs there are. Without p_groups, it does not look for jobs
--- with a group: the caller knows that none waits.
+-- Returns the queues that have a job to start, for a worker that serves all queues. Takes one index
+-- probe per queue, however many jobs there are. Pass p_groups = false to skip jobs with a group if
+-- you know that none waits.
 CREATE OR REPLACE FUNCTION ready_queues(p_groups boolean DEFAULT true) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

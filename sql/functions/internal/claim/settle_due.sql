@@ -1,4 +1,4 @@
--- settle_due: makes ready, or ends, what is due, in the order in which one leads to the next. Each
+-- settle_due: makes ready, or ends, what is due; steps that produce work for others run first. Each
 -- argument is true if something of its kind is due. Every step is bounded and may leave some.
 CREATE OR REPLACE FUNCTION settle_due(
     p_jobs boolean, p_expiries boolean, p_ends boolean, p_batches boolean, p_looks boolean
@@ -6,10 +6,10 @@ CREATE OR REPLACE FUNCTION settle_due(
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_jobs THEN
-        PERFORM promote(1000);   -- before we have a transaction id, see await_parents
+        PERFORM promote(1000);   -- before we have a transaction id (see await_parents)
     END IF;
     IF p_expiries THEN
-        PERFORM expire_jobs(500, 50);   -- those that are left do not start, see start_jobs
+        PERFORM expire_jobs(500, 50);   -- the rest do not start (see start_jobs)
     END IF;
     IF coalesce(p_ends, p_jobs, p_expiries) THEN   -- the calls above may leave some
         PERFORM settle_ends(100, 1000);

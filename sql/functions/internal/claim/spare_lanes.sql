@@ -1,6 +1,5 @@
--- Returns more lanes for a claim that lost some of those it had chosen, to claims that were
--- faster and may not commit for a while. They are in order. None of them would go before a better
--- free job that was not chosen.
+-- Returns more lanes, in order, for a claim that lost some of its choices to faster claims, which
+-- may take a while to commit. None of them goes before a better free job that was not chosen.
 CREATE OR REPLACE FUNCTION spare_lanes(
     p_queues text[], p_limit integer, p_windows integer[], p_lost text[], p_free bigint[],
     p_lanes integer,

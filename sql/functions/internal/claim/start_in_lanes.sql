@@ -1,13 +1,12 @@
 -- Starts a job that has `locks`, if it can win all of its lanes and is the head of each. Otherwise
--- it gives back what it has won, and blocks the job if something is sure to wake it. It never
--- waits. It reserves no lane for a job that waits for another one: two such jobs could wait for
--- each other.
+-- gives back what it has won, and blocks the job if something is sure to wake it. Never waits.
+-- Reserves no lane for a job that waits for another: two of them could wait for each other.
 --
--- Returns the job if it has started. If not, and claims would meet it again, returns the lane that
--- it lost, or its first one: the caller need not try others with that lane.
+-- Returns the job if it has started. Otherwise, if claims would meet it again, returns the lane
+-- that it lost, or its first one, so that the caller can skip other jobs with that lane.
 --
--- It wakes nobody for lanes that it gives back if the job itself is next there. Otherwise idle
--- workers would wake each other as long as somebody has one of its other lanes locked.
+-- Giving back lanes wakes no workers if the job itself is next there. Otherwise idle workers would
+-- keep waking each other while one of its other lanes stays locked.
 --
 -- A job that keeps its lanes for its retry is in no line, and starts without a look at the heads.
 CREATE OR REPLACE FUNCTION start_in_lanes(
@@ -20,7 +19,7 @@ DECLARE
     v_seen  jobs;
     v_lanes job_lanes;
     v_won   record;
-    v_other text[] := '{}';   -- lanes that we have won, and whose head is another job
+    v_other text[] := '{}';   -- lanes that we have won but whose head is another job
     v_is_ok boolean := false;
     v_asleep bigint[];
 BEGIN

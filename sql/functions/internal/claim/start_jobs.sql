@@ -1,15 +1,14 @@
--- The only place where a job becomes `doing`. The caller holds what makes it safe: the rows of
--- free jobs, the lane rows of lane jobs. Each call is a new claim, and one call never starts two
--- attempts at one job, so id and claim name an attempt. The claim is random and not counted,
--- since a counter can give the same number twice after a failover. There is one claim for a whole
--- call, because random numbers are expensive.
+-- Sets jobs `doing`: the only function that does. The caller holds what makes it safe: the rows of
+-- free jobs, and the lane rows of lane jobs. Each call is a new claim and starts a job at most
+-- once, so id and claim identify an attempt. The claim is random, because a counter could repeat a
+-- number after a failover. One claim covers the whole call, because random numbers are expensive.
 --
--- A job that has expired does not start. The caller must not ask for one in a lane, because it
--- would hold the lane for nothing. (The clock stands still during a call.)
+-- A job that has expired does not start. The caller must not pass one in a lane, because the lane
+-- would be held for nothing. (The clock stands still during a call.)
 --
--- A job with a limit starts at the time for which take_slots has charged its token. This may be
--- after the call began, if another claim began later and had the key first. Otherwise its start
--- would count for a time whose tokens others have taken.
+-- A job with a limit starts at the time for which take_slots charged its token. That may be after
+-- this call began, if a later claim had the key first. Otherwise the start would count towards a
+-- time whose tokens others have taken.
 CREATE OR REPLACE FUNCTION start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -20,8 +19,8 @@ BEGIN
     IF p_ids IS NULL OR p_ids = '{}' THEN
         RETURN;
     END IF;
-    -- A promoted standby may not know the last fences that the old primary gave. A session looks
-    -- only once, because no session can come here before the promotion.
+    -- A promoted standby may not know the last fences of the old primary. A session checks only
+    -- once, because no session from before the promotion can get here.
     IF current_setting('inturn.timeline', true) IS DISTINCT FROM 'seen' THEN
         IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
             PERFORM raise_fences(timeline());

@@ -1,5 +1,5 @@
--- start_several: the stage of a claim that starts jobs with several lanes, or shared ones, one by
--- one (see start_in_lanes): `started`. It blocks those whose lanes are shut.
+-- start_several: the stage of a claim that starts jobs with several or shared lanes one by one (see
+-- start_in_lanes): `started`. Blocks those that cannot start now.
 CREATE OR REPLACE FUNCTION start_several(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     r.lanes_left := r.lanes_left - 8 * cardinality(r.several);
     FOREACH v_id IN ARRAY r.several LOOP
-        -- It would lose the lane that another one has just lost.
+        -- It would lose the same lane as the job before it.
         CONTINUE WHEN r.missed <> '{}'
             AND (SELECT locks && r.missed FROM jobs WHERE id = v_id);
         SELECT * INTO v_try FROM start_in_lanes(

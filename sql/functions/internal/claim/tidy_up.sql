@@ -1,12 +1,12 @@
--- tidy_up: the stage of a claim that takes out of the way what cannot start, and gives back the
--- lanes in which nothing started: they are empty, their head is in a queue that the worker does not
--- serve, or an open transaction has it locked.
+-- tidy_up: the stage of a claim that blocks what cannot start and gives back the lanes in which
+-- nothing started: they are empty, the worker does not serve their head's queue, or an open
+-- transaction has the head locked.
 CREATE OR REPLACE FUNCTION tidy_up(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 BEGIN
     -- Do not try these lanes again: a faster claim may not have committed, so we cannot see it.
     r.lost := r.lost || ARRAY(SELECT unnest(r.lanes) EXCEPT SELECT unnest(r.used));
-    -- Block what stays behind: tokens of held lanes, and those that were not the next job.
+    -- Block what stays behind: tokens of held lanes, and tokens that were not the next job.
     IF EXISTS (SELECT unnest(r.seen) EXCEPT SELECT unnest(r.heads)) THEN
         r.behind := r.behind
             || CASE WHEN r.kept <> '{}' THEN mask_ids(r.seen, r.kept) ELSE r.seen END;

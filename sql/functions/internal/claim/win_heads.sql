@@ -1,5 +1,5 @@
--- win_heads: the stage of a claim that makes lanes ours, and adds their next jobs to `ids`. If
--- other claims were faster, it tries spare lanes instead of those that they took.
+-- win_heads: the stage of a claim that takes lanes and adds their next jobs to `ids`. If other
+-- claims were faster, it tries spare lanes instead.
 CREATE OR REPLACE FUNCTION win_heads(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -22,8 +22,8 @@ BEGIN
     END IF;
     r.lanes_left := r.lanes_left - cardinality(r.won);
 
-    -- A new statement, so it reads what was committed before we got the lanes.
-    -- A job that waits for its retry goes before the head of its lane.
+    -- A new statement, so it reads what was committed before we got the lanes. A job that waits for
+    -- its retry goes before the head of its lane.
     SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}'),
         r.limited OR coalesce(bool_or(next.limited), false)
     INTO r.heads, r.used, r.limited

@@ -1,13 +1,14 @@
--- What defer_jobs does if some of the jobs come after others, or have several locks or shared ones.
--- None of the jobs is born `blocked`.
+-- Does the work of defer_jobs if some of the jobs come after others, or have several or shared
+-- locks. None of the jobs is created `blocked`.
 --
--- A job that comes after others is born due, or at its time, with an edge from each parent. It
--- locks no parent and waits for nobody. The next claim looks at the parents (await_parents).
+-- A job that comes after others is created scheduled, for now or its time, with an edge from each
+-- parent. This locks no parent and waits for nothing. The next claim checks the parents
+-- (await_parents).
 --
--- p_after are the parents, and p_after_of says which job of the call each belongs to, from 1. A
--- parent must have an id from before this call, so edges alone never make a circle. A job of a
--- batch cannot come after its callback. Jobs between the two are not looked for. A job has at most
--- 1,000 parents.
+-- p_after are the parents, and p_after_of gives the job of the call that each belongs to, from 1. A
+-- parent's id must be older than this call, so edges alone never form a cycle. A job of a batch
+-- cannot come directly after its callback; longer paths are not checked. A job has at most 1,000
+-- parents.
 CREATE OR REPLACE FUNCTION defer_after(
     p_tasks text[], p_args jsonb[], p_options job_options[],
     p_after bigint[], p_after_of integer[], p_on_parent parent_policy[]

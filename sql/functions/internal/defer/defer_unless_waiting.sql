@@ -1,18 +1,18 @@
--- What defer_jobs does if some of the jobs carry a queueing lock. Such a job is created only if
--- no other job waits under the lock. Otherwise the caller's choice applies. `skip` changes
--- nothing, unless the waiting job has expired: then it replaces. `replace` gives the waiting job
--- the work of the new one. `raise` defers nothing at all. A caller that skips or replaces keeps
--- the waiting job from starting until its transaction ends.
+-- Does the work of defer_jobs if some of the jobs have a queueing lock. Such a job is created only
+-- if no other job waits under the lock. Otherwise p_on_conflict decides: `skip` changes nothing,
+-- unless the waiting job has expired: then it replaces. `replace` gives the waiting job the work of
+-- the new one. `raise` defers nothing at all. Skipping or replacing keeps the waiting job from
+-- starting until the caller's transaction ends.
 --
--- Returns, in the given order, the job that stands and whether it is new. After a conflict under
--- `raise`, only the job that is in the way has is_new = false (its id is NULL if it is one of
--- this call), and the others are NULL. No conflict aborts the caller's transaction.
+-- Returns, in the given order, the job that waits and whether it is new. After a conflict under
+-- `raise`, only the conflicting job has is_new = false (its id is NULL if it belongs to this call),
+-- and the others are NULL. No conflict aborts the caller's transaction.
 --
--- If two transactions defer one queueing lock, the second waits for the end of the first: only
--- then it is known whether that job exists. A job that already waits is seen without waiting. To
--- skip or replace it, a caller waits until nobody else has it for itself. Two transactions that
--- defer two queueing locks in two calls, in opposite order, deadlock, and PostgreSQL ends one of
--- them.
+-- If two transactions defer one queueing lock, the second waits for the first to end: only then is
+-- it known whether that job exists. A job that already waits is seen without waiting, but to skip
+-- or replace it, the caller waits for transactions that have locked it for themselves. Two
+-- transactions that defer two queueing locks in two calls, in opposite order, deadlock, and
+-- PostgreSQL ends one of them.
 CREATE OR REPLACE FUNCTION defer_unless_waiting(
     p_tasks text[], p_args jsonb[], p_options job_options[], p_on_conflict conflict_policy
 ) RETURNS TABLE (id bigint, is_new boolean)
@@ -29,11 +29,11 @@ DECLARE
     v_job     record;
     v_options job_options;
     v_id      bigint;
-    v_late    boolean;   -- it has expired, and the next claim would end it
+    v_late    boolean;   -- it has expired, so the next claim would end it
 BEGIN
     FOR v_job IN
-        -- Ids in the given order, rows inserted in the order of their queueing locks: two calls
-        -- with the same queueing locks do not deadlock.
+        -- Ids follow the given order, but rows are inserted in the order of their queueing locks,
+        -- so two calls with the same locks do not deadlock.
         WITH given AS MATERIALIZED (
             SELECT nextval('jobs_id_seq') AS id, g.*, (p_options[position]).queueing_lock
             FROM unnest(p_tasks, p_args) WITH ORDINALITY AS g(task, args, position)
@@ -42,8 +42,8 @@ BEGIN
         FROM given ORDER BY queueing_lock, position
     LOOP
         v_options := p_options[v_job.position];
-        -- Until one answer is true: between two looks, the waiting job can start and a rival can
-        -- roll back.
+        -- Repeat until one answer holds: between two looks, the waiting job can start and a rival
+        -- can roll back.
         LOOP
             SELECT jobs.id, coalesce(expires_at <= clock() AND NOT was_attempted, false)
             INTO v_id, v_late
@@ -56,8 +56,8 @@ BEGIN
                 OR (p_on_conflict = 'replace' OR v_late)
                     AND replace_waiting(v_id, v_job.task, v_job.args, v_options));
 
-            -- Each job is its own token: the sibling that should wake it may not be new. The last
-            -- columns are those of job_options, in its order.
+            -- Each job is its own token, because the sibling that should wake it may not be new.
+            -- The last columns are those of job_options, in order.
             INSERT INTO jobs (id, task, args, created_at, status,
                               queue, lock, priority, scheduled_at, delayed_at, on_retry,
                               on_failure, queueing_lock, timeout, expires_at, limit_key,
@@ -74,7 +74,7 @@ BEGIN
             EXIT WHEN v_id IS NOT NULL;
         END LOOP;
 
-        -- all or none; nobody has seen our rows
+        -- all or none; no other session has seen our rows
         IF p_on_conflict = 'raise' AND v_id <> v_job.id THEN
             DELETE FROM jobs WHERE jobs.id = ANY (v_ids);
             v_new := array_fill(NULL::boolean, ARRAY[cardinality(p_tasks)]);

@@ -1,6 +1,6 @@
--- Returns whether the job under a queueing lock still waits. If so, it waits until the caller
--- commits: claims pass over it, because the job must see what the caller writes. In REPEATABLE
--- READ, a job that has started since is a serialization failure.
+-- Returns whether the job under a queueing lock still waits. If so, claims pass over it until the
+-- caller commits, because the job must see what the caller writes. In REPEATABLE READ, a job that
+-- has started since raises a serialization failure.
 CREATE OR REPLACE FUNCTION rely_on_waiting(p_id bigint, p_queueing_lock text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

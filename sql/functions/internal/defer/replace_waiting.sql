@@ -1,9 +1,9 @@
 -- Gives the job that waits under a queueing lock the work of a new one: its task, arguments,
 -- headers, timeout and expiry. If the job is scheduled and no lane waits for it, it also takes over
--- time, queue, priority, group and policies. If it has expired, it also takes over the limit. Its
--- id, lock and place stay. Returns false if it no longer waits.
+-- time, queue, priority, group and policies. If it has expired, it also takes over the limit. It
+-- keeps its id, lock and place. Returns false if it no longer waits.
 --
--- The job stays locked until the caller commits. A worker that is to start it waits for that.
+-- The job stays locked until the caller commits, and cannot start before that.
 CREATE OR REPLACE FUNCTION replace_waiting(
     p_id bigint, p_task text, p_args jsonb, p_options job_options
 ) RETURNS boolean
@@ -36,12 +36,12 @@ BEGIN
         RAISE EXCEPTION 'locks: job % waits with other locks, which replace cannot change', p_id
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    UPDATE jobs   -- a new task need not be paused
+    UPDATE jobs   -- the new task may be unpaused
     SET status = CASE WHEN status = 'paused' THEN 'todo' ELSE status END,
         task = p_task, args = p_args, headers = p_options.headers, timeout = p_options.timeout,
         expires_at = p_options.expires_at
     WHERE id = p_id;
-    -- A job between two attempts is scheduled too, but its lane waits for it.
+    -- A job between two attempts is also scheduled, but its lane waits for it.
     IF v_job.status = 'scheduled' AND v_job.keeps_lanes IS NULL
         AND NOT EXISTS (SELECT FROM lanes WHERE lock = v_job.lock AND job_id = p_id) THEN
         UPDATE jobs

@@ -1,11 +1,11 @@
--- Gives jobs that wait again (lost_queueing_lock) their queueing locks back. If another job waits
--- under a lock by now, the job goes on without it. So the way back to the queue never fails, and
--- nobody's work is lost.
+-- Gives jobs that wait again (lost_queueing_lock) their queueing locks back. If another job now
+-- waits under the lock, the job continues without it. The way back to the queue never fails, and no
+-- work is lost.
 --
--- A rival whose transaction is still open counts as one that waits: the caller holds lanes, and
--- must not wait for a user's COMMIT. Such a rival cannot be seen, only met. So all jobs are tried
--- at once. If a rival is met, each half is tried by itself. After 50 ms, the jobs that are left
--- go without.
+-- A rival whose transaction is still open counts as waiting: the caller holds lanes, and must not
+-- wait for a user's COMMIT. Such a rival is invisible until an UPDATE runs into it. Therefore all
+-- jobs are tried at once, and each half separately if that fails. After 50 ms, the remaining jobs
+-- continue without their locks.
 CREATE OR REPLACE FUNCTION retake_queueing_locks(
     p_ids bigint[], p_until timestamptz DEFAULT clock_timestamp() + interval '50 ms'
 ) RETURNS void

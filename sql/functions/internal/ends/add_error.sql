@@ -1,6 +1,6 @@
--- Appends an error to those that a job keeps: the last ten. It notes which attempt it was, when the
--- attempt began and ended, and on which worker. The planner puts this function into the statements
--- that call it, so it costs a job without an error nothing.
+-- Appends an error to the last ten that a job keeps. Records which attempt it was, when the attempt
+-- began and ended, and on which worker. The planner inlines it, so it costs a job without an error
+-- nothing.
 CREATE OR REPLACE FUNCTION add_error(
     p_errors jsonb, p_error jsonb, p_attempt integer, p_started_at timestamptz, p_worker uuid
 ) RETURNS jsonb

@@ -1,10 +1,10 @@
--- The only place where a job leaves `jobs` for the history. A job is named by id and claim (NULL:
--- it is not running). If somebody else owns it by now, it is left alone. The caller holds the
--- lane rows.
+-- Moves jobs to the history: the only function that does. A job is named by id and claim (NULL: it
+-- is not running). If another claim has taken it over, it is left alone. The caller holds the lane
+-- rows.
 --
--- The WHERE clause must not name the status: a plan could then walk the index of running jobs
--- once for each of ours. The ANY leaves the index of ids as the one way to find a job (see the
--- README of this folder). The ids are sorted, so a rescuer of the same jobs locks them in the same
+-- The WHERE clause must not name the status: a plan could then scan the index of running jobs once
+-- for each of ours. The ANY leaves the index of ids as the only way to find a job (see the README
+-- of the functions). The ids are sorted, so a rescuer of the same jobs locks them in the same
 -- order.
 --
 -- A job that was a token may have been woken for a slot of its limit. Then the next one of the key
@@ -15,7 +15,7 @@ CREATE OR REPLACE FUNCTION archive_jobs(
     p_statuses job_status[],
     p_errors   jsonb[],
     p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
-    p_forget   job_status[] DEFAULT '{}'  -- leaves no history, unless it halts its lane
+    p_forget   job_status[] DEFAULT '{}'  -- leave no history, unless the job halts its lane
 )
 RETURNS TABLE (
     id bigint, lock text, status job_status, on_failure failure_policy, limit_key text,

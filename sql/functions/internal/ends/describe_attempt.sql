@@ -1,5 +1,5 @@
--- Returns what an error says about the attempt that it ends. The worker is named if it is still
--- registered: its row is gone if it has died.
+-- Returns what an error records about the attempt that it ends. Names the worker if it is still
+-- registered; a dead one has no row.
 CREATE OR REPLACE FUNCTION describe_attempt(
     p_attempt integer, p_started_at timestamptz, p_worker uuid
 ) RETURNS jsonb

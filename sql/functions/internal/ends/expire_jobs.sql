@@ -1,11 +1,11 @@
 -- expire_jobs: ends jobs that have not started by their `expires_at`. They are `cancelled`, and
 -- their error says why. A job that comes back from an attempt does not expire.
 --
--- It waits for nobody. A job in a lane ends under the lock of the lane's row, like a cancelled one.
--- If somebody has that row or the job, the job is left for the next call. start_jobs refuses it
--- meanwhile. Bounded: at most p_limit jobs in at most p_lanes lanes, since each lane can keep an
--- advisory lock until the end, and the server's lock table is finite. The lanes of the jobs that
--- expired first come first, so that a job with several lanes gets all of them or none.
+-- Never waits. A job in a lane ends under the lock of the lane's row, like a cancelled one. If
+-- another session has locked that row or the job, the next call ends it, and start_jobs refuses it
+-- until then. Bounded: at most p_limit jobs in at most p_lanes lanes, since each lane can keep an
+-- advisory lock until commit, and the server's lock table is finite. The lanes of the jobs that
+-- expired first come first, so a job with several lanes gets all of them or none.
 --
 -- Lock order: the lanes, then the jobs. No call waits for another, so none deadlocks.
 CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS void

@@ -1,5 +1,5 @@
--- Moves jobs that wait to the history as cancelled. The caller has locked them and their lanes, and
--- leaves the lanes in order afterwards (reopen_lane).
+-- Moves waiting jobs to the history as cancelled. The caller has locked them and their lanes, and
+-- puts the lanes in order afterwards (reopen_lane).
 CREATE OR REPLACE FUNCTION remove_waiting(p_ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

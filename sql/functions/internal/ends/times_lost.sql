@@ -1,4 +1,4 @@
--- Returns how often workers of a job died, as far as its errors reach back.
+-- Returns how often a job's worker died, as far as its errors go back.
 CREATE OR REPLACE FUNCTION times_lost(p_errors jsonb) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -1,7 +1,7 @@
--- Returns how to end a job that has been running for more than an hour, in case it hangs: nothing
--- else would end it, because its worker is well. First its worker is asked to abort it. A task that
--- does not heed this, such as one that hangs in a thread, ends only with its process. While the
--- database refuses the calls of the worker, the job may have ended.
+-- Returns how to end a job that has been running for more than an hour, in case it hangs: its
+-- worker is well, so nothing else would end it. First, ask its worker to abort it. A task that
+-- ignores this, for example because it hangs in a thread, ends only with its process. If the
+-- database refuses the worker's calls, the job may already have ended.
 CREATE OR REPLACE FUNCTION ending_of_run(p_id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN job.abort

@@ -1,4 +1,4 @@
--- Returns how to end a worker that no longer listens, and what that means for its jobs. SIGTERM
+-- Returns how to end a worker that no longer responds, and what that means for its jobs. SIGTERM
 -- would only ask it to wait for them.
 CREATE OR REPLACE FUNCTION ending_of_worker(p_worker workers) RETURNS text
 LANGUAGE sql STABLE AS $$

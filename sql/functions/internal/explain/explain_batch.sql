@@ -1,5 +1,5 @@
--- Returns what the callback of a batch waits for: that the batch is closed, and its jobs, at most
--- ten of them.
+-- Returns what the callback of a batch waits for: the batch to be closed, and its jobs, at most ten
+-- of them.
 CREATE OR REPLACE FUNCTION explain_batch(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$

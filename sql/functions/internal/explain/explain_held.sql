@@ -1,5 +1,5 @@
--- Returns the reasons why a lane is held: the jobs that run there, at most ten, and those that keep
--- their share of it for their retry.
+-- Returns why a lane is held: the jobs that run there, at most ten, and those that keep their share
+-- of it for their retry.
 CREATE OR REPLACE FUNCTION explain_held(p_lane lanes, p_where text)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE AS $$

@@ -1,5 +1,5 @@
--- Returns the reasons in one of its lanes that keep a job from running. If it has several lanes, or
--- shares one, each reason names the lane.
+-- Returns the reasons in one of its lanes that keep a job from running. If the job has several
+-- lanes, or shares one, each reason names the lane.
 CREATE OR REPLACE FUNCTION explain_lane(p_job jobs, p_lock text)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE AS $$
@@ -9,10 +9,10 @@ DECLARE
     v_where text := CASE WHEN p_job.locks IS NOT NULL THEN ', in lane ' || p_lock ELSE '' END;
     v_later boolean;            -- that job is not due yet (a due one stays scheduled until a claim)
     v_retry text;               -- the command that retries the job that halted the lane
-    v_other text;               -- a lane that this job waits for
+    v_other text;               -- another lane that this job waits for
     v_shared boolean;           -- it waits for jobs that share this lane
     v_paused text;              -- its queue or its task is paused
-    v_stops boolean := false;   -- it would start no job even if a worker had a free slot
+    v_stops boolean := false;   -- a free slot would not be enough to start it
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
     IF v_lane.stopped IS NOT NULL
@@ -47,7 +47,7 @@ BEGIN
         v_stops := true;
     END IF;
 
-    -- The job may start in this lane. Next goes the one that the lane waits for, or its head.
+    -- The job may start in this lane. The job that the lane waits for goes next, or else the head.
     SELECT * INTO v_first FROM jobs WHERE id = coalesce(v_lane.job_id, first_in_lane(p_lock));
     v_later := v_first.status = 'scheduled' AND v_first.scheduled_at > clock();
     IF v_first.id <> p_job.id THEN

@@ -1,8 +1,8 @@
--- Returns the reasons if a job's limit does not let it start: all slots are taken, a token has to
--- come first, or an open transaction has the key locked. A job that was woken, and finds a slot,
--- has no reason here.
+-- Returns why a job's limit does not let it start: all slots are taken, it has to wait for a token,
+-- or an open transaction has the key locked. A job that was woken and finds a slot has no reason
+-- here.
 --
--- Bounded: it looks for the jobs that have the slots among the first 10,000 that run, and names
+-- Bounded: it looks for the holders of the slots among the first 10,000 running jobs, and names
 -- three.
 CREATE OR REPLACE FUNCTION explain_limit(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)

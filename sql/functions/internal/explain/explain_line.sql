@@ -1,7 +1,7 @@
--- Returns how many jobs without a group go before a job that waits for a slot, and of which task
--- most of them are: a flood of one task has another remedy than too few slots. It looks at the
--- first 10,000 with a lane and 10,000 without, and at none that a claim has found behind others of
--- its lane.
+-- Returns how many jobs without a group go before a job that waits for a slot, and which task most
+-- of them have: the remedy for a flood of one task is not more slots. It looks at the first 10,000
+-- with a lane and 10,000 without, and skips those that a claim has found behind others of their
+-- lane.
 CREATE OR REPLACE FUNCTION explain_line(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$

@@ -1,14 +1,14 @@
 -- Returns the jobs that keep a job from running because it comes after them: at most ten, those
--- first that have not succeeded.
+-- that have not succeeded first.
 CREATE OR REPLACE FUNCTION explain_parents(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
     WITH parent AS (
         SELECT edges.parent, job.status, job.task,
-            -- A failed parent that was retried is a parent like any other.
+            -- A failed parent that was retried counts like any other.
             edges.failed AND coalesce(job.status IN ('failed', 'cancelled', 'aborted'), true)
                 AS failed,
-            -- An open transaction may bring it, as in await_parents.
+            -- An open transaction may still add it, as in await_parents.
             job.status IS NULL AND NOT edges.failed AND coalesce(NOT is_past(edges.horizon), false)
                 AS missed
         FROM edges LEFT JOIN LATERAL (

@@ -1,4 +1,4 @@
--- Returns the pauses that keep jobs of this queue and task from starting, as reasons.
+-- Returns the pauses that keep jobs of this queue and task from starting.
 CREATE OR REPLACE FUNCTION explain_pause(p_queue text, p_task text)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$

@@ -1,6 +1,6 @@
--- Returns the reason if a job with a group could start but others go first: those of its group that
--- are older, and between them the turns of the other groups of its queue and priority. It counts up
--- to 1,000 jobs and 100 groups.
+-- Returns why others go before a job with a group that could start: older jobs of its group, and
+-- between them the turns of the other groups of its queue and priority. Counts up to 1,000 jobs and
+-- 100 groups.
 CREATE OR REPLACE FUNCTION explain_turn(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE AS $$
@@ -8,7 +8,7 @@ DECLARE
     v_queue   text[] := ARRAY[p_job.queue::text];
     v_older   bigint;
     v_others  text[];
-    v_between bigint;   -- how many jobs of the others start between two turns of its group
+    v_between bigint;   -- how many jobs of other groups start between two turns of its own
     v_is_cut  boolean;
 BEGIN
     v_older := (

@@ -1,5 +1,5 @@
--- Returns the reasons among the workers that keep a job of this queue and task from running. If
--- the job waits for something else (p_waits), busy workers are no reason: more of them would not
+-- Returns the reasons among the workers that keep a job of this queue and task from running. If the
+-- job waits for something else (p_waits), busy workers are not a reason: more of them would not
 -- start it sooner.
 CREATE OR REPLACE FUNCTION explain_workers(p_queue text, p_task text, p_waits boolean)
     RETURNS TABLE (reason text, detail text, unblock text)

@@ -1,6 +1,6 @@
--- Returns a command that lets a job of this queue and task start, after the deployment that must
--- come first if workers serve the queue but none knows the task. Else they would only put the job
--- back. p_condition is what must come first otherwise.
+-- Returns a command that lets a job of this queue and task start. If workers serve the queue but
+-- none knows the task, the deployment comes first: they would only put the job back. Otherwise,
+-- p_condition comes first.
 CREATE OR REPLACE FUNCTION once_known(
     p_queue text, p_task text, p_command text, p_condition text DEFAULT '') RETURNS text
 LANGUAGE sql STABLE AS $$

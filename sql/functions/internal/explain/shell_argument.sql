@@ -1,4 +1,4 @@
--- Quotes a text as one argument of a command to copy into a shell.
+-- Quotes a text as one argument of a shell command to copy.
 CREATE OR REPLACE FUNCTION shell_argument(p_text text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_text LIKE '-%' THEN '-- ' ELSE '' END

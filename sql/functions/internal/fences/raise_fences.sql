@@ -1,7 +1,7 @@
--- Raises the counter of fences to this timeline. An asynchronous standby may not know the last
--- fences of the old primary, so the counter goes above everything that the old primary can have
--- given. Callers take turns, and only the first one sets the counter: two would give the same
--- fences. A rollback does not undo setval.
+-- Raises the fence counter to this timeline. An asynchronous standby may not know the last fences
+-- of the old primary, so the counter moves above any that the old primary can have given. Callers
+-- take turns, and only the first one sets the counter, because two would give the same fences. A
+-- rollback does not undo setval.
 CREATE OR REPLACE FUNCTION raise_fences(p_timeline bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

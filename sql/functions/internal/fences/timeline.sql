@@ -1,7 +1,6 @@
--- Returns the server's timeline, counted from 0. A standby that is promoted begins a new
--- timeline, and so does a backup that is restored from an archive. After pg_upgrade the count
--- begins again. The timeline is read from memory. NULL if the server does not tell it: some
--- hosted servers refuse these functions.
+-- Returns the server's timeline, counted from 0, or NULL where it cannot be read: some hosted
+-- servers refuse these functions. A new timeline begins when a standby is promoted or a backup is
+-- restored from an archive. pg_upgrade resets the count. The timeline is read from memory.
 CREATE OR REPLACE FUNCTION timeline() RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,11 +1,11 @@
--- What a claim looks at while jobs with a group wait: the same as claim_candidates, but the groups
--- take turns in each priority. All queues are together, and the jobs without a group are one group
--- ('') too. In a turn, the oldest job of the group starts, or as many as its weight says.
+-- Does the work of claim_candidates while jobs with a group wait: in each priority, the groups take
+-- turns. All queues count together, and the jobs without a group form one group (''). In a turn,
+-- the oldest job of the group starts, or as many jobs as its weight allows.
 --
--- The groups go in the order of their names, round and round. p_turns says for each priority which
--- group was last, and how many of its jobs may still start before those of the next group. Returns
--- the same after the jobs in the answer. So no group has a row that others would wait for, and
--- deferring a job only inserts it.
+-- The groups take turns in the order of their names, round and round. p_turns gives, for each
+-- priority, the last group and how many of its jobs may still start before those of the next group.
+-- Returns the same for the time after these jobs. A group therefore needs no row that others would
+-- wait for, and deferring a job is only an INSERT.
 CREATE OR REPLACE FUNCTION fair_candidates(p_queues text[], p_shares integer[], p_limit integer,
     p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb)
 RETURNS TABLE (

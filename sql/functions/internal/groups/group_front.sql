@@ -1,9 +1,9 @@
 -- Returns the first p_limit jobs with a group in the order of turns, and perhaps some more: free
--- jobs, whose rows it locks without waiting, or tokens of lanes, without locks. p_turns says where
+-- jobs, whose rows it locks without waiting, or lane tokens, without locks. p_turns tells where
 -- each priority continues (see fair_candidates).
 --
--- It goes from group to group, and comes round again if there are few. So it reads about p_limit
--- jobs, however many wait and whichever sessions have them locked.
+-- It visits one group after another, and comes round again if there are few, so it reads about
+-- p_limit jobs, however many wait or are locked by other sessions.
 CREATE OR REPLACE FUNCTION group_front(
     p_queues text[], p_free boolean, p_limit integer, p_turns jsonb
 ) RETURNS bigint[]
@@ -11,7 +11,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_result   bigint[] := '{}';
     v_left     integer := p_limit;   -- how many are still to be found
-    v_priority bigint := 2147483648; -- above all
+    v_priority bigint := 2147483648; -- above any priority
 BEGIN
     WHILE v_left > 0 LOOP
         v_priority := (

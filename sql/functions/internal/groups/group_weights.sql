@@ -1,6 +1,6 @@
--- Returns how many jobs of each of these groups start in a turn: what the table `groups` says of
--- just this group, else of the longest pattern that the group fits, else 1. The jobs without a
--- group ('') are a group that has no weight.
+-- Returns how many jobs of each of these groups start in a turn: the weight of exactly this group
+-- in `groups`, else that of the longest matching pattern, else 1. The jobs without a group ('') are
+-- one group, whose weight is always 1.
 CREATE OR REPLACE FUNCTION group_weights(p_groups text[]) RETURNS integer[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,6 +1,6 @@
 -- Returns the first jobs of each group in each queue, p_times the weight of the group, and the
--- place of the group in the array. p_free: free jobs, whose rows it locks without waiting, else
--- tokens of lanes, without locks.
+-- group's index in the array. With p_free, free jobs, whose rows it locks without waiting;
+-- otherwise lane tokens, without locks.
 CREATE OR REPLACE FUNCTION jobs_of_groups(
     p_queues text[], p_free boolean, p_priority integer, p_groups text[], p_weights integer[],
     p_times integer

@@ -1,6 +1,6 @@
 -- Returns the groups from p_from on, and before p_before, that have jobs of this kind and priority
--- in these queues, in their order, at most p_limit. p_free: free jobs, else tokens of lanes. It
--- takes a probe for each group and queue, however many jobs wait.
+-- in these queues, in order, at most p_limit. With p_free, free jobs count, otherwise lane tokens.
+-- Takes one probe per group and queue, however many jobs wait.
 CREATE OR REPLACE FUNCTION next_groups(
     p_queues text[], p_free boolean, p_priority integer, p_from text, p_before text,
     p_limit integer

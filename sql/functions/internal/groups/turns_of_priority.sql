@@ -1,15 +1,15 @@
--- Does the work of group_front for one priority. p_turn is the group that was last, and how many
--- of its jobs may still start before those of the next group.
+-- Does the work of group_front for one priority. p_turn is the last group, and how many of its jobs
+-- may still start before those of the next group.
 CREATE OR REPLACE FUNCTION turns_of_priority(
     p_queues text[], p_free boolean, p_priority integer, p_limit integer, p_turn jsonb
 ) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    -- No name is between a name and the same one with this character behind it.
+    -- No name sorts between a name and the same name with this character appended.
     v_first   text := coalesce(p_turn ->> 0, '')
         || CASE WHEN (p_turn ->> 1)::integer > 0 THEN '' ELSE chr(1) END;
     v_from    text := v_first;
-    v_before  text;            -- where the round ends, once it has begun again with the first name
+    v_before  text;            -- where the round ends, after wrapping to the first name
     v_new     text[];
     v_groups  text[] := '{}';
     v_weights integer[];
@@ -17,7 +17,7 @@ DECLARE
     v_times   integer := 1;
     v_result  bigint[] := '{}';
 BEGIN
-    -- No more groups than we need, since others want the jobs that we lock.
+    -- Take no more groups than we need: other claims want the jobs that we lock.
     LOOP
         v_new := next_groups(
             p_queues, p_free, p_priority, v_from, v_before, p_limit - cardinality(v_result));

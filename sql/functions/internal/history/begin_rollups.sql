@@ -1,4 +1,4 @@
--- Lets the days of the history that are not counted yet be counted (see roll_up).
+-- Queues the days of the history that have not been counted yet (see roll_up).
 CREATE OR REPLACE FUNCTION begin_rollups() RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO rollup_days (day, file, due_at)

@@ -1,8 +1,8 @@
--- Adds to the rollup what a pass has still to count in the pages of a day before p_to (see
--- roll_up): the rows there, and those that were there and left before they were counted.
+-- Adds to the rollup what a pass has yet to count in the pages of a day before p_to (see roll_up):
+-- the rows there, and rows that left before they were counted.
 --
--- The statement has one snapshot, so a row that leaves meanwhile is in one of the two places. The
--- age of a row's transaction is compared, since the column has only 32 bits.
+-- The statement has one snapshot, so a row that leaves now is in exactly one of the two places.
+-- Rows are compared by the age of their transaction, because the column has only 32 bits.
 CREATE OR REPLACE FUNCTION count_ends(p_pass rollup_days, p_to bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

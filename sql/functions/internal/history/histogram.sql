@@ -1,4 +1,4 @@
--- Returns how often each number from 1 to the largest is in a list of bins.
+-- Returns how often each number from 1 to the largest occurs in a list of bins.
 CREATE OR REPLACE FUNCTION histogram(p_bins integer[]) RETURNS integer[]
 LANGUAGE sql IMMUTABLE AS $$
     WITH counted AS (SELECT bin, count(*) AS jobs FROM unnest(p_bins) AS bin GROUP BY bin)

@@ -1,8 +1,8 @@
--- Returns the daily partitions of the history before a day, the oldest first. At most ten,
--- because they are dropped in one transaction.
+-- Returns the daily partitions of the history before a day, the oldest first. At most ten, because
+-- they are dropped in one transaction.
 --
--- A day is left out until roll_up has counted it, but no longer than for three days: the history
--- must not fill a disk.
+-- A day is left out until roll_up has counted it, but for no more than three days, so that the
+-- history cannot fill a disk.
 CREATE OR REPLACE FUNCTION history_days(p_before date) RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(array_agg(name), '{}') FROM (

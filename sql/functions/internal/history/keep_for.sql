@@ -1,5 +1,5 @@
--- Returns for how long to keep the history, or NULL for ever. With p_is_default, nobody told the
--- caller how long: then a live worker that was told a longer time goes before it.
+-- Returns how long to keep the history, or NULL for ever. p_is_default means that the caller was
+-- given no value; then a longer one that a live worker was given wins.
 CREATE OR REPLACE FUNCTION keep_for(p_keep interval, p_is_default boolean) RETURNS interval
 LANGUAGE sql STABLE AS $$
     SELECT CASE

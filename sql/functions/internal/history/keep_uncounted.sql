@@ -1,9 +1,9 @@
 -- Keeps what the rollup needs of a row that leaves the history before it was counted (see roll_up).
 -- Call it in the statement that deletes or changes the row. Always returns true.
 --
--- A row that this transaction has added itself is left out: nobody has seen that end. A row outside
--- the days counts as ended by this transaction, since nobody counts it where it is. A row that is
--- older than two thousand million transactions has an id that will be given again.
+-- A row that this transaction has added itself is left out: no other session has seen that end. A
+-- row outside the days counts as ended by this transaction, because nothing counts it in place. Ids
+-- wrap around: a row older than two thousand million transactions seems to come from the future.
 CREATE OR REPLACE FUNCTION keep_uncounted(p_job finished_jobs, p_table oid, p_xact xid, p_place tid)
     RETURNS boolean
 LANGUAGE plpgsql
@@ -21,12 +21,12 @@ BEGIN
             AND p_table = to_regclass(history_table(v_day))
     ) THEN
         RETURN true;
-    ELSIF age(p_xact) <= 0 THEN   -- ours is never older
+    ELSIF age(p_xact) <= 0 THEN   -- our own is never older
         BEGIN
             IF pg_xact_status(v_xact::text::xid8) = 'in progress' THEN
                 RETURN true;
             END IF;
-        EXCEPTION WHEN invalid_parameter_value THEN   -- it seems to lie in the future
+        EXCEPTION WHEN invalid_parameter_value THEN   -- it seems to come from the future
             v_xact := v_xact - 4294967296;
         END;
     END IF;

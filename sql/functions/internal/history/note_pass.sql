@@ -1,7 +1,6 @@
--- Records how far a pass over a day has come (see roll_up). If it has come to its end, says when
--- the next one begins: after a minute, or later if it had much to read, or if the day is over. When
--- no transaction is left that was open a day after the day's end, the day is closed, and has no
--- further pass.
+-- Records how far a pass over a day has come (see roll_up). At its end, schedules the next pass:
+-- after a minute, or later if it read a lot or the day is over. Once no transaction is left that
+-- was open a day after the day's end, the day is closed and has no further pass.
 CREATE OR REPLACE FUNCTION note_pass(p_pass rollup_days) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- Returns the length of time that a share of a histogram's jobs did not exceed, or NULL if it is
--- empty. The jobs of a bin are taken to be spread evenly over it, by ratio, so the answer is at
--- most 1.41 times too long or too short (see duration_bin).
+-- Returns the duration that a share of a histogram's jobs did not exceed, or NULL if it is empty.
+-- Jobs are assumed to be spread evenly over their bin, by ratio, so the answer is off by a factor
+-- of at most 1.41 (see duration_bin).
 CREATE OR REPLACE FUNCTION percentile(p_counts bigint[], p_share float8) RETURNS interval
 LANGUAGE sql IMMUTABLE AS $$
     SELECT make_interval(secs => CASE WHEN bin = 1 THEN place

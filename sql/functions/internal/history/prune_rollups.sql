@@ -1,6 +1,6 @@
--- Deletes a little of what the rollup no longer needs: five minutes after two days, hours after a
--- year, and what is known of days that are not in the history any more. Returns true if there may
--- be more.
+-- Deletes some of what the rollup no longer needs: five-minute counts after two days, hourly counts
+-- after a year, and the records of days that have left the history. Returns true if there may be
+-- more.
 CREATE OR REPLACE FUNCTION prune_rollups() RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,11 +1,11 @@
--- Makes lanes ours. A lane that nobody holds gets a new row. A lane that waits for the retry of a
--- job that we saw is taken over, if that job is in one of our queues; for other workers the lane
--- stays reserved. The returned lanes are ours until we give them back. Somebody else is working
--- on the others.
+-- Takes lanes for a claim. A lane that no worker holds gets a new row. A lane that waits for the
+-- retry of a job that we saw is taken over if that job is in one of our queues; for other workers
+-- the lane stays reserved. The returned lanes are ours until we give them back. Other sessions are
+-- working on the rest.
 --
--- It never waits. Lanes that have a row are filtered out, and the advisory lock filters out those
--- that another claim is just inserting. (ON CONFLICT alone would wait until an update of
--- that row commits.) The lanes are tried in the given order until there are enough.
+-- Never waits. Lanes that have a row are filtered out, and the advisory lock filters out those that
+-- another claim is inserting right now. (ON CONFLICT alone would wait for an update of that row to
+-- commit.) The lanes are tried in the given order until there are enough.
 CREATE OR REPLACE FUNCTION acquire_lanes(p_worker uuid, p_queues text[], p_locks text[],
     p_seen bigint[], p_limit bigint)
 RETURNS TABLE (lock text, job_id bigint)
@@ -19,7 +19,7 @@ BEGIN
           AND lanes.stopped IS NULL
         FOR UPDATE OF lanes SKIP LOCKED
     ), reserved AS MATERIALIZED (
-        -- Lock the job's row too, so that it is read again. Since we saw it, the job may have run,
+        -- Lock the job's row too, so that it is read again: since we saw it, the job may have run,
         -- failed, and moved.
         SELECT waiting.lock, waiting.job_id FROM waiting
         CROSS JOIN LATERAL (

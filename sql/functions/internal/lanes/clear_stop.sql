@@ -1,4 +1,4 @@
--- The only way in which a stopped lane goes on. The caller has locked the lane.
+-- Lets a stopped lane run again: the only function that does. The caller has locked the lane.
 CREATE OR REPLACE FUNCTION clear_stop(
     p_lock text,
     p_next bigint DEFAULT NULL   -- a job that goes first

@@ -1,6 +1,6 @@
--- Returns a lane that keeps this job from starting, by its row as it is now, or NULL. The rows are
--- read without locks. A lane is closed unless nobody holds it, it waits for the job, or the job can
--- share it with those that do.
+-- Returns a lane that keeps this job from starting, judging by the lane's current row, or NULL. The
+-- rows are read without locks. A lane is closed unless it is free, it waits for the job, or the job
+-- can share it with its holders.
 CREATE OR REPLACE FUNCTION closed_lane(p_id bigint, p_locks text[], p_shared text[]) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT lanes.lock FROM lanes

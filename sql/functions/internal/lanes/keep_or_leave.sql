@@ -1,6 +1,6 @@
--- What retry and put_back do with jobs that have `locks`. Some keep all of their lanes: those that
--- they had for themselves wait for them, and they keep their shares. Others leave their lanes, and
--- join them again if they are due. Returns the queues of new tokens. The caller holds the rows.
+-- Does the work of retry and put_back for jobs that have `locks`. Some keep all of their lanes:
+-- those that they held alone wait for them, and they keep their shares. Others leave their lanes,
+-- and join them again if they are due. Returns the queues of new tokens. The caller holds the rows.
 CREATE OR REPLACE FUNCTION keep_or_leave(p_keeping job_lanes[], p_leaving job_lanes[])
     RETURNS text[]
 LANGUAGE plpgsql AS $$

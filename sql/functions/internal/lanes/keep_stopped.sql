@@ -1,4 +1,4 @@
--- Keeps lanes stopped whose running job has ended: a person stopped them meanwhile, or the job
+-- Keeps lanes stopped whose running job has ended: a person stopped them while it ran, or the job
 -- failed and its policy is to halt the lane (p_halts, ids). They keep their row. Returns all of
 -- them.
 CREATE OR REPLACE FUNCTION keep_stopped(p_locks text[], p_halts bigint[]) RETURNS text[]

@@ -1,8 +1,8 @@
--- Gives the shares of jobs back, and returns the lanes that are free now: those that the jobs had
--- for themselves, and those of which they had the last share. The caller holds the rows, and frees
--- them. It has moved the jobs out of `doing` itself, so a share goes back exactly once. It calls
--- wake_readers for the other lanes that they shared. If somebody has changed the number of readers
--- by hand, jobs can end all the same, and reconcile repairs it.
+-- Gives back the shares of jobs, and returns the lanes that are now free: those that the jobs held
+-- alone, and those of which they had the last share. The caller holds the rows, and frees them. It
+-- has moved the jobs out of `doing` itself, so a share goes back exactly once. For the other lanes
+-- that they shared, it calls wake_readers. If the number of readers was changed by hand, jobs can
+-- still end, and reconcile repairs it.
 CREATE OR REPLACE FUNCTION leave_lanes(p_jobs job_lanes[]) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 BEGIN

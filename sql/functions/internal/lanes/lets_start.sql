@@ -1,5 +1,5 @@
--- Returns whether a job can start in a lane with this row: the lane is not stopped, and waits for
--- the job or has other readers beside it.
+-- Returns whether a lane's row lets a job start: the lane is not stopped, and it waits for the job
+-- or the job can share it with its readers.
 CREATE OR REPLACE FUNCTION lets_start(p_lane lanes, p_id bigint, p_shared text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT p_lane.stopped IS NULL AND (

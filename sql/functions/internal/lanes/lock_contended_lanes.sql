@@ -1,6 +1,6 @@
--- What lock_lanes does if somebody is in its way, or may be. It waits a moment, takes what is
--- free then, and returns what is not. Lock order: lanes, then jobs. A job that does not get all of
--- its lanes is busy.
+-- Does the work of lock_lanes if another session is, or may be, in the way. Waits a moment, takes
+-- what is free then, and returns what is not. Lock order: lanes, then jobs. A job that does not get
+-- all of its lanes is busy.
 CREATE OR REPLACE FUNCTION lock_contended_lanes(p_ids bigint[], p_claims uuid[], OUT stopped text[],
     OUT busy bigint[])
 LANGUAGE plpgsql AS $$

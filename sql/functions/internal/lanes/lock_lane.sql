@@ -1,6 +1,6 @@
--- Locks a lane for a change from outside, until commit. It makes sure that the lane has a row,
--- whoever holds the lane. A worker that ends a job of the lane waits for us. A claim does not
--- wait, and leaves the lane alone. End with reopen_lane.
+-- Locks a lane until commit, for a change by a person. The lane gets a row if it has none, whoever
+-- holds it. A worker that ends a job of the lane waits for us. A claim does not wait, and leaves
+-- the lane alone. End with reopen_lane.
 CREATE OR REPLACE FUNCTION lock_lane(p_lock text) RETURNS lanes
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,15 +1,15 @@
 -- Locks the lane rows of jobs that still run under these claims, and the jobs that a user may have
 -- locked. Lanes are locked first, each kind in order. From here on, no session blocks a job that we
--- miss: one that held the lane row before us has committed when we look, and one that comes later
--- finds the lane as we leave it. The call does not wait for open transactions. Jobs that are still
--- locked after a moment are busy, and cannot end yet. Last come the keys of limits.
+-- miss: one that held the lane row before us has committed by the time we look, and a later one
+-- finds the lane as we leave it. Never waits for open transactions. Jobs that are still locked
+-- after a moment are busy, and cannot end yet. The keys of limits are locked last.
 --
--- It must not take the lanes at hand of a job that has several and then wait for the others. Its
--- worker and its rescuer could each have one of them, and neither would get on.
+-- It must not take some lanes of a job that has several and then wait for the others: its worker
+-- and its rescuer could each have one of them, and block each other.
 CREATE OR REPLACE FUNCTION lock_lanes(
     p_ids bigint[], p_claims uuid[],
-    OUT stopped text[],   -- the lanes that a person has stopped meanwhile
-    OUT busy    bigint[]  -- the jobs that an open transaction keeps from us, or their lanes
+    OUT stopped text[],   -- lanes that a person has stopped since their job started
+    OUT busy    bigint[]  -- jobs that an open transaction has locked, or their lanes
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

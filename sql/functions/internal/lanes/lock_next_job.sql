@@ -1,7 +1,7 @@
--- Locks a lane for a change from outside, like lock_lane, and the other lanes of the job that it
--- waits for: the one that has halted it, the one that it is reserved for, or its head. Returns the
--- lane's row and that job, or NULL if nothing waits. Lanes are locked in their order, so the job is
--- read before them, and again afterwards. If another job is next by then, the call starts over.
+-- Like lock_lane, but also locks the other lanes of the job that the lane waits for: the job that
+-- has halted it, the job it is reserved for, or its head. Returns the lane's row and that job, or
+-- NULL if nothing waits. Lanes are locked in their order, so the job is read before they are locked
+-- and again afterwards. If another job is now next, the call starts over.
 CREATE OR REPLACE FUNCTION lock_next_job(p_lock text, OUT lane lanes, OUT job job_lanes)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,7 +9,7 @@ DECLARE
 BEGIN
     LOOP
         job := next_job(p_lock);
-        BEGIN   -- to give the lanes back
+        BEGIN   -- a block, to be able to give the lanes back
             PERFORM lock_lane(wanted.lock) FROM (
                 SELECT DISTINCT lock COLLATE "C" AS lock FROM unnest(p_lock || job.locks) AS lock
                 ORDER BY 1

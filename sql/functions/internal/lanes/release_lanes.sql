@@ -1,10 +1,10 @@
--- Gives lanes back. The best waiting job of each lane becomes `todo`, the lane's wake-up token,
--- and the lane row is deleted. The caller holds the rows. Returns the queues of the tokens, whose
--- workers must be woken. A claim leaves p_spared alone, which it has just blocked in one of them.
+-- Frees lanes. The best waiting job of each lane becomes `todo`, the lane's wake-up token, and the
+-- lane row is deleted. The caller holds the rows. Returns the queues of the tokens, whose workers
+-- must be woken. Leaves p_spared alone, a job that a claim has just blocked in one of these lanes.
 --
--- If an open transaction has a blocked job locked, the job cannot become a token before the
--- transaction ends, and nobody is told if it rolls back. Such a lane keeps its row, and claims
--- look at it again and again (resume_due).
+-- If an open transaction has a blocked job locked, the job cannot become a token until the
+-- transaction ends, and a rollback sends no notification. The lane keeps its row, and claims look
+-- at it again and again (resume_due).
 CREATE OR REPLACE FUNCTION release_lanes(p_locks text[], p_spared bigint DEFAULT NULL)
     RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -32,7 +32,7 @@ BEGIN
     )
     SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_result
     FROM head
-    -- Tell sleeping workers once about a lane that is delayed.
+    -- Notify sleeping workers once about a lane that is delayed.
     WHERE NOT busy OR lock IN (SELECT delayed.lock FROM delayed WHERE delayed.since = v_now);
     RETURN v_result;
 END $$;

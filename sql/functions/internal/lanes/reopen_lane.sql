@@ -1,6 +1,6 @@
--- Leaves a lane in order after a change from outside. The job that goes next becomes a token, also
--- beside readers if it is one. A lane row that nothing needs is given back. If an open transaction
--- has the next job locked, the lane is looked at again later.
+-- Puts a lane in order after a change by a person. The next job becomes a token, even beside
+-- readers if it can share the lane. A lane row that is no longer needed is given back. If an open
+-- transaction has the next job locked, claims look at the lane again later.
 CREATE OR REPLACE FUNCTION reopen_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

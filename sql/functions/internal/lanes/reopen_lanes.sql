@@ -1,5 +1,5 @@
--- Leaves the lanes of a job in order after it has left `jobs`: none of them waits for it any more.
--- If it had kept its lanes, its shares go back. The caller has locked the lanes.
+-- Puts the lanes of a job in order after it has left `jobs`: none of them waits for it any more. If
+-- it had kept its lanes, its shares go back. The caller has locked the lanes.
 CREATE OR REPLACE FUNCTION reopen_lanes(p_job job_lanes, p_kept boolean) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

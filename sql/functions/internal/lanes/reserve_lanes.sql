@@ -1,4 +1,4 @@
--- Gives lanes back that a claim has taken over for the retry of a job, which could not start after
+-- Gives back lanes that a claim has taken over for the retry of a job that could not start after
 -- all: they wait for it again. Returns them.
 CREATE OR REPLACE FUNCTION reserve_lanes(p_locks text[], p_jobs bigint[], p_waiting bigint[])
     RETURNS SETOF text

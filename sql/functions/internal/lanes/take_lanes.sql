@@ -1,5 +1,5 @@
--- Writes into the rows of lanes that a job with `locks` has won that it starts there, and takes the
--- job out of line. New rows are the job's already. A reader that has kept its share has it already.
+-- Records in its lanes' rows that a job with `locks` starts there, and takes it out of line. It has
+-- won the lanes. New rows are already its own, and a reader that kept its share still has it.
 CREATE OR REPLACE FUNCTION take_lanes(
     p_worker uuid, p_job job_lanes, p_new text[], p_kept boolean
 ) RETURNS void

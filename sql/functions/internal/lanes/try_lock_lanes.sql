@@ -1,4 +1,4 @@
--- Locks lanes for a change from outside, without waiting, and returns those that are ours now. A
+-- Locks lanes for a change by a person, without waiting, and returns those that are now ours. A
 -- lane that has no row gets one. End with reopen_lane for each.
 CREATE OR REPLACE FUNCTION try_lock_lanes(p_locks text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -8,7 +8,7 @@ BEGIN
     WITH held AS MATERIALIZED (
         SELECT lanes.lock FROM lanes WHERE lanes.lock = ANY (p_locks) FOR UPDATE SKIP LOCKED
     ), created AS (
-        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is just taking.
+        -- As in acquire_lanes: the advisory lock filters out lanes that a claim is taking now.
         INSERT INTO lanes (lock, since)
         SELECT wanted.lock, clock() FROM unnest(p_locks) AS wanted(lock)
         WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL

@@ -1,6 +1,6 @@
--- Locks lanes for several changes from outside, without waiting, and returns those that are ours
--- now. Unlike try_lock_lanes, it keeps out callers of lock_lane too: they lock a lane's name first,
--- and one that had it would wait for us, and we for it. End with reopen_lane for each.
+-- Locks lanes for several changes by a person, without waiting, and returns those that are now
+-- ours. Unlike try_lock_lanes, it also keeps out callers of lock_lane: they lock a lane's name
+-- first, and could deadlock with us. End with reopen_lane for each.
 CREATE OR REPLACE FUNCTION try_take_lanes(p_locks text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 BEGIN

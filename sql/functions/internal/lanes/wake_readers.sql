@@ -1,9 +1,9 @@
--- In lanes that jobs share, the next job becomes a token if it can share the lane too. Otherwise
--- readers would run one after the other. Returns the queues of the tokens, whose workers must be
--- woken. The caller holds the rows. It leaves p_spared alone, which it has blocked for good reason.
+-- Makes the next job of each shared lane a token if it can share the lane too; otherwise readers
+-- would run one after another. Returns the queues of the tokens, whose workers must be woken. The
+-- caller holds the rows. Leaves p_spared alone, which the caller has blocked for good reason.
 --
 -- If an open transaction has the job locked, claims look again, as in release_lanes. A job that
--- keeps its share sleeps only while the lane is stopped, so only reopen_lane wakes such jobs
+-- keeps its share sleeps only while the lane is stopped, so only reopen_lane wakes these jobs
 -- (p_kept). There may be many of them, in any lanes.
 CREATE OR REPLACE FUNCTION wake_readers(
     p_locks text[], p_spared bigint DEFAULT NULL, p_kept boolean DEFAULT false

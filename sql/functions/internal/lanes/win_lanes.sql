@@ -1,8 +1,8 @@
--- Wins the lanes of a job that has `locks`, in order, until it loses one. It never waits (see
--- acquire_lanes). A lane that nobody holds gets a new row, which is the job's. A row that waits for
--- the job, or that it can share, is locked and stays as it was. Returns the lane that it lost, or
--- NULL if all are won, and those that were new: give them back unless the job starts. Once all are
--- won, nobody else starts, blocks or cancels the job.
+-- Wins the lanes of a job that has `locks`, in order, until it loses one. Never waits (see
+-- acquire_lanes). A lane that no worker holds gets a new row, owned by the job. A row that waits
+-- for the job, or that it can share, is locked and stays as it was. Returns the lane that it lost,
+-- or NULL if all are won, and the new ones: give them back unless the job starts. Once all are won,
+-- no other session starts, blocks or cancels the job.
 CREATE OR REPLACE FUNCTION win_lanes(
     p_worker uuid, p_job job_lanes, OUT lost text, OUT new_lanes text[]
 )

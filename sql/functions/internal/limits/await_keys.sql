@@ -1,5 +1,5 @@
--- Waits a moment for keys of limits that somebody has locked, and locks them. If they stay locked
--- for longer, the call returns without any of them.
+-- Waits a moment for locked keys of limits, and locks them. If they stay locked for longer, returns
+-- without any of them.
 CREATE OR REPLACE FUNCTION await_keys(p_keys text[]) RETURNS void
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'

@@ -1,8 +1,8 @@
--- Returns the limit of a key, if it has one: that of just this key, else the one with the longest
--- pattern that the key fits. It looks up each beginning of the key, so its cost does not grow with
--- the number of limits.
+-- Returns the limit of a key, if any: the one for exactly this key, else the one with the longest
+-- matching pattern. It looks up each prefix of the key, so its cost does not grow with the number
+-- of limits.
 --
--- In a FROM clause, it becomes part of the statement (SETOF). So many keys cost one statement.
+-- In a FROM clause, it is inlined (SETOF), so many keys cost one statement.
 CREATE OR REPLACE FUNCTION find_limit(p_key text) RETURNS SETOF limits
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT * FROM limits

@@ -1,23 +1,23 @@
--- Returns what a key allows now under its limit (NULL: none). It writes nothing.
---   free     how many of its jobs may start, or NULL for any number. Negative: so many run too
---            many, since somebody has lowered the limit.
---   tokens   those of its rate, as of refilled_at, with the ones that have come by now
+-- Returns what a key currently allows under its limit (NULL: none). Writes nothing.
+--   free     how many of its jobs may start, or NULL for any number. Negative if too many run,
+--            because the limit was lowered.
+--   tokens   the tokens of its rate at refilled_at, including new ones
 --   next_at  when the next token comes, or NULL if none would help
--- If you act on the answer, lock the key first, and call this in a later statement.
+-- Before you act on the answer, lock the key and call this in a later statement.
 CREATE OR REPLACE FUNCTION fold_key(p_key limit_keys, p_limit limits, OUT free integer,
     OUT tokens double precision, OUT refilled_at timestamptz, OUT next_at timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_now  timestamptz := clock();
-    v_pace double precision;   -- the seconds between two tokens
+    v_pace double precision;   -- seconds between two tokens
 BEGIN
     free := p_limit.slots - p_key.used;
     IF p_limit.rate IS NULL THEN
         RETURN;
     END IF;
-    -- This statement may have begun, and waited, before others came here first. If the clock was
-    -- set back, the last time lies even behind the server's present. By more than some seconds, no
-    -- key waits until it has caught up.
+    -- This statement may have begun, and waited, before others were here. If the clock was set
+    -- back, the last time can even be ahead of the server's present. If it is ahead by more than
+    -- some seconds, no key waits for the clock to catch up.
     refilled_at := v_now;
     IF p_key.refilled_at BETWEEN v_now AND greatest(v_now, clock_timestamp()) + interval '5 s'
     THEN

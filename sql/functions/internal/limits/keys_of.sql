@@ -1,4 +1,4 @@
--- Returns the keys that a pattern fits.
+-- Returns the keys that match a pattern.
 CREATE OR REPLACE FUNCTION keys_of(p_pattern text) RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT array_agg(key) FROM limit_keys

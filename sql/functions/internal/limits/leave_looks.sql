@@ -1,7 +1,6 @@
--- Asks the next claims to look at these keys, because a job that may have been woken for a slot
--- does not take it, or because a limit has changed. It only adds a row for each key that jobs wait
--- for, so it waits for nobody and keeps nobody waiting. Returns true, so that the call can stand in
--- a condition.
+-- Asks the next claims to check these keys, because a job that may have been woken for a slot does
+-- not take it, or because a limit has changed. It only adds a row for each key that jobs wait for,
+-- so it never waits or blocks others. Returns true, for use in a condition.
 CREATE OR REPLACE FUNCTION leave_looks(p_keys text[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,5 @@
 -- Sets more free jobs `limited`, among those that far_front finds, whose keys have no slot or token
--- left, or are locked (see take_slots). So a few claims get past a burst of such jobs. It locks no
+-- left or are locked (see take_slots), so that a few claims get past a burst of such jobs. Locks no
 -- other jobs.
 CREATE OR REPLACE FUNCTION limit_front(p_queues text[], p_keys text[], p_seen bigint[])
     RETURNS void

@@ -1,5 +1,5 @@
--- Returns the queues in which jobs wait for this key. It takes one index probe per queue. In a FROM
--- clause, it becomes part of the statement.
+-- Returns the queues in which jobs wait for this key. Takes one index probe per queue. Inlined in a
+-- FROM clause.
 CREATE OR REPLACE FUNCTION limited_queues(p_key text) RETURNS SETOF text
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE found(queue) AS (

@@ -1,8 +1,8 @@
 -- Locks the keys of jobs that still run under these claims, in order. The caller has locked their
 -- lanes. Returns the jobs whose keys stay locked for longer than a moment.
 --
--- It must not take the free keys first and then wait for the others: two callers could hold what
--- the other one waits for, and neither would get on.
+-- It must not take the free keys first and then wait for the others: two callers could each hold
+-- what the other one waits for.
 CREATE OR REPLACE FUNCTION lock_keys(p_ids bigint[], p_claims uuid[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE

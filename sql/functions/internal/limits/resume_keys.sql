@@ -1,6 +1,6 @@
--- Looks again at keys of limits: those for which a token has come or jobs still wait, and those
--- that somebody has left a row for (leave_looks). Bounded: p_limit of each kind. It waits for
--- nobody. A key that is locked is passed over and does not keep others behind it.
+-- Checks keys of limits again: those for which a token has come or jobs still wait, and those for
+-- which leave_looks has left a row. Bounded: p_limit of each kind. Never waits. A locked key is
+-- skipped and does not hold up those behind it.
 CREATE OR REPLACE FUNCTION resume_keys(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -24,7 +24,7 @@ BEGIN
         SELECT key FROM asked WHERE key IS NOT NULL LIMIT 1000
     LOOP
         IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN
-            -- What the rows tell is committed, so the statements after this one see it.
+            -- These rows were committed before, so later statements see what they announce.
             DELETE FROM limit_looks WHERE key = v_key;
             PERFORM notify_workers(wake_limited(ARRAY[v_key])) WHERE FOUND;
             v_left := v_left - 1;

@@ -1,30 +1,30 @@
--- Decides which of these jobs may start, and takes a slot and a token of its limit for each one
--- that has a limit. The caller holds the lanes of the jobs, or their rows.
---   ids  the jobs to start, those without a limit among them
+-- Decides which of these jobs may start, and takes a slot and a token for each one that has a
+-- limit. The caller holds the lanes of the jobs, or their rows.
+--   ids  the jobs to start, including those without a limit
 --   full_keys  the keys that have no slot or token left, or stay locked. Their jobs become
 --              `limited`.
--- Other jobs stay as they are, and are met again, because they could not begin at once (at most
--- p_slots can). It never waits, and it looks at no more keys than it may need, since each can keep
--- an advisory lock until the end.
+-- Other jobs stay as they are and are met again, because they could not begin at once (at most
+-- p_slots can). Never waits. It tries no more keys than it may need, because each can keep an
+-- advisory lock until the end of the transaction.
 --
--- A job that has expired gets no slot, since start_jobs would refuse it.
+-- A job that has expired gets no slot, because start_jobs would refuse it.
 --
--- The end of a job locks its key before it looks for the next job. So if a job becomes `limited`
--- under the lock of its key, either the end sees this job, or we see its slot. If somebody has the
--- key locked, we leave a row, and a later claim looks at the key once more (resume_keys). Such a
--- job is met again, since most locks are over in a moment. If there is a row from some time ago,
--- the job becomes `limited`, so that it is in no other job's way.
+-- The end of a job locks its key before it looks for the next job. If a job becomes `limited` under
+-- the lock of its key, either the end sees this job, or we see its slot. If another session has the
+-- key locked, we leave a row, and a later claim checks the key again (resume_keys). The job is met
+-- again, since most locks are brief. But if there is already a row that is not new, the job becomes
+-- `limited`, to be out of the way of others.
 --
--- A claim looks again some seconds after a job has become `limited`. Somebody may be raising the
--- limit, who does not see this job and whom we do not see.
+-- A claim checks again some seconds after a job has become `limited`: another session may be
+-- raising the limit, and neither we nor it can see the other's change yet.
 CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, OUT ids bigint[],
     OUT full_keys text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     v_mine  bigint[];
     v_asked text[];   -- the keys of these jobs
-    v_keys  text[];   -- those that are ours
-    v_busy  text[];   -- those that somebody else has locked
+    v_keys  text[];   -- those that we have locked
+    v_busy  text[];   -- those that another session has locked
     v_stuck text[];   -- those that have been locked for some time
     v_late  bigint[];
 BEGIN
@@ -73,7 +73,7 @@ BEGIN
             PARTITION BY fits ORDER BY priority DESC, id)) AS starts
         FROM judged
     ), counted AS MATERIALIZED (
-        -- A slot that is left would wake nobody.
+        -- A slot that stays free would wake no job.
         SELECT *, NOT fits
             AND count(*) FILTER (WHERE starts) OVER (PARTITION BY key) >= free AS must_wait
         FROM started

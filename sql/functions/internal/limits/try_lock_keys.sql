@@ -1,5 +1,5 @@
--- Locks keys of limits until commit, without waiting. Returns those that are ours now. A key that
--- has no row gets one. The advisory lock keeps an INSERT from waiting for another claim's (see
+-- Locks keys of limits until commit, without waiting, and returns those that are now ours. A key
+-- without a row gets one. The advisory lock keeps an INSERT from waiting for another claim's (see
 -- acquire_lanes).
 CREATE OR REPLACE FUNCTION try_lock_keys(p_keys text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$

@@ -1,14 +1,14 @@
 -- Makes tokens of the best jobs that wait for these keys: in each queue as many as could start,
--- since another queue may have no worker. Jobs that lanes wait for go first. With p_frees, a slot
--- goes back first for each time that a key is named; tokens of a rate do not come back. Returns the
--- queues whose workers must be woken. The caller has locked the keys, in an earlier statement.
+-- because another queue may have no worker. Jobs that lanes wait for go first. With p_frees, each
+-- mention of a key first gives a slot back; tokens of a rate do not come back. Returns the queues
+-- whose workers must be woken. The caller has locked the keys, in an earlier statement.
 --
--- No slot is kept for these jobs. One of them may wait for a lane whose job waits for the slot, or
--- an open transaction may have it or its lane locked. So while jobs wait though they could start,
--- claims look again and again.
+-- No slot is reserved for these jobs. One of them may wait for a lane whose job waits for the slot,
+-- or an open transaction may have it or its lane locked. While jobs that could start still wait,
+-- claims check again and again.
 --
--- It is one statement for all keys, since a call may end jobs of a hundred, and a short one while
--- no job waits for any of them.
+-- One statement handles all keys, since a call may end jobs of a hundred, and a short one suffices
+-- if no job waits for any of them.
 CREATE OR REPLACE FUNCTION wake_limited(p_keys text[], p_frees boolean DEFAULT false)
     RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -60,13 +60,13 @@ BEGIN
             WHEN free <= 0 THEN next_at
             WHEN (SELECT true FROM jobs
                   WHERE status = 'limited' AND limit_key = best.key
-                  OFFSET cardinality(best.ids) LIMIT 1)   -- others than those
+                  OFFSET cardinality(best.ids) LIMIT 1)   -- jobs other than these
             THEN least(next_at, clock() + CASE WHEN cardinality(ids) >= 1000 THEN interval '0.1 s'
                 WHEN ids = '{}' THEN interval '1 s' ELSE interval '5 s' END) END AS next_look
         FROM best
     ), noted AS (
-        -- A look that is planned already is kept, so that the row's index entry stays. One that is
-        -- due now is not: in a test, the clock may stand still.
+        -- Keep a planned look, so that the row's index entry stays, but not one that is due now: in
+        -- a test, the clock may stand still.
         UPDATE limit_keys
         SET used = judged.used, tokens = judged.tokens, refilled_at = judged.refilled_at,
             look_at = CASE WHEN judged.look_at > clock() AND judged.look_at <= judged.next_look

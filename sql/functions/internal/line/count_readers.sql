@@ -1,5 +1,5 @@
--- Returns how many jobs share a lane, as the jobs tell it: those that run, and those that keep
--- their share for their retry. NULL if there are none.
+-- Counts the jobs that share a lane, judging by the jobs themselves: those that run, and those that
+-- keep their share for their retry. Returns NULL if there are none.
 CREATE OR REPLACE FUNCTION count_readers(p_lock text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT nullif(

@@ -1,6 +1,6 @@
--- Returns the job that a claim would find first in the line of a lane. Unlike lane_heads, it counts
--- jobs that are due and not promoted yet, and passes over those that have expired: a claim promotes
--- the former and cancels the latter.
+-- Returns the job that a claim would find first in the line of a lane. Unlike lane_heads, it
+-- includes due jobs that are not promoted yet, and skips expired ones: a claim promotes the former
+-- and cancels the latter.
 CREATE OR REPLACE FUNCTION first_in_lane(p_lock text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT id FROM (

@@ -1,6 +1,6 @@
--- Puts those of these jobs that have `locks` in line, in all of their lanes. The first lane has
--- its line in jobs_lane. Call it whenever such a job becomes `todo`, in the same transaction. A job
--- that keeps its lanes is in no line.
+-- Puts those of these jobs that have `locks` in line in all of their lanes. The line of the first
+-- lane is the index jobs_lane. Call it whenever such a job becomes `todo`, in the same transaction.
+-- A job that keeps its lanes is in no line.
 CREATE OR REPLACE FUNCTION join_lanes(p_ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,13 +1,13 @@
 -- Returns the next job of each lane: the highest priority, then the lowest id. Call it in a
--- statement that begins *after* you have the lane row. An earlier answer may be out of date. A head
--- that is `touched` may be locked by an open transaction, for example by a replace. try_lock_job
--- tells. A head must not start at or after start_before: it expires then. `grouped`: it has a
--- group. If it has `several` lanes, or shares one, only start_in_lanes may start it. If it is
--- `aside`, its task was paused, and it waits for resume_tasks.
+-- statement that begins *after* you have the lane row; an earlier answer may be out of date. A head
+-- that is `touched` may be locked by an open transaction, for example by a replace; try_lock_job
+-- tells. A head expires at start_before and must start earlier. `grouped`: it has a group. If it
+-- has `several` lanes, or shares one, only start_in_lanes may start it. If it is `aside`, its task
+-- was paused, and it waits for resume_tasks.
 --
--- A lane has its line in jobs_lane, and in `waits` if it is not the first lane of a job. So each
--- lane probes `waits`, by its own name: a look at whether the table is empty would walk over the
--- dead entries of all lanes while an old transaction is open.
+-- A lane's line is in jobs_lane, and in `waits` for jobs that have another first lane. Each lane
+-- probes `waits` by its own name: a check whether the table is empty would scan the dead entries of
+-- all lanes while an old transaction is open.
 CREATE OR REPLACE FUNCTION lane_heads(p_locks text[])
 RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean,
     start_before timestamptz, limited boolean, grouped boolean, several boolean, task text,

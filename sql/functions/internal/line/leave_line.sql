@@ -1,5 +1,4 @@
--- Takes a job that has `locks` out of the lines of its lanes. Returns true, so that the call can
--- stand in a condition.
+-- Takes a job that has `locks` out of the lines of its lanes. Returns true, for use in a condition.
 CREATE OR REPLACE FUNCTION leave_line(p_id bigint, p_priority integer, p_locks text[])
     RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -1,17 +1,17 @@
--- Returns the live jobs to look at for a list or a count, and whether it may have passed over some
--- that match. They match the filter, apart from their statuses, at which the caller has to look.
--- However many live jobs there are, it reads a bounded number of them:
--- * doing, claimed: the newest p_limit. What the workers have in hand is read once, and not once
---   for each job.
+-- Returns the live jobs to check for a list or a count, and whether it may have missed some that
+-- match. They match the filter apart from the status, which the caller has to check. However many
+-- live jobs there are, it reads a bounded number of them:
+-- * doing, claimed: the newest p_limit. What the workers have in hand is read once, not once per
+--   job.
 -- * Otherwise those among the newest p_search that may match, until there are enough: p_limit, or
---   p_looked if their statuses are not stored as people see them. If there are not enough, it goes
---   on in each index that fits (see search_indexes). So what is rare is found, too.
--- * todo, and none that waits for something: free jobs in this way, and what could start in the
---   first p_looked lanes. In deep lanes the newest jobs are all blocked.
+--   p_looked if their statuses are not stored as people see them. If there are not enough, it
+--   continues in each index that fits (see search_indexes), so rare jobs are found too.
+-- * todo, if no job that waits for something is wanted: free jobs as above, and what could start in
+--   the first p_looked lanes. In deep lanes the newest jobs are all blocked.
 -- * Of a batch: its newest p_search.
 --
--- The ids are chosen before live_jobs is read. Otherwise a plan from wrong statistics may work out
--- the statuses of all live jobs.
+-- The ids are chosen before live_jobs is read. Otherwise a plan based on wrong statistics may
+-- compute the statuses of all live jobs.
 CREATE OR REPLACE FUNCTION candidates(
     p_filter    job_filter,
     p_search    integer,
@@ -22,7 +22,7 @@ CREATE OR REPLACE FUNCTION candidates(
     OUT ids bigint[], OUT is_cut boolean
 )
 LANGUAGE plpgsql STABLE
-SET enable_seqscan = off     -- a plan from wrong statistics would read the table and sort it
+SET enable_seqscan = off     -- a plan based on wrong statistics would sort the whole table
 SET enable_bitmapscan = off
 SET jit = off
 AS $$
@@ -41,7 +41,7 @@ DECLARE
     v_free    boolean := 'todo' = ANY (v_waiting)
         OR 'blocked' = ANY (v_waiting) AND EXISTS (SELECT FROM task_pauses);
     v_pending boolean := 'pending' = ANY (v_waiting);
-    -- Only one of these two is asked for.
+    -- Only one of these two is wanted.
     v_apart   boolean := v_pending <> ('scheduled' = ANY (v_waiting));
     v_exact   boolean := v_waiting @> '{todo,blocked}' OR NOT v_waiting && '{todo,blocked}';
     v_enough  integer := CASE WHEN v_exact THEN p_limit ELSE p_looked END;

@@ -1,5 +1,5 @@
--- Returns whether the error of the job that a lane waits for has this text in it: of the job that
--- has halted it, or of the one that waits for its retry.
+-- Returns whether this text occurs in the error of the job that a lane waits for: the job that has
+-- halted it, or the one that waits for its retry.
 CREATE OR REPLACE FUNCTION lane_fails_with(p_lock text, p_error text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(strpos(CASE

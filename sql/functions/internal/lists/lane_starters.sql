@@ -1,6 +1,6 @@
 -- Returns jobs that may be able to start in their lanes: the heads of at most p_looked lanes, the
--- jobs that these lanes wait for, and at most p_looked that keep their lanes. NULL means any lane.
--- It takes some probes for each lane in which jobs wait.
+-- jobs that these lanes wait for, and at most p_looked jobs that keep their lanes. p_lock NULL
+-- means any lane. Takes some probes for each lane in which jobs wait.
 CREATE OR REPLACE FUNCTION lane_starters(p_looked integer, p_lock text) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,6 +1,6 @@
--- Returns the lanes among which lists and counts choose: those that were stopped first and those
--- that are looked at next, at most p_limit and 10,000 of each, those of the first 10,000 jobs that
--- run, and the first 10,000 lanes by name.
+-- Returns the lanes from which lists and counts choose: those stopped first and those due to be
+-- looked at next, at most p_limit and 10,000 of each, those of the first 10,000 running jobs, and
+-- the first 10,000 by name.
 CREATE OR REPLACE FUNCTION lanes_to_list(p_limit integer) RETURNS SETOF lanes
 LANGUAGE sql STABLE AS $$
     (SELECT * FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT p_limit)

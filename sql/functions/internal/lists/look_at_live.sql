@@ -1,10 +1,10 @@
 -- Returns these live jobs with the statuses that people see. What the workers have in hand is read
--- once, and not once for each of their jobs.
+-- once, not once per job.
 CREATE OR REPLACE FUNCTION look_at_live(p_ids bigint[])
 RETURNS TABLE (queue text, task text, locks text[], status job_status)
 LANGUAGE plpgsql STABLE
 SET enable_nestloop = off  -- wrong statistics would compare each job with each one in hand
-SET enable_seqscan = off  -- more jobs are not read only because more of them wait
+SET enable_seqscan = off  -- do not read more jobs only because more of them wait
 SET jit = off
 AS $$
 #variable_conflict use_column

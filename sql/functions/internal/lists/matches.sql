@@ -1,6 +1,6 @@
--- Returns whether a job, live or finished, is one that a filter asks for. It leaves the status to
--- the caller. Lists and bulks go through here. The planner inlines it, for which it must have no
--- subquery: a filter that is NULL costs nothing then, and the others can use an index.
+-- Returns whether a job, live or finished, matches a filter. The caller checks the status. Lists
+-- and bulks use it. The planner inlines it, so it must have no subquery: conditions that are NULL
+-- then cost nothing, and the others can use an index.
 CREATE OR REPLACE FUNCTION matches(
     p_filter job_filter, p_id bigint, p_queue text, p_task text, p_lock text, p_job_locks text[],
     p_queueing_lock text, p_worker uuid, p_batch bigint, p_group text, p_errors jsonb,

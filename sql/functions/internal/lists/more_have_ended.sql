@@ -1,5 +1,5 @@
--- Returns whether more jobs have ended than a list or a count with a filter searches (see
--- newest_ended). If it does not ask for jobs that have ended, it returns false.
+-- Returns whether more jobs have ended than a filtered list or count searches (see newest_ended).
+-- Returns false if ended jobs are not wanted.
 CREATE OR REPLACE FUNCTION more_have_ended(
     p_search integer, p_statuses job_status[], p_batch bigint, p_before timestamptz,
     p_before_id bigint

@@ -1,7 +1,7 @@
--- Returns the newest jobs that have ended, at most p_search, in any order: those that a list or a
--- count with a filter searches. If they ask for failed jobs only, it returns the newest of these,
--- however many have succeeded, and with p_batch those of this batch. With p_before, it passes over
--- the jobs of at most a day that ended later. The planner inlines it.
+-- Returns the newest jobs that have ended, at most p_search, in any order: those that a filtered
+-- list or count searches. If only failed jobs are wanted, returns the newest of these, however many
+-- have succeeded; with p_batch, those of this batch. With p_before, skips the jobs of at most a day
+-- that ended later. The planner inlines it.
 CREATE OR REPLACE FUNCTION newest_ended(
     p_search integer, p_statuses job_status[], p_batch bigint, p_before timestamptz,
     p_before_id bigint
@@ -19,7 +19,7 @@ LANGUAGE sql STABLE AS $$
         AND (p_before_id IS NULL OR id < p_before_id)
      ORDER BY id DESC LIMIT p_search)
     UNION ALL
-    -- A range of one id: see newest_live.
+    -- A range of one id (see newest_live).
     (SELECT * FROM finished_jobs
      WHERE p_batch IS NOT NULL AND batch_id IS NOT NULL AND batch_id BETWEEN p_batch AND p_batch
         AND (p_before IS NULL OR finished_at < p_before)

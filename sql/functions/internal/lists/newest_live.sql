@@ -1,8 +1,8 @@
 -- Returns the newest live jobs, at most p_search: those that a list or a count searches first. With
 -- p_batch, only jobs of this batch. The planner inlines it.
 --
--- A batch is a range of one id, so that the planner cannot take the order of the primary key for
--- that of the batch, and walk over all other jobs.
+-- The batch is written as a range of one id. Otherwise the planner could take the order of the
+-- primary key for that of the batch, and scan all other jobs.
 CREATE OR REPLACE FUNCTION newest_live(p_search integer, p_batch bigint, p_before_id bigint)
 RETURNS SETOF jobs
 LANGUAGE sql STABLE AS $$

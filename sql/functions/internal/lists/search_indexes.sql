@@ -1,12 +1,12 @@
--- Returns live jobs that may match a filter, by each index that fits it: at most p_search + 1 of
--- each, in its order. If there are no more than p_search, they are all that it has. The caller
--- still has to filter them.
+-- Returns live jobs that may match a filter, from each index that fits it: at most p_search + 1
+-- from each, in its order. If there are no more than p_search, these are all. The caller still has
+-- to filter them.
 --
--- So a rare status, a lane and a prefix of locks are found however many other jobs there are. Jobs
--- of a lane that are not due yet, or run, have no such index: they are among all that are.
+-- This finds a rare status, a lane or a prefix of locks, however many other jobs there are. No
+-- index has a lane's running or not yet due jobs, so all jobs of that status are read.
 CREATE OR REPLACE FUNCTION search_indexes(
     p_filter job_filter,
-    p_stored job_status[],   -- the statuses, as the table stores them
+    p_stored job_status[],   -- the statuses as stored in the table
     p_search integer,
     p_free   boolean,        -- with free jobs that may start
     p_lanes  boolean         -- with jobs in lanes

@@ -1,17 +1,17 @@
--- Decides what becomes of jobs that are due and come after others. The caller has locked them. A
--- job whose parents have ended becomes `todo`. Otherwise it is `pending` until settle_ends has seen
--- the last end, or it is cancelled because a parent did not succeed.
+-- Decides what becomes of due jobs that come after others. The caller has locked them. A job whose
+-- parents have ended becomes `todo`. Otherwise it is `pending` until settle_ends has seen the last
+-- end, or it is cancelled because a parent did not succeed.
 --
--- The living parents are marked first and looked at afterwards, in a new statement. A parent that
--- ends before the mark is then seen in the history, and one that ends later sees the mark. It waits
--- for nobody: if somebody has a parent locked, its children are left for a later claim.
+-- The live parents are marked first and checked afterwards, in a new statement. A parent that ended
+-- before the mark is then seen in the history, and one that ends later sees the mark. Never waits:
+-- if another session has a parent locked, the children are left for a later claim.
 --
--- Bounded: once they have 10,000 parents, the other children are left for the next claim.
+-- Bounded: after children with 10,000 parents in total, the rest are left for the next claim.
 --
--- A parent in neither table counts as succeeded, because it may have been forgotten or pruned.
--- But an open transaction may bring it still. Its id is lower than that of the first claim that
--- looks for the parent, if that claim has not written before. So all transactions with lower ids
--- must be over in the snapshot that misses the parent.
+-- A parent in neither table counts as succeeded, because its history may have been deleted or never
+-- written. But an open transaction may still add it. That transaction's id is lower than that of
+-- the first claim that looks for the parent, provided that the claim has not written before. All
+-- transactions with lower ids must therefore be over in the snapshot that misses the parent.
 CREATE OR REPLACE FUNCTION await_parents(p_children bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -60,9 +60,9 @@ BEGIN
     FROM seen
     WHERE seen.outcome IS NOT NULL AND NOT coalesce(seen.child IN (SELECT child FROM late), false);
 
-    IF v_seen.late <> '{}' THEN   -- somebody has a parent locked, or may bring one
+    IF v_seen.late <> '{}' THEN   -- a parent is locked, or may still be added
         p_children := mask_ids(p_children, v_seen.late);
-        -- That transaction may stay open for hours: look ever less often.
+        -- That transaction may stay open for hours, so back off.
         UPDATE jobs SET delayed_at = clock(), scheduled_at = clock()
             + least(greatest((clock() - created_at) / 10, interval '0.1 s'), interval '2 s')
         WHERE id = ANY (v_seen.late);

@@ -1,6 +1,6 @@
--- Does to each child what it has asked for if its parent ended like this. The caller has locked the
--- children. If the parent has succeeded, or the child goes anyway, the edge goes. Otherwise the
--- child is cancelled, or held: then the edge stays. A cancelled job tells its own children in turn.
+-- Does to each child what it has asked for if its parent ends this way. The caller has locked the
+-- children. If the parent has succeeded, or the child runs anyway, the edge is deleted. Otherwise
+-- the child is cancelled, or held with its edge. A cancelled job tells its own children in turn.
 CREATE OR REPLACE FUNCTION cut_edges(
     p_parents bigint[], p_children bigint[], p_outcomes job_status[]
 ) RETURNS void

@@ -1,4 +1,4 @@
--- Jobs with this status that wait for no other job become `todo`, and the others `pending`. The
+-- Sets jobs with this status that wait for no other job `todo`, and the others `pending`. The
 -- caller has locked them. Each is its own wake-up token, as after promote.
 CREATE OR REPLACE FUNCTION free_children(p_children bigint[], p_status job_status) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -10,7 +10,7 @@ BEGIN
         UPDATE jobs
         SET status = CASE WHEN waits THEN 'pending'::job_status ELSE 'todo' END,
             has_parents = nullif(waits, false),
-            -- It is due from now on: nobody could have started it before.
+            -- It is due only now: it could not have started before.
             scheduled_at = CASE WHEN p_status = 'pending' THEN clock() ELSE jobs.scheduled_at END
         FROM (
             SELECT child, (SELECT true FROM edges WHERE edges.child = given.child LIMIT 1)

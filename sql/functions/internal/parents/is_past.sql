@@ -1,6 +1,5 @@
--- Returns whether a transaction that was noted is over, and so are all that began before it. One
--- that lies in the future is over too: it was noted on another server, of which this database is a
--- copy.
+-- Returns whether a noted transaction and all that began before it are over. One that lies in the
+-- future is over too: it was noted on another server, of which this database is a copy.
 --
 -- Our own id may lie beyond the snapshot's end, and is not over.
 CREATE OR REPLACE FUNCTION is_past(p_xact bigint) RETURNS boolean

@@ -1,23 +1,23 @@
--- settle_ends: looks after the children of jobs that have ended. Children whose last parent has
--- ended become `todo`. It waits for nobody: the row of an end stays for a later claim if somebody
--- has one of its children locked, and the rows behind it have their turn. A child that is cancelled
--- tells its own children, for the next round.
+-- settle_ends: handles the children of jobs that have ended. Children whose last parent has ended
+-- become `todo`. Never waits: if another session has a child locked, the row of the end stays for a
+-- later claim, and the rows behind it are handled. A cancelled child announces its end to its own
+-- children, which are handled in the next round.
 --
--- Bounded: it looks at p_most children at most, locked ones among them, in at most 20 rounds of
--- p_limit ends. An open transaction may keep children locked for hours. So if it could lock none of
--- the children of an end, it looks at them ever less often.
+-- Bounded: looks at p_most children at most, including locked ones, in at most 20 rounds of p_limit
+-- ends. An open transaction may keep children locked for hours, so if all children of an end are
+-- locked, it backs off.
 --
 -- The children are locked first and their edges counted afterwards, in a new statement, so of two
--- calls that see the last two ends the later one frees the child. A parent that lives again has
--- marked itself, so its child goes on waiting. If it then succeeds, its end also cuts the edges
--- that its failure has left (`hold`). Of two ends of one job, the newer one counts.
+-- calls that see the last two ends, the later one frees the child. A parent that is live again has
+-- marked itself, so its child keeps waiting. If it then succeeds, its end also cuts the edges that
+-- its failure has left (`hold`). Of two ends of one job, the newer one counts.
 --
--- A claim can end jobs itself: they expire, or their own parents have failed. It looks after their
--- children at once, but leaves the rows of these ends to a later claim. Until it commits, others
--- see such a job live on, and let new children wait for it. The age of a row is at most 0 if this
--- transaction has written it, or one that has begun since.
+-- A claim can end jobs itself: they expire, or their own parents have failed. It handles their
+-- children at once, but leaves the rows of these ends to a later claim: until it commits, other
+-- sessions see such a job as live, and may add children that wait for it. The age of a row is at
+-- most 0 if it was written by this transaction or one that has begun since.
 --
--- The pairs are read once and looked up by key afterwards, so the calls that go through the many
+-- The pairs are read once and looked up by key afterwards, so calls that work through the many
 -- children of one parent do not all read all of them.
 CREATE OR REPLACE FUNCTION settle_ends(p_limit integer, p_most integer) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -25,7 +25,7 @@ DECLARE
     v_now   timestamptz := clock();
     v_at    timestamptz := '-infinity';   -- the last end that was taken
     v_seq   bigint := 0;
-    v_left  bigint := p_most;   -- so many children it may still look at
+    v_left  bigint := p_most;   -- how many more children it may look at
     v_ends  record;
     v_ours  record;   -- edges whose children we have locked
     v_edges record;

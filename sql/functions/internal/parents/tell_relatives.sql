@@ -1,6 +1,6 @@
--- Tells the children of a job that has ended, and cuts it off from its parents. It only adds a row
--- for the children. The claims that follow look after them (settle_ends). Sleeping workers are
--- woken for that. Returns true, so that the call can stand in a condition.
+-- Announces a job's end to its children, and cuts it off from its parents. For the children it only
+-- adds a row; later claims handle them (settle_ends), and sleeping workers are woken to do so.
+-- Returns true, for use in a condition.
 CREATE OR REPLACE FUNCTION tell_relatives(p_id bigint, p_status job_status, p_has_children boolean)
     RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- Returns those of these queues that are not paused. A pause whose time is over does not count.
+-- Returns those of these queues that are not paused. An expired pause does not count.
 CREATE OR REPLACE FUNCTION leave_out_paused(p_queues text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,8 +1,8 @@
 -- Sets more jobs of paused tasks (p_tasks) aside, so that a few claims get past a burst of them:
 -- free jobs that far_front finds, jobs that wait for a limit of one of the jobs p_seen, and the
--- next jobs of up to 100 lanes among the first tokens. A claim calls it when all that it found is
--- of such tasks. Returns how many lanes it has won and given back. p_served is what the worker
--- serves, NULL: all queues.
+-- next jobs of up to 100 lanes among the first tokens. A claim calls it if everything it found
+-- belongs to such tasks. Returns how many lanes it has won and given back. p_served are the queues
+-- of the worker (NULL: all).
 CREATE OR REPLACE FUNCTION pause_front(
     p_worker uuid, p_served text[], p_queues text[], p_tasks text[], p_seen bigint[], p_lost text[]
 ) RETURNS integer

@@ -1,5 +1,5 @@
--- Ends the pauses whose time is over, and looks again at lanes whose next job was locked, and at
--- keys whose jobs may start now. Bounded. It waits for nobody.
+-- Ends expired pauses, and looks again at lanes whose next job was locked and at keys whose jobs
+-- may start now. Bounded. Never waits.
 CREATE OR REPLACE FUNCTION resume_due(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,8 @@
 -- Wakes jobs that were set aside for a pause that is over, the best p_limit of each task: they
--- become `todo`. The row of the pause is deleted with the last of them. Bounded. It waits for
--- nobody, and passes over what is locked: a later call looks again.
+-- become `todo`. The row of the pause is deleted with the last of them. Bounded. Never waits: what
+-- is locked is skipped, and a later call looks again.
 --
--- The row is locked before it looks for the jobs, in a new statement: see set_aside.
+-- The row is locked before the jobs are looked for, in a new statement (see set_aside).
 CREATE OR REPLACE FUNCTION resume_tasks(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,19 +1,19 @@
--- Sets those of these jobs aside that are of a paused task (p_tasks), so that no claim meets them
--- again before the pause is over: they become `paused`, keep their place in their lanes, and wait
--- for resume_tasks. Returns all of them, also those that it could not set aside: the caller starts
--- none. The caller holds the lanes of the jobs, or their rows, and gives the lanes back.
+-- Sets those of these jobs aside whose task is paused (p_tasks), so that no claim meets them again
+-- before the pause is over: they become `paused`, keep their place in their lanes, and wait for
+-- resume_tasks. Returns all of them, including those that it could not set aside: the caller must
+-- start none. The caller holds the lanes of the jobs, or their rows, and gives the lanes back.
 --
--- The row of the pause stays locked until the claim is committed, with a lock that others can
--- share. Somebody who deletes the row has locked it before he looks for jobs that are aside. So
--- either he sees this job, or we do not get the row and leave the job as it is. It never waits.
+-- The row of the pause stays locked until the claim commits, with a lock that others can share. A
+-- session that deletes the row locks it before it looks for jobs set aside. Either it sees this
+-- job, or we do not get the row and leave the job as it is. Never waits.
 --
--- A job with a limit may have been woken for a slot, which the next one must get.
+-- A job with a limit may have been woken for a slot, which must pass to the next one.
 CREATE OR REPLACE FUNCTION set_aside(p_ids bigint[], p_tasks text[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_ids   bigint[] := ARRAY(
         SELECT id FROM jobs WHERE id = ANY (p_ids) AND task IN (SELECT unnest(p_tasks)));
-    v_sure  text[];   -- tasks whose rows are ours
+    v_sure  text[];   -- tasks whose rows we have locked
     v_mine  bigint[];
     v_keys  text[];
 BEGIN

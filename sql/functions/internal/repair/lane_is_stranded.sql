@@ -1,10 +1,10 @@
--- Returns whether nobody would ever wake this lane. Either jobs wait `blocked`, but nobody holds
--- the lane and no job is a token. Or the lane waits for a job that does not exist, or counts
--- readers that do not, or its line does not fit the jobs (line_is_wrong). It is one statement with
--- one snapshot, so a change of a lane is seen as a whole or not at all.
+-- Returns whether nothing would ever wake this lane. Either jobs are `blocked` although no worker
+-- holds the lane and no job is a token, or the lane waits for a job that does not exist or counts
+-- readers that do not, or its line does not fit the jobs (line_is_wrong). One statement with one
+-- snapshot, so a change of a lane is seen as a whole or not at all.
 --
--- A head that has several lanes may sleep because of another lane: that one has a row, or another
--- job goes first there. Then it wakes the head.
+-- A head with several lanes may sleep because of another lane, which wakes it: that lane has a row,
+-- or another job goes first there.
 CREATE OR REPLACE FUNCTION lane_is_stranded(p_lock text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT line_is_wrong(p_lock) OR CASE
@@ -14,7 +14,7 @@ LANGUAGE sql STABLE AS $$
                 WHERE head.asleep AND p_lock = ANY (jobs.shared)
                     AND may_start_next(jobs, p_lock)))
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
-        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due looks after it
+        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due handles it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id
                 AND (jobs.lock = p_lock OR p_lock = ANY (jobs.locks))
@@ -24,7 +24,7 @@ LANGUAGE sql STABLE AS $$
                 AND (status IN ('todo', 'scheduled') OR status IN ('limited', 'paused')
                     OR status = 'blocked' AND keeps_lanes)
         )
-        -- The key of a limited head wakes it, and the end of the pause one that is aside.
+        -- A limited head is woken by its key, and one set aside by the end of the pause.
         ELSE EXISTS (
             SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
             WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))

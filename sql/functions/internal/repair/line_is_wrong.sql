@@ -1,7 +1,7 @@
--- Returns whether the rows of `waits` do not fit the jobs in front of a lane. Its first row must be
--- that of a job in line, or the lane would have no head. And a head with several lanes must have
--- its place in each of them, or two jobs could wait for each other. That happens only if somebody
--- changes jobs by hand: deletes them, or gives them another priority.
+-- Returns whether the rows of `waits` contradict the jobs in front of a lane. Its first row must
+-- belong to a job in line, or the lane would have no head. And a head with several lanes must have
+-- its place in each of them, or two jobs could wait for each other. This happens only if jobs are
+-- changed by hand: deleted, or given another priority.
 CREATE OR REPLACE FUNCTION line_is_wrong(p_lock text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (

@@ -1,6 +1,5 @@
--- Makes the line of a lane fit the jobs again (see line_is_wrong). Rows of jobs that are not in
--- line there go, and the first jobs take their places in all of their lanes. It reads the whole
--- line.
+-- Rebuilds the line of a lane (see line_is_wrong). Rows of jobs that are not in line there are
+-- deleted, and the first jobs take their places in all of their lanes. Reads the whole line.
 CREATE OR REPLACE FUNCTION mend_line(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,9 +1,8 @@
--- Makes looks due that lie further ahead than a look is ever planned: the clock was set back since.
--- Otherwise what an open transaction had locked would wait until the clock has caught up, and so
--- would a job with a delay. A time that a person or a program chose stays.
+-- Makes looks due that lie further ahead than a look is ever planned: the clock was set back.
+-- Otherwise jobs that were locked by an open transaction, and jobs with a delay, would wait for the
+-- clock to catch up. Times chosen by a person or a program stay.
 --
--- Bounded: it passes over the first 1,000 times of each kind that lie so far ahead. It waits for
--- nobody.
+-- Bounded: it checks the first 1,000 times of each kind that lie this far ahead. Never waits.
 CREATE OR REPLACE FUNCTION recall_looks() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -19,7 +18,7 @@ BEGIN
                 ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
             ) AS far WHERE far.look_at IS NOT NULL)) AND look_at IS NOT NULL
         FOR UPDATE SKIP LOCKED));
-    -- A key of a slow rate may plan its look for the next token. It notes when it was counted.
+    -- A key of a slow rate may plan its look for the next token, but it notes when it was counted.
     FOR v_key IN
         SELECT key FROM limit_keys WHERE key = ANY (ARRAY(
             SELECT far.key FROM (
@@ -39,9 +38,9 @@ BEGIN
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    -- Jobs that wait for a delay, a retry, or the next look at their parents wait as long again,
-    -- since nothing tells how much of the wait is over. The length is in seconds: a day of an
-    -- interval may have 23 hours in the session's time zone.
+    -- Jobs that wait for a delay, a retry, or the next look at their parents wait for the full time
+    -- again, because nothing tells how much of it is over. The length is in seconds, because a day
+    -- of an interval may have 23 hours in the session's time zone.
     WITH recalled AS (
         UPDATE jobs SET delayed_at = v_now, scheduled_at = v_now
             + interval '1 s' * greatest(extract(epoch FROM scheduled_at - delayed_at), 0)

@@ -1,9 +1,9 @@
--- Looks after the keys of limits. A count that does not fit the jobs that run is repaired and
--- recorded. Jobs are woken that could start and that nobody would look at, as if their key has no
--- row. Rows that nothing needs are deleted. It locks no key that is in order, and waits for nobody.
+-- Repairs the keys of limits. A count that does not fit the running jobs is corrected and recorded.
+-- Jobs that could start but would never be looked at are woken, for example if their key has no
+-- row. Rows that nothing needs are deleted. Locks no key that is in order, and never waits.
 --
--- It reads all keys and the jobs that run, and looks at the first 10,000 keys that jobs wait for.
--- It changes at most p_limit keys of each kind.
+-- It reads all keys and the running jobs, and checks the first 10,000 keys that jobs wait for. It
+-- changes at most p_limit keys of each kind.
 CREATE OR REPLACE FUNCTION reconcile_keys(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,7 +47,7 @@ BEGIN
             FROM limit_keys AS k LEFT JOIN LATERAL find_limit(k.key) AS rule ON true
             WHERE k.key = first.key
         ) AS known ON true
-        -- An end wakes the jobs if only an end helps them.
+        -- If only the end of a job helps the others, that end wakes them.
         WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL)
             AND known.look_at IS NULL
             AND (SELECT true FROM limit_looks AS asked WHERE asked.key = first.key LIMIT 1) IS NULL
@@ -61,7 +61,7 @@ BEGIN
         WHERE used = 0 AND look_at IS NULL
             AND (SELECT true FROM jobs WHERE status = 'limited' AND limit_key = key LIMIT 1) IS NULL
             AND coalesce(tokens IS NULL OR (
-                -- A claim that began before its tokens were back may still come.
+                -- A claim that began before its tokens were back may still be running.
                 SELECT (fold_key(limit_keys, rule)).tokens >= rule.burst
                     AND refilled_at < clock() - interval '1 min'
                 FROM find_limit(key) AS rule), true)

@@ -1,6 +1,6 @@
--- Makes claims wake jobs that were set aside for a pause of their task, if there is no row of that
--- pause. There should never be any: each one is a bug, or a row that was deleted by hand. It looks
--- at no more than p_limit tasks.
+-- Makes claims wake jobs that were set aside for a pause of their task but have no row of that
+-- pause. There should never be any: each one is a bug, or a row deleted by hand. Checks no more
+-- than p_limit tasks.
 CREATE OR REPLACE FUNCTION reconcile_pauses(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Repairs a stranded lane, after looking again with the lane locked: it may have gone on
--- meanwhile. It waits for nobody. A lane that somebody is working on is left for the next time.
+-- Repairs a stranded lane, after checking again with the lane locked, in case it has moved. Never
+-- waits. A lane that another session is working on is left for the next time.
 CREATE OR REPLACE FUNCTION repair_lane(p_lock text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -14,7 +14,7 @@ BEGIN
         RETURN;
     END IF;
     v_lane := lock_lane(p_lock);
-    -- If lock_lane has just made the row, nobody holds the lane.
+    -- If lock_lane has just made the row, no worker holds the lane.
     v_found := lane_is_stranded(p_lock);
     IF line_is_wrong(p_lock) THEN
         PERFORM mend_line(p_lock);

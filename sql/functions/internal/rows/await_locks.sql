@@ -1,6 +1,5 @@
--- Waits a moment for lane rows and jobs that somebody has locked. It may be a claim that blocks
--- jobs, or anybody else who commits soon. If they stay locked for longer, the call returns
--- without them.
+-- Waits a moment for locked lane rows and jobs. The session may be a claim that blocks jobs, or
+-- another one that commits soon. If they stay locked for longer, returns without them.
 CREATE OR REPLACE FUNCTION await_locks(p_locks text[], p_ids bigint[]) RETURNS void
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'

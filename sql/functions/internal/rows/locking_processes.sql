@@ -1,10 +1,10 @@
--- Returns, in words, whose open transactions have a row of this table locked, or are changing it. A
--- transaction that has locked a row also has a lock on its table. That lock tells it from other
+-- Describes whose open transactions have a row of this table locked, or are changing it. A
+-- transaction that has locked a row also has a lock on its table, which tells it from other
 -- transactions that the number in the row could mean.
 --
--- A worker's own session, and a transaction that is younger than two seconds, have no name and no
--- remedy. They end by themselves, so nobody is to blame, and to end a worker's session does harm.
--- A prepared transaction has no process, and ends only if somebody ends it.
+-- A worker's own session and a transaction younger than two seconds get no name and no remedy: they
+-- end by themselves, and ending a worker's session does harm. A prepared transaction has no
+-- process, and ends only if a person ends it.
 CREATE OR REPLACE FUNCTION locking_processes(p_what text, p_xmin xid, p_xmax xid, p_table oid)
     RETURNS TABLE (detail text, unblock text)
 LANGUAGE sql STABLE AS $$
@@ -24,7 +24,7 @@ LANGUAGE sql STABLE AS $$
             prepared.gid IS NULL AND (coalesce(activity.application_name IN (
                 'inturn worker', 'inturn task', 'inturn maintenance', 'inturn heartbeat',
                 'inturn schedule'), false)
-            -- The server's own time: a test cannot set the one of pg_stat_activity either.
+            -- The server's own time, because a test cannot set that of pg_stat_activity either.
             OR coalesce(activity.xact_start > clock_timestamp() - interval '2 s', false)) AS passes
         FROM locking_transactions(p_xmax) AS locker(xid)
         JOIN pg_locks AS locks

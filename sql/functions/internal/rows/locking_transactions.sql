@@ -1,6 +1,6 @@
 -- Returns the transactions that may have a row locked, given its xmax: one transaction, or the
--- members of a multixact. The row does not tell which of the two it is, so both are tried. If the
--- number is no multixact, there is nothing to read.
+-- members of a multixact. The row does not tell which it is, so both are tried. If the number is
+-- not a multixact, there are no members to read.
 CREATE OR REPLACE FUNCTION locking_transactions(p_xmax xid) RETURNS SETOF xid
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

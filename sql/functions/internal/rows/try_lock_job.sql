@@ -1,5 +1,5 @@
--- Locks the row of a job until commit, without waiting. Returns false if an open transaction has
--- it, or it is gone.
+-- Locks the row of a job until commit, without waiting. Returns false if an open transaction has it
+-- locked, or it is gone.
 CREATE OR REPLACE FUNCTION try_lock_job(p_id bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

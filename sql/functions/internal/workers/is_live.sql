@@ -1,5 +1,5 @@
--- Returns whether a worker was heard of recently enough to count on it: within three of its
--- heartbeats, and at least three of the usual length.
+-- Returns whether a worker's last sign of life is recent enough to rely on: within three of its
+-- heartbeats, and at least three of the default length.
 CREATE OR REPLACE FUNCTION is_live(p_worker workers) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT p_worker.heartbeat_at

@@ -1,5 +1,5 @@
--- Returns whether somebody has the row of a worker locked, so that it cannot report that it is
--- alive.
+-- Returns whether another session has a worker's row locked, so that the worker cannot report that
+-- it is alive.
 CREATE OR REPLACE FUNCTION is_locked(p_worker uuid) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

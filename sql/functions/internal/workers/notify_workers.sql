@@ -1,15 +1,14 @@
--- Wakes workers that may be asleep: those of the given queues ({}: none), or all (NULL). It sends
--- at most one notification per call, at commit. The payload is only queue names. Nothing depends
--- on its arrival, because workers also poll.
+-- Wakes workers that may be asleep: those of the given queues ({}: none), or all (NULL). Sends at
+-- most one notification per call, at commit. The payload is only queue names. Nothing depends on
+-- its arrival, because workers also poll.
 --
--- Nothing is sent while every worker that could hear it is awake. A notification takes a lock
--- that is global to the server around the commit, and would make producers wait for each other. A
--- worker that goes to sleep meanwhile looks again until all transactions that began before are
--- over (see next_wake). A transaction that may read an old row of the worker always notifies.
+-- Nothing is sent while every worker that could hear it is awake: around the commit, a notification
+-- takes a lock that is global to the server and would make producers wait for each other. A worker
+-- that goes to sleep in between keeps looking until all transactions that began before are over
+-- (see next_wake). A transaction that may read an old row of the worker always notifies.
 --
--- PREPARE TRANSACTION refuses a transaction that has sent a notification. Before such a
--- transaction defers, it says SET LOCAL inturn.quiet = on, and leaves its jobs to the workers'
--- poll.
+-- PREPARE TRANSACTION refuses a transaction that has sent a notification. Such a transaction runs
+-- SET LOCAL inturn.quiet = on before it defers, and leaves its jobs to the workers' poll.
 CREATE OR REPLACE FUNCTION notify_workers(p_queues text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
