@@ -62,6 +62,7 @@ SELECT * FROM (VALUES
     -- People change jobs and lanes.
     ('function', 'explain',             '{operator}', NULL),
     ('function', 'explain_read_only',   '{operator,monitor}', NULL),
+    ('function', 'jobs_where',          '{operator}', NULL),
     ('function', 'list_jobs',           '{operator}', NULL),
     ('function', 'search_is_cut',       '{operator}', NULL),
     -- Not for monitors: its filter compares with errors.

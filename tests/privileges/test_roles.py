@@ -282,7 +282,7 @@ NOT_BY = {
     "operator": [ARGUMENTS[-1], *DEFER, *WORK],
     "monitor": [
         *ARGUMENTS,
-        "SELECT inturn.count_jobs(9, '{failed}', p_error => 'card 4')",
+        "SELECT inturn.count_jobs(9, inturn.jobs_where('{failed}', error => 'card 4'))",
         *DEFER,
         *WORK,
         *OPERATE,

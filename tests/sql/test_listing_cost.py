@@ -120,7 +120,10 @@ def in_hand_cost(connection: psycopg.Connection[Any]) -> dict[str, int]:
     connection.execute("VACUUM ANALYZE jobs")
     counter, costs = Counter(connection), {}
     for statuses in MIXED:
-        for call in ("list_jobs(10, NULL, %s::job_status[])", "count_jobs(10, %s::job_status[])"):
+        for call in (
+            "list_jobs(10, jobs_where(%s::job_status[]))",
+            "count_jobs(10, jobs_where(%s::job_status[]))",
+        ):
             with counter.count() as work:
                 connection.execute(f"SELECT * FROM {call}".encode(), [statuses])
             costs[f"{call[:5]} of {statuses}"] = work.rows

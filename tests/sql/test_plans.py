@@ -94,7 +94,7 @@ def test_a_call_does_the_same_work_whenever_the_tables_were_analysed(
 REPORTS: list[LiteralString] = [
     "SELECT * FROM lane_status",
     "SELECT * FROM list_lanes(1000)",
-    "SELECT * FROM count_jobs(10000, '{claimed,doing,blocked}')",
+    "SELECT * FROM count_jobs(10000, jobs_where('{claimed,doing,blocked}'))",
     "SELECT * FROM queue_status",
 ]
 

@@ -26,11 +26,11 @@ def claim_all(engine: Engine, worker: UUID, limit: int = 100) -> list[int]:
 
 
 def of_status(engine: Engine, status: str) -> list[int]:
-    rows = engine.query("SELECT id FROM list_jobs(1000, NULL, ARRAY[%s::job_status])", status)
+    rows = engine.query("SELECT id FROM list_jobs(1000, jobs_where(ARRAY[%s::job_status]))", status)
     listed = sorted(id for (id,) in rows)
-    assert engine.query("SELECT * FROM count_jobs(1000, ARRAY[%s::job_status])", status) == [
-        (len(listed), False)
-    ]
+    assert engine.query(
+        "SELECT * FROM count_jobs(1000, jobs_where(ARRAY[%s::job_status]))", status
+    ) == [(len(listed), False)]
     assert listed == sorted(id for id, seen in engine.statuses().items() if seen == status)
     return listed
 
@@ -271,11 +271,13 @@ def test_a_list_of_several_statuses_has_what_the_lists_of_each_have(engine: Engi
     for size in range(1, 7):
         for statuses in combinations(sorted(set(seen.values())), size):
             rows = engine.query(
-                "SELECT id FROM list_jobs(9, NULL, %s::job_status[])", list(statuses)
+                "SELECT id FROM list_jobs(9, jobs_where(%s::job_status[]))", list(statuses)
             )
             asked = sorted(id for id, status in seen.items() if status in statuses)
             assert [id for (id,) in rows] == asked[::-1]
-            count = engine.query("SELECT * FROM count_jobs(99, %s::job_status[])", list(statuses))
+            count = engine.query(
+                "SELECT * FROM count_jobs(99, jobs_where(%s::job_status[]))", list(statuses)
+            )
             assert count == [(len(asked), False)]
 
 
@@ -310,7 +312,7 @@ def test_a_running_job_is_found_by_its_queueing_lock(engine: Engine) -> None:
     engine.defer("t")
     ((id,),) = engine.query("SELECT defer('t', queueing_lock => 'key')")
     claim_all(engine, worker)
-    found = "SELECT id FROM list_jobs(1, NULL, '{claimed,doing}', NULL, NULL, NULL, %s)"
+    found = "SELECT id FROM list_jobs(1, jobs_where('{claimed,doing}', queueing_lock => %s))"
     assert engine.query(found, "key") == [(id,)]
     assert engine.query(found, "other") == []
 
@@ -356,10 +358,10 @@ def test_a_count_that_was_cut_says_so(engine: Engine, by: str) -> None:
 def test_a_count_of_a_status_says_if_it_did_not_look_at_all_live_jobs(engine: Engine) -> None:
     for _ in range(4):
         engine.defer("t", "a")
-    assert engine.query("SELECT * FROM count_jobs(5, '{blocked}')") == [(3, False)]
-    assert engine.query("SELECT * FROM count_jobs(4, '{blocked}')") == [(3, True)]
-    assert engine.query("SELECT * FROM count_jobs(3, '{blocked}')") == [(3, True)]
-    assert engine.query("SELECT * FROM count_jobs(2, '{todo}')") == [(1, False)]
+    assert engine.query("SELECT * FROM count_jobs(5, jobs_where('{blocked}'))") == [(3, False)]
+    assert engine.query("SELECT * FROM count_jobs(4, jobs_where('{blocked}'))") == [(3, True)]
+    assert engine.query("SELECT * FROM count_jobs(3, jobs_where('{blocked}'))") == [(3, True)]
+    assert engine.query("SELECT * FROM count_jobs(2, jobs_where('{todo}'))") == [(1, False)]
     assert engine.query("SELECT * FROM count_jobs(4)") == [(4, True)]
 
 
@@ -397,9 +399,9 @@ def test_what_is_rare_is_found_however_many_others_wait(
     }  # fmt: skip
     engine.query(FILL, status, lock, MANY)
     rare.pop(status)
-    listed = "SELECT id FROM list_jobs(50, NULL, ARRAY[%s::job_status])"
-    counted = "SELECT * FROM count_jobs(1000, ARRAY[%s::job_status])"
-    cut = "SELECT live FROM search_is_cut(50, NULL, ARRAY[%s::job_status])"
+    listed = "SELECT id FROM list_jobs(50, jobs_where(ARRAY[%s::job_status]))"
+    counted = "SELECT * FROM count_jobs(1000, jobs_where(ARRAY[%s::job_status]))"
+    cut = "SELECT live FROM search_is_cut(50, jobs_where(ARRAY[%s::job_status]))"
     found = {each: [id for (id,) in engine.query(listed, each)] for each in rare}
     assert found == rare
     assert {each: engine.query(counted, each) for each in rare} == {
@@ -407,31 +409,35 @@ def test_what_is_rare_is_found_however_many_others_wait(
     }
     assert {each for each in rare if engine.query(cut, each) != [(False,)]} == set()
     # Only an index finds the jobs of a lane, or those with a prefix.
-    for where in ("p_lock => 'rare'", "p_lock_prefix => 'ra'"):
-        of_lane = f"list_jobs(50, {where}, p_statuses => '{{todo,blocked,limited}}')"
+    for where in ("lock => 'rare'", "lock_prefix => 'ra'"):
+        of_lane = f"list_jobs(50, jobs_where('{{todo,blocked,limited}}', {where}))"
         assert engine.query(f"SELECT id FROM {of_lane}") == [(2,), (1,)]
 
 
 def test_what_is_not_rare_is_listed_though_the_newest_are_others(engine: Engine) -> None:
     engine.query(FILL, "scheduled", None, MANY)
     engine.query(FILL, "todo", None, MANY)
-    rows = engine.query("SELECT id FROM list_jobs(50, NULL, '{scheduled}')")
+    rows = engine.query("SELECT id FROM list_jobs(50, jobs_where('{scheduled}'))")
     assert len(rows) == 50
-    assert engine.query("SELECT * FROM count_jobs(1000, '{scheduled}')") == [(1000, True)]
-    assert engine.query("SELECT live FROM search_is_cut(50, NULL, '{scheduled}')") == [(True,)]
+    assert engine.query("SELECT * FROM count_jobs(1000, jobs_where('{scheduled}'))") == [
+        (1000, True)
+    ]
+    assert engine.query("SELECT live FROM search_is_cut(50, jobs_where('{scheduled}'))") == [
+        (True,)
+    ]
 
 
 def test_a_search_that_passes_over_jobs_says_so(engine: Engine) -> None:
     engine.query(FILL, "todo", None, MANY)  # the rare one is not among the oldest either
     ((rare,),) = engine.query("SELECT defer('rare')")
     engine.query(FILL, "todo", None, MANY)
-    for words in ("p_task => 'rare'", "p_error => 'x'", "p_batch => 1", "p_group => 'g'"):
-        is_cut = f"SELECT live FROM search_is_cut(50, {words})"
-        or_more = f"SELECT more FROM count_jobs(50, {words})"
+    for words in ("task => 'rare'", "error => 'x'", "batch_id => 1", "group_key => 'g'"):
+        is_cut = f"SELECT live FROM search_is_cut(50, jobs_where({words}))"
+        or_more = f"SELECT more FROM count_jobs(50, jobs_where({words}))"
         expected = [("batch" not in words and "group" not in words,)]
         assert engine.query(is_cut) == expected, words
         assert engine.query(or_more) == expected, words
-    further = "SELECT id FROM list_jobs(50, p_task => 'rare', p_search => 100000)"
+    further = "SELECT id FROM list_jobs(50, jobs_where(task => 'rare'), p_search => 100000)"
     assert engine.query(further) == [(rare,)]
     by_task = "SELECT name, more FROM count_jobs_by('task', 10000, 9, NULL, NULL, 'rare')"
     assert engine.query(by_task) == []
@@ -446,10 +452,10 @@ def test_a_batch_is_searched_by_itself(engine: Engine) -> None:
         "SELECT count(*) FROM job"
     )
     engine.query(FILL, "todo", None, MANY)
-    count = "SELECT * FROM count_jobs(5, p_batch => 1, p_task => %s, p_search => %s)"
+    count = "SELECT * FROM count_jobs(5, jobs_where(batch_id => 1, task => %s), %s)"
     assert engine.query(count, "none", 11) == [(0, False)]
     assert engine.query(count, "none", 10) == [(0, True)]
-    listed = "SELECT count(*) FROM list_jobs(50, p_batch => 1)"
+    listed = "SELECT count(*) FROM list_jobs(50, jobs_where(batch_id => 1))"
     assert engine.query(listed) == [(10,)]
 
 
@@ -461,7 +467,7 @@ def defer_in_lanes(engine: Engine, queue: str, count: int) -> None:
 def test_a_count_of_one_queue_says_if_it_did_not_look_at_all_lanes(engine: Engine) -> None:
     defer_in_lanes(engine, "a", 4)
     defer_in_lanes(engine, "z", 2)
-    todo = "SELECT * FROM count_jobs(%s, '{todo}', 'z')"
+    todo = "SELECT * FROM count_jobs(%s, jobs_where('{todo}', 'z'))"
     by_queue = "SELECT name, todo, more FROM count_jobs_by('queue', %s, 9, '{todo}', 'z')"
     assert engine.query(todo, 7) == [(2, False)]
     assert engine.query(todo, 5) == [(1, True)]
@@ -474,7 +480,7 @@ def test_a_count_throws_away_nothing_that_it_looked_at(engine: Engine) -> None:
     defer_in_lanes(engine, "a", 2)
     for _ in range(2):
         engine.defer("t")
-    assert engine.query("SELECT * FROM count_jobs(3, '{todo}')") == [(3, True)]
+    assert engine.query("SELECT * FROM count_jobs(3, jobs_where('{todo}'))") == [(3, True)]
     by_queue = "SELECT name, todo, more FROM count_jobs_by('queue', 3, 9, '{todo}')"
     assert engine.query(by_queue) == [("a", 2, True), ("default", 2, True)]
 
@@ -517,7 +523,9 @@ def test_what_could_start_is_found_behind_any_number_of_blocked_jobs(engine: Eng
     assert retried[0] in of_status(engine, "todo")
     assert urgent not in of_status(engine, "todo")
     lock = "lane 1"
-    listed = engine.query("SELECT id, lock FROM list_jobs(9, NULL, '{todo}', NULL, NULL, %s)", lock)
+    listed = engine.query(
+        "SELECT id, lock FROM list_jobs(9, jobs_where('{todo}', lock => %s))", lock
+    )
     assert [row[1] for row in listed] == [lock]
 
 

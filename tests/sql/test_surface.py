@@ -24,7 +24,7 @@ CLAIM_OF: LiteralString = "SELECT id, claim_id FROM claim(%s, %s, %s)"
 
 # Lists that are short whatever the size of a batch.
 SHORT = {"p_queues", "r.queues", "v_queues", "queues", "tasks", "p_forget", "p_seen", "v_new"}
-SHORT |= {"p_statuses", "v_stored", "v_live", "p_states"}
+SHORT |= {"p_statuses", "v_statuses", "v_stored", "v_live", "p_states"}
 # A job has at most eight lanes.
 SHORT |= {
     "locks",

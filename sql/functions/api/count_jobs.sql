@@ -5,25 +5,16 @@
 --
 -- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION count_jobs(
-    p_limit    integer,
-    p_statuses job_status[] DEFAULT NULL,
-    p_queue    text         DEFAULT NULL,
-    p_task     text         DEFAULT NULL,
-    p_lock     text         DEFAULT NULL,
-    p_batch    bigint       DEFAULT NULL,
-    p_group    text         DEFAULT NULL,
-    p_lock_prefix text      DEFAULT NULL,
-    p_error    text         DEFAULT NULL,
-    p_before   timestamptz  DEFAULT NULL,
-    p_search   integer      DEFAULT 10000
+    p_limit  integer,
+    p_filter job_filter DEFAULT NULL,   -- see jobs_where
+    p_search integer    DEFAULT 10000
 ) RETURNS TABLE (jobs_count bigint, more boolean)
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
-    v_filter   job_filter := ROW(p_statuses, p_queue, p_task, p_lock, NULL, NULL, p_batch, p_group,
-        p_lock_prefix, p_error, p_before, NULL);
+    v_statuses job_status[] := (p_filter).statuses;
     v_search   integer := greatest(p_search, p_limit);
     v_ids      bigint[];
     v_cut      boolean;
@@ -31,15 +22,16 @@ DECLARE
     v_finished bigint := 0;
 BEGIN
     SELECT found.ids, found.is_cut OR cardinality(found.ids) >= p_limit INTO v_ids, v_cut
-    FROM candidates(v_filter, v_search, p_limit, p_limit) AS found;
-    v_live := CASE WHEN p_statuses IS NULL THEN cardinality(v_ids) ELSE (
-        SELECT least(count(*), p_limit) FROM look_at_live(v_ids) WHERE status = ANY (p_statuses))
+    FROM candidates(p_filter, v_search, p_limit, p_limit) AS found;
+    v_live := CASE WHEN v_statuses IS NULL THEN cardinality(v_ids) ELSE (
+        SELECT least(count(*), p_limit) FROM look_at_live(v_ids) WHERE status = ANY (v_statuses))
     END;
-    IF p_statuses IS NULL OR p_statuses && '{succeeded,failed,cancelled,aborted}' THEN
+    IF v_statuses IS NULL OR v_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
-            SELECT FROM newest_ended(v_search, p_statuses, p_batch, p_before, NULL) AS job
-            WHERE (p_statuses IS NULL OR status = ANY (p_statuses))
-                AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+            SELECT FROM newest_ended(v_search, v_statuses, (p_filter).batch_id,
+                (p_filter).before, NULL) AS job
+            WHERE (v_statuses IS NULL OR status = ANY (v_statuses))
+                AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
                     job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
                     job.finished_at)
             LIMIT p_limit - v_live
@@ -48,5 +40,6 @@ BEGIN
     RETURN QUERY
     SELECT v_live + v_finished,
            v_cut OR v_live + v_finished >= p_limit
-               OR more_have_ended(v_search, p_statuses, p_batch, p_before, NULL);
+               OR more_have_ended(
+                   v_search, v_statuses, (p_filter).batch_id, (p_filter).before, NULL);
 END $$;

@@ -1,5 +1,5 @@
 -- Returns jobs, live and finished, the newest first, at most p_limit. NULL in a filter means any.
--- The status is what people see (see live_jobs). With any filter but an id, it searches the newest
+-- The status is what people see (see live_jobs). With any filter but ids, it searches the newest
 -- p_search live jobs, continues where an index fits (see candidates), and searches the newest
 -- p_search jobs that have ended (see newest_ended). search_is_cut tells whether it may have missed
 -- some that match.
@@ -8,21 +8,10 @@
 --
 -- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION list_jobs(
-    p_limit         integer,
-    p_id            bigint       DEFAULT NULL,
-    p_statuses      job_status[] DEFAULT NULL,
-    p_queue         text         DEFAULT NULL,
-    p_task          text         DEFAULT NULL,
-    p_lock          text         DEFAULT NULL,
-    p_queueing_lock text         DEFAULT NULL,
-    p_worker        uuid         DEFAULT NULL,
-    p_batch         bigint       DEFAULT NULL,
-    p_group         text         DEFAULT NULL,
-    p_lock_prefix   text         DEFAULT NULL,
-    p_error         text         DEFAULT NULL,
-    p_before        timestamptz  DEFAULT NULL,
-    p_before_id     bigint       DEFAULT NULL,
-    p_search        integer      DEFAULT 10000
+    p_limit     integer,
+    p_filter    job_filter DEFAULT NULL,   -- see jobs_where
+    p_before_id bigint     DEFAULT NULL,
+    p_search    integer    DEFAULT 10000
 ) RETURNS TABLE (
     id bigint, status job_status, queue text, task text, lock text, queueing_lock text,
     priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
@@ -37,29 +26,27 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_filter   job_filter := ROW(p_statuses, p_queue, p_task, p_lock, p_queueing_lock, p_worker,
-        p_batch, p_group, p_lock_prefix, p_error, p_before, NULL);
+    v_statuses job_status[] := (p_filter).statuses;
     v_ids      bigint[];
     v_ended    bigint[];   -- those that match, if they were searched
     v_from     timestamptz;
     v_until    timestamptz;
-    v_finished boolean := p_statuses IS NULL
-        OR p_statuses && '{succeeded,failed,cancelled,aborted}';
+    v_finished boolean := v_statuses IS NULL
+        OR v_statuses && '{succeeded,failed,cancelled,aborted}';
 BEGIN
     v_ids := CASE
-        WHEN p_id IS NOT NULL THEN ARRAY[p_id]
+        WHEN (p_filter).ids IS NOT NULL THEN (p_filter).ids
         ELSE (candidates(
-            v_filter, p_search, p_limit, greatest(p_search, p_limit), false, p_before_id)).ids END;
-    IF v_finished AND p_id IS NULL AND (p_statuses IS NOT NULL
-        OR num_nonnulls(p_queue, p_task, p_lock, p_queueing_lock, p_worker, p_batch, p_group,
-            p_lock_prefix, p_error, p_before) > 0) THEN
+            p_filter, p_search, p_limit, greatest(p_search, p_limit), false, p_before_id)).ids END;
+    IF v_finished AND (p_filter).ids IS NULL AND NOT p_filter IS NULL THEN
         SELECT coalesce(array_agg(found.id), '{}'), min(found.finished_at), max(found.finished_at)
         INTO v_ended, v_from, v_until
         FROM (
             SELECT job.id, job.finished_at
-            FROM newest_ended(p_search, p_statuses, p_batch, p_before, p_before_id) AS job
-            WHERE (p_statuses IS NULL OR job.status = ANY (p_statuses))
-                AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+            FROM newest_ended(p_search, v_statuses, (p_filter).batch_id, (p_filter).before,
+                p_before_id) AS job
+            WHERE (v_statuses IS NULL OR job.status = ANY (v_statuses))
+                AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
                     job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
                     job.finished_at)
             ORDER BY job.id DESC LIMIT p_limit
@@ -77,19 +64,20 @@ BEGIN
         -- The planner drops the half without such jobs, and the second half drops the other days.
         (SELECT * FROM all_jobs AS job
          WHERE job.finished_at IS NULL AND job.id = ANY (v_ids)
-             AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
-             AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+             AND (p_before_id IS NULL OR job.id < p_before_id)
+             AND (v_statuses IS NULL OR job.status = ANY (v_statuses))
+             AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
                  job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
                  job.created_at)
          ORDER BY job.id DESC LIMIT p_limit)
         UNION ALL
         (SELECT * FROM all_jobs AS job
-         WHERE job.finished_at IS NOT NULL AND v_finished AND (p_id IS NULL OR job.id = p_id)
+         WHERE job.finished_at IS NOT NULL AND v_finished
              AND (p_before_id IS NULL OR job.id < p_before_id)
              AND (v_ended IS NULL
                  OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
-             AND (p_statuses IS NULL OR job.status = ANY (p_statuses))
-             AND matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
+             AND (v_statuses IS NULL OR job.status = ANY (v_statuses))
+             AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
                  job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
                  job.finished_at)
          ORDER BY job.id DESC LIMIT p_limit)

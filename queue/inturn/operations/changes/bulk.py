@@ -38,19 +38,15 @@ STATES: dict[str, tuple[str, ...]] = {
     "pause": (),
 }
 
-_FILTER: LiteralString = (
-    "ROW(%s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, %s, %s, %s::timestamptz, "
-    "%s::bigint[])::{schema}.job_filter"
-)
 FIND_JOBS: LiteralString = (
-    "SELECT id, lock, priority FROM {schema}.find_jobs(" + _FILTER + ", %s, %s, %s, %s, %s)"  # noqa: S608 (of constants)
+    "SELECT id, lock, priority FROM {schema}.find_jobs(" + JobFilter.text + ", %s, %s, %s, %s, %s)"  # noqa: S608 (of constants)
 )
 PREVIEW_JOBS: LiteralString = (
     "SELECT jobs_count, more, unlocked, lanes, waiting, halted_by, halted, paused, sample, until "
-    "FROM {schema}.preview_jobs(" + _FILTER + ", %s, %s)"
+    "FROM {schema}.preview_jobs(" + JobFilter.text + ", %s, %s)"
 )
 CHANGE_JOBS: LiteralString = (
-    "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], " + _FILTER + ", %s, %s)"  # noqa: S608 (of constants)
+    "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], " + JobFilter.text + ", %s, %s)"  # noqa: S608 (of constants)
 )
 NOW = "SELECT {schema}.clock()"
 FIND_LANES = "SELECT lock FROM {schema}.find_lanes(%s::text[], %s, %s, %s, %s) AS lock"
@@ -151,7 +147,7 @@ class LaneFilter:
 
 def preview_jobs(action: JobAction, which: JobFilter) -> Operation[JobPreview]:
     """Say what a change is about. Nothing is changed."""
-    asked = _parameters(for_action(action, which))
+    asked = for_action(action, which).parameters()
     (row,) = yield Statement(PREVIEW_JOBS, [*asked, PREVIEWED, action != "retry"])
     return JobPreview(*row)
 
@@ -174,7 +170,7 @@ def change_jobs(
         ((now,),) = yield Statement(NOW)
         which = replace(which, before=now)
     which = for_action(action, which, abort=abort)
-    asked = _parameters(which)
+    asked = which.parameters()
 
     def step(ids: Sequence[int]) -> Operation[list[int]]:
         rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort, by])
@@ -207,7 +203,7 @@ def retry_together(ids: Sequence[int], by: str | None) -> Operation[set[int]]:
     The others are left as they are, because somebody is working on them or they cannot be retried.
     """
     ids = sorted(set(ids))
-    asked = _parameters(JobFilter(ids=ids, statuses=(*WAITING, *ENDED)))
+    asked = JobFilter(ids=ids, statuses=(*WAITING, *ENDED)).parameters()
     retried: set[int] = set()
     for start in range(0, len(ids), LANE):
         some = ids[start : start + LANE]
@@ -285,21 +281,3 @@ def for_action(action: JobAction, which: JobFilter, *, abort: bool = False) -> J
 
 def _states(action: LaneAction, which: LaneFilter) -> list[str] | None:
     return list(which.states or STATES[action]) or None
-
-
-def _parameters(which: JobFilter) -> list[Any]:
-    """Return the fields of job_filter."""
-    return [
-        list(which.statuses),
-        which.queue,
-        which.task,
-        which.lock,
-        which.queueing_lock,
-        which.worker_id,
-        which.batch,
-        which.group,
-        which.lock_prefix,
-        which.error,
-        which.before,
-        [which.id] if which.id is not None else None if which.ids is None else list(which.ids),
-    ]

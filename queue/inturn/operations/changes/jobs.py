@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, LiteralString, NamedTuple, TypedDict, cast
+from typing import Any, ClassVar, Literal, LiteralString, NamedTuple, TypedDict, cast
 from uuid import UUID
 
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
@@ -30,15 +30,6 @@ _JOB: LiteralString = (
     "scheduled_at, attempts - (status IN ('claimed', 'doing'))::int, abort, worker_id, created_at, "
     "started_at, "
 )
-_LISTED: LiteralString = (
-    "{schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, "
-    "%s, %s, %s::timestamptz, %s::bigint, %s::int)"
-)
-LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
-    "shared, errors::text, result::text, progress::text, headers::text FROM " + _LISTED
-)
-GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 _STALLED_PROGRESS: LiteralString = (
     "(SELECT live.progress::text FROM {schema}.live_jobs AS live WHERE live.id = stalled.id) "
 )
@@ -49,23 +40,6 @@ STALLED: LiteralString = (
     + _STALLED_PROGRESS
     + ", headers::text FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
 )
-# Without arguments, errors and result, which may be large. A job that succeeded has no error,
-# though it keeps those of earlier attempts.
-_SUMMARY: LiteralString = (
-    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
-    "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
-    "CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END "
-)
-LIST_SUMMARIES: LiteralString = _SUMMARY + "FROM " + _LISTED
-COUNT = """
-SELECT jobs_count, more FROM {schema}.count_jobs(
-    %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s, %s, %s, %s::timestamptz)
-"""
-SEARCH_IS_CUT = """
-SELECT live, ended FROM {schema}.search_is_cut(
-    %s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, %s, %s, %s, %s::timestamptz,
-    %s::bigint, %s::int)
-"""
 COUNT_BY = """
 SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
        failed, cancelled, aborted, more
@@ -91,9 +65,15 @@ class JobFilter:
     lock_prefix: str | None = None
     error: str | None = None  # a part of how the last attempt failed
     before: datetime | None = None  # it ended before, or was deferred before if it has not ended
-    ids: Sequence[int] | None = None  # for bulks
+    ids: Sequence[int] | None = None
     before_id: int | None = None  # for lists: a page after the first
     search: int = SEARCHED  # how many live and how many ended jobs a list with a filter looks at
+    text: ClassVar[LiteralString] = (  # the filter in a statement
+        "{schema}.jobs_where(%s::{schema}.job_status[], queue => %s, task => %s, lock => %s, "
+        "queueing_lock => %s, worker_id => %s::uuid, batch_id => %s, group_key => %s, "
+        "lock_prefix => %s, error => %s, before => %s::timestamptz, ids => %s::bigint[])"
+    )
+    page_text: ClassVar[LiteralString] = "(%s, " + text + ", %s::bigint, %s::int)"
 
     def describe_search(self, *, live: bool, ended: bool) -> str:
         """Return which jobs a list searches: `the newest 10,000 live jobs`."""
@@ -102,23 +82,20 @@ class JobFilter:
             return f"{number} live jobs and {number} that have ended"
         return f"{number} live jobs" if live else f"{number} jobs that have ended"
 
-    def list_parameters(self) -> list[Any]:
-        """Return the parameters of list_jobs.sql that follow its limit."""
-        mine = [self.queueing_lock, self.worker_id, self.batch, self.group]
-        page = [self.before_id, self.search]
-        return [self.id, *self.common_parameters(), *mine, *self.late_parameters(), *page]
+    def parameters(self) -> list[Any]:
+        """Return the parameters of `text`."""
+        ids = None if self.ids is None else list(self.ids)
+        if self.id is not None:
+            ids = [self.id] if ids is None or self.id in ids else []
+        return [
+            *(list(self.statuses) or None, self.queue, self.task, self.lock, self.queueing_lock),
+            *(self.worker_id, self.batch, self.group, self.lock_prefix, self.error, self.before),
+            ids,
+        ]
 
-    def count_parameters(self) -> list[Any]:
-        """Return the parameters of count_jobs.sql that follow its limit."""
-        return [*self.common_parameters(), self.batch, self.group, *self.late_parameters()]
-
-    def late_parameters(self) -> list[Any]:
-        """Return those that both of them have last."""
-        return [self.lock_prefix, self.error, self.before]
-
-    def common_parameters(self) -> list[Any]:
-        """Return those that count_jobs_by.sql has too."""
-        return [list(self.statuses) or None, self.queue, self.task, self.lock]
+    def page_parameters(self, limit: int) -> list[Any]:
+        """Return the parameters of `page_text`."""
+        return [limit, *self.parameters(), self.before_id, self.search]
 
 
 class StatusCounts(TypedDict):
@@ -163,7 +140,29 @@ class JobSummary:
     limit_key: str | None
     group_key: str | None
     batch_id: int | None
-    last_error: str | None  # None if it succeeded
+    last_error: str | None  # None if it succeeded, though it keeps errors of earlier attempts
+    columns: ClassVar[LiteralString] = (
+        "id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
+        "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
+        "CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END"
+    )
+
+
+LIST: LiteralString = (
+    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    "shared, errors::text, result::text, progress::text, headers::text "
+    "FROM {schema}.list_jobs" + JobFilter.page_text
+)
+GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
+LIST_SUMMARIES: LiteralString = (
+    "SELECT " + JobSummary.columns + " FROM {schema}.list_jobs" + JobFilter.page_text  # noqa: S608 (of constants)
+)
+COUNT: LiteralString = (
+    "SELECT jobs_count, more FROM {schema}.count_jobs(%s, " + JobFilter.text + ")"  # noqa: S608 (of constants)
+)
+SEARCH_IS_CUT: LiteralString = (
+    "SELECT live, ended FROM {schema}.search_is_cut" + JobFilter.page_text  # noqa: S608 (of constants)
+)
 
 
 class End(NamedTuple):
@@ -191,25 +190,25 @@ def get_status(job_id: int) -> Operation[Status | None]:
 
 def get_job(job_id: int) -> Operation[StoredJob | None]:
     """Return the job, or None if there is no such job."""
-    rows = yield Statement(GET, [LISTED, *JobFilter(id=job_id).list_parameters()])
+    rows = yield Statement(GET, JobFilter(id=job_id).page_parameters(LISTED))
     return _make_job(rows[0]) if rows else None
 
 
 def list_summaries(which: JobFilter, limit: int) -> Operation[list[JobSummary]]:
     """Return the newest jobs, the newest first."""
-    rows = yield Statement(LIST_SUMMARIES, [limit, *which.list_parameters()])
+    rows = yield Statement(LIST_SUMMARIES, which.page_parameters(limit))
     return [JobSummary(*row) for row in rows]
 
 
 def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
     """Return the newest jobs, the oldest of them first."""
-    rows = yield Statement(LIST, [limit, *which.list_parameters()])
+    rows = yield Statement(LIST, which.page_parameters(limit))
     return [_make_job(row) for row in reversed(rows)]
 
 
 def is_search_cut(which: JobFilter, limit: int) -> Operation[tuple[bool, bool]]:
     """Return whether such a list may have passed over live jobs, and jobs that have ended."""
-    ((live, ended),) = yield Statement(SEARCH_IS_CUT, [limit, *which.list_parameters()])
+    ((live, ended),) = yield Statement(SEARCH_IS_CUT, which.page_parameters(limit))
     return bool(live), bool(ended)
 
 
@@ -226,13 +225,17 @@ def count_jobs(which: JobFilter, limit: int) -> Operation[tuple[int, bool]]:
 
     Counting stops at the limit. It searches the newest jobs, as a list does.
     """
-    ((count, more),) = yield Statement(COUNT, [limit, *which.count_parameters()])
+    ((count, more),) = yield Statement(COUNT, [limit, *which.parameters()])
     return int(count), bool(more)
 
 
 def count_jobs_by(by: By, which: JobFilter) -> Operation[list[StatusCounts]]:
-    """Return how many jobs there are of each queue, task or lock, as far as searched."""
-    rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.common_parameters()])
+    """Return how many jobs there are of each queue, task or lock, as far as searched.
+
+    Of the filter, it knows statuses, queue, task and lock: monitors may ask, and must not compare
+    with what they may not read.
+    """
+    rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.parameters()[:4]])
     return [
         cast(StatusCounts, dict(zip(StatusCounts.__annotations__, row, strict=True)))
         for row in rows

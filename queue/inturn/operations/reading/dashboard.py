@@ -224,7 +224,7 @@ def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
 def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[LastRuns]:
     """Return the last jobs of a lane that ended, in the order in which they ended."""
     which = JobFilter(statuses=statuses, lock=lock)
-    asked = [limit, *which.list_parameters()]
+    asked = which.page_parameters(limit)
     rows = yield Statement(RUNS, [*asked, *asked])
     ended = [JobSummary(*row[1:]) for row in rows if row[1] is not None]
     ended.sort(key=lambda job: (job.finished_at or job.created_at, job.id))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from inturn.operations import Operation, Statement
 from inturn.operations.changes.jobs import JobFilter, JobSummary
@@ -11,49 +11,40 @@ LOOKED = 10_000  # the newest jobs to look at if list_jobs cannot do all of the 
 COUNTED = 1_000  # of each status
 LONGEST_ARGUMENTS = 4_096  # bytes; longer ones are not sent
 
-_COLUMNS: LiteralString = (
-    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
-    "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
-    "CASE WHEN status <> 'succeeded' THEN errors -> -1 ->> 'error' END"
-)
 PAGE: LiteralString = (
-    _COLUMNS
+    "SELECT "
+    + JobSummary.columns
     + ", CASE WHEN %s AND octet_length(args::text) <= %s THEN args::text END "
-    + "FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, %s::uuid, %s, "
-    + "%s, %s, %s, %s::timestamptz, %s::bigint, %s::int) AS job "
-    + "WHERE (%s::text IS NULL OR starts_with(task, %s)) "
-    + "AND (%s::bigint[] IS NULL OR id = ANY (%s)) ORDER BY id DESC LIMIT %s"
+    + "FROM {schema}.list_jobs"
+    + JobFilter.page_text
+    + " WHERE (%s::text IS NULL OR starts_with(task, %s)) ORDER BY id DESC LIMIT %s"
 )
 IDS: LiteralString = (
-    "SELECT id FROM {schema}.list_jobs(%s, %s, %s::{schema}.job_status[], %s, %s, %s, %s, "
-    "%s::uuid, %s, %s, %s, %s, %s::timestamptz, %s::bigint, %s::int) WHERE starts_with(task, %s)"
+    "SELECT id FROM {schema}.list_jobs" + JobFilter.page_text + " WHERE starts_with(task, %s)"  # noqa: S608 (of constants)
 )
-BY_ID: LiteralString = _COLUMNS + " FROM {schema}.all_jobs WHERE id = ANY (%s::bigint[])"
-COUNT_BY_STATUS = """
-SELECT asked.status::text, counted.jobs_count, counted.more
-FROM unnest(%s::{schema}.job_status[]) AS asked(status)
-CROSS JOIN LATERAL {schema}.count_jobs(
-    %s, ARRAY[asked.status], %s, %s, %s, %s, %s, %s, %s, %s::timestamptz) AS counted
-"""
+BY_ID: LiteralString = (
+    "SELECT " + JobSummary.columns + " FROM {schema}.all_jobs WHERE id = ANY (%s::bigint[])"  # noqa: S608 (of constants)
+)
+COUNT_BY_STATUS: LiteralString = (
+    "SELECT asked.status::text, counted.jobs_count, counted.more "
+    "FROM unnest(%s::{schema}.job_status[]) AS asked(status) "
+    "CROSS JOIN LATERAL {schema}.count_jobs(%s, "
+    + JobFilter.text.replace("%s::{schema}.job_status[]", "ARRAY[asked.status]")
+    + ") AS counted"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
     """Which jobs a page of a list shows: the newest that match.
 
-    The filter of list_jobs knows neither the beginning of a task nor a set of ids. So these two are
-    looked for among the newest 10,000 jobs that match otherwise.
+    `list_jobs` cannot search for the beginning of a task, so that is looked for among the newest
+    10,000 jobs that match otherwise.
     """
 
     which: JobFilter
     task_prefix: str | None = None
-    ids: Sequence[int] | None = None
     limit: int = 50
-
-    @property
-    def is_cut(self) -> bool:
-        """True if only the newest jobs are looked at."""
-        return (self.task_prefix, self.ids) != (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +57,13 @@ class ListedJob:
 
 def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJob]]:
     """Return the jobs of a page, the newest first."""
-    looked = LOOKED if page.is_cut else page.limit
+    looked = page.limit if page.task_prefix is None else LOOKED
     rows = yield Statement(
         PAGE,
         [
             *(with_arguments, LONGEST_ARGUMENTS),
-            *(looked, *page.which.list_parameters()),
-            *(page.task_prefix, page.task_prefix),
-            *(_as_list(page.ids), _as_list(page.ids), page.limit),
+            *page.which.page_parameters(looked),
+            *(page.task_prefix, page.task_prefix, page.limit),
         ],
     )
     return [ListedJob(JobSummary(*row[:-1]), row[-1]) for row in rows]
@@ -81,7 +71,7 @@ def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJo
 
 def find_ids(which: JobFilter, task_prefix: str) -> Operation[list[int]]:
     """Return the newest jobs whose tasks begin so, for a bulk. It looks at 10,000 jobs."""
-    rows = yield Statement(IDS, [LOOKED, *which.list_parameters(), task_prefix])
+    rows = yield Statement(IDS, [*which.page_parameters(LOOKED), task_prefix])
     return [id for (id,) in rows]
 
 
@@ -96,10 +86,6 @@ def count_by_status(
     which: JobFilter, statuses: Sequence[str]
 ) -> Operation[dict[str, tuple[int, bool]]]:
     """Return how many jobs have each status, at most 1,000, and whether there may be more."""
-    _, *others = which.count_parameters()
+    _, *others = which.parameters()
     rows = yield Statement(COUNT_BY_STATUS, [list(statuses), COUNTED, *others])
     return {status: (count, more) for status, count, more in rows}
-
-
-def _as_list(ids: Sequence[int] | None) -> list[Any] | None:
-    return None if ids is None else list(ids)
