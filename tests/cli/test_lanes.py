@@ -532,7 +532,9 @@ def test_there_is_no_retry_to_hasten_and_nothing_to_cancel(engine: Engine, queue
 def test_a_lane_that_is_not_there_is_exit_3(engine: Engine, queue: Run, change: str) -> None:
     ended = queue("lanes", change, "nobody")
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr.startswith("error: The lane nobody is not stopped and has no running or ready job.")
+    assert ended.stderr.startswith(
+        "error: The lane nobody is not stopped and has no running or ready job."
+    )
 
 
 @pytest.mark.parametrize("lock", STRANGE)
