@@ -44,7 +44,7 @@ def list_tasks(database: Database, form: str) -> None:
     """List tasks whose jobs ended in the last hour, busiest first.
 
     WAIT and RUN are the 50th and 95th percentiles. A job waits from its due time until a worker
-    claims it: for its lane, its limit and a slot. FAILED counts jobs that failed permanently. The
+    claims it: for its lane, its limit and a slot. FAILED counts jobs that failed for good. The
     numbers come from the history and lag by a minute or two.
     """
     from inturn.doctor.pauses import describe_pause, get_resume_command
