@@ -68,7 +68,7 @@ def test_a_halted_lane_retries_its_head_before_the_jobs_behind(
     first, *_ = halt(app)
     effects = read_effects(client.get("/lane?lock=a").text)
     assert effects["/lane/retry-head"] == (
-        f"Job {first} (shop.pay) runs again, at its place at the head. "
+        f"Job {first} (shop.pay) runs again, at the head. "
         "Then the 2 behind it follow in order."
     )
     assert "/lane/pause" not in effects
@@ -108,7 +108,7 @@ def test_cancel_waiting_needs_the_name_of_the_lane(client: TestClient, app: App)
         assert answer.status_code == 409
     assert {app.job_manager.get_job_status(each) for each in ids} <= {"todo", "blocked"}
     answer = client.post("/lane/cancel-waiting?lock=a", data={"confirm": "a"})
-    assert "cancelled: 3" in client.get(answer.headers["location"]).text
+    assert "Cancelled waiting jobs: 3" in client.get(answer.headers["location"]).text
     assert {app.job_manager.get_job_status(each) for each in ids} == {"cancelled"}
 
 
