@@ -68,8 +68,7 @@ def test_a_halted_lane_retries_its_head_before_the_jobs_behind(
     first, *_ = halt(app)
     effects = read_effects(client.get("/lane?lock=a").text)
     assert effects["/lane/retry-head"] == (
-        f"Job {first} (shop.pay) runs again, at the head. "
-        "Then the 2 behind it follow in order."
+        f"Job {first} (shop.pay) runs again, at the head. Then the 2 behind it follow in order."
     )
     assert "/lane/pause" not in effects
     answer = client.post("/lane/retry-head?lock=a", data=EMPTY)
