@@ -24,7 +24,7 @@ def test_a_batch_is_listed_shown_closed_and_explained(queue: Run, app: App) -> N
     queue("batches", "close", str(batch))
     assert json.loads(queue("batches", "show", str(batch), "--json").stdout)["state"] == "closed"
     again = queue("batches", "close", str(batch))
-    assert (again.returncode, "is closed already" in again.stderr) == (4, True)
+    assert (again.returncode, "is already closed" in again.stderr) == (4, True)
     found = json.loads(queue("jobs", "list", "--batch", str(batch), "--json").stdout)
     assert {each["id"] for each in found} == {job, callback}
     assert other not in {each["id"] for each in found}

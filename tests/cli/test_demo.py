@@ -99,7 +99,7 @@ def test_the_dashboard_shows_the_lanes_until_ctrl_c(
     start: Start, folder: Path, until: Until
 ) -> None:
     process = start("demo", "--web", TMPDIR=str(folder), PYTHONUNBUFFERED="1")
-    until(lambda: "stays until Ctrl-C" in (folder / "out").read_text())
+    until(lambda: "runs until Ctrl-C" in (folder / "out").read_text())
     said = (folder / "out").read_text()
     (address,) = re.findall(r"^The dashboard: (http://127\.0\.0\.1:\d+/\?key=\S+)$", said, re.M)
     assert PLAIN.search(said.replace(f"The dashboard: {address}\n", "")), said

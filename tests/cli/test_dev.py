@@ -52,7 +52,7 @@ def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
     dev.send_signal(signal.SIGINT)
     assert dev.wait(60) == 0
     assert not Path(str(conninfo_to_dict(dsn)["host"])).exists()
-    assert "another address" in run("jobs", "list", INTURN_DSN=dsn).stderr
+    assert "a new address" in run("jobs", "list", INTURN_DSN=dsn).stderr
     assert log("worker.stopped") == 2
     assert log("Traceback") == 0
 

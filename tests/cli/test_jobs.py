@@ -176,10 +176,10 @@ def test_a_list_says_if_it_did_not_search_all_live_jobs(engine: Engine, queue: R
     assert ids(queue(*words).stdout) == [rare]
     engine.query(FREE)
     listed = queue(*words)
-    said = "There may be more: only the newest 10,000 live jobs were searched. To look further: "
+    said = "There may be more: only the newest 10,000 live jobs were searched. To search more: "
     assert (ids(listed.stdout), listed.stderr.startswith(said)) == ([], True)
     assert queue("jobs", "count", "--task", "rare").stdout == "0 or more\n"
-    command = listed.stderr.partition("To look further: ")[2].strip()
+    command = listed.stderr.partition("To search more: ")[2].strip()
     assert command == "queue jobs list --task rare --search 100000 --limit 50"
     further = queue(*shlex.split(command)[1:], "--json")
     assert (ids(further.stdout), further.stderr) == ([rare], "")
@@ -197,7 +197,7 @@ def test_both_halves_of_a_list_may_be_cut(engine: Engine, queue: Run) -> None:
     said = queue("jobs", "list", "--task", "rare").stderr.splitlines()[1]
     assert said == (
         "There may be more: only the newest 10,000 live jobs and the newest 10,000 that have ended "
-        "were searched. To look further: queue jobs list --task rare --search 100000 --limit 50"
+        "were searched. To search more: queue jobs list --task rare --search 100000 --limit 50"
     )
 
 
@@ -320,7 +320,7 @@ def test_jobs_are_cancelled_only_if_somebody_confirms(
 ) -> None:
     alone = queue("jobs", "cancel", "3", "4")
     assert alone.returncode == 2
-    assert alone.stderr.endswith("To go ahead, run: queue jobs cancel --yes 3 4\n")
+    assert alone.stderr.endswith("To proceed, run: queue jobs cancel --yes 3 4\n")
     declined = answer("n", "jobs", "cancel", "3", "4")
     assert declined.returncode == 6
     assert "Cancel 2 jobs (1 lane: a)? [y/N]" in declined.stderr
@@ -335,8 +335,8 @@ def test_a_failure_does_not_stop_the_other_changes_and_is_exit_5(mixed: Engine, 
     assert (ended.returncode, json.loads(ended.stdout)) == (5, [{"id": "3", "now": "cancelled"}])
     assert [line.partition(". ")[0] for line in ended.stderr.splitlines()] == [
         "error: There is no job 99",
-        "error: A worker has job 2 already",
-        "error: Job 1 has ended already: failed.",
+        "error: A worker has already claimed job 2",
+        "error: Job 1 has already ended: failed.",
     ]
 
 
@@ -410,7 +410,7 @@ def test_a_filter_that_matches_rarely_says_how_to_look_further(engine: Engine, q
     assert ids(listed.stdout) == [-10, -7510]
     remark = "There may be more: only the newest 10,000 jobs that have ended were searched. "
     assert listed.stderr.startswith(remark)
-    command = listed.stderr.partition("To look further: ")[2].strip()
+    command = listed.stderr.partition("To search more: ")[2].strip()
     assert command == "queue jobs list --lock 'lane 10' --search 100000 --limit 50"
     further = queue(*shlex.split(command)[1:], "--json")
     assert (ids(further.stdout), further.stderr) == ([-10, -7510, -15010, -22510], "")

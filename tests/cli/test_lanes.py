@@ -410,7 +410,7 @@ def test_what_a_worker_has_claimed_ahead_is_told_from_what_it_runs(
     assert shown[0].split() == ["job", str(ahead), "claimed"]
     assert "claimed    14:00:00Z (0s ago)" in shown
     assert json.loads(queue("workers", "list", "--json").stdout)[0]["claimed"] == 1
-    assert "A worker has job" in queue("jobs", "cancel", "--yes", str(ahead)).stderr
+    assert "A worker has already claimed job" in queue("jobs", "cancel", "--yes", str(ahead)).stderr
 
 
 def test_a_list_says_how_much_it_leaves_out(engine: Engine, queue: Run) -> None:
@@ -452,7 +452,7 @@ def test_the_head_is_skipped_only_if_somebody_confirms(
 ) -> None:
     alone = queue("lanes", "skip-head", "order:4711")
     assert alone.returncode == 2
-    assert alone.stderr.endswith("To go ahead, run: queue lanes skip-head --yes order:4711\n")
+    assert alone.stderr.endswith("To proceed, run: queue lanes skip-head --yes order:4711\n")
     declined = answer("", "lanes", "skip-head", "order:4711")
     assert (declined.returncode, declined.stdout) == (6, "")
     assert (
@@ -489,7 +489,7 @@ def test_another_head_than_the_one_confirmed_is_not_skipped(engine: Engine, fold
         urgent = engine.defer("t", "a", priority=1)
         keyboard.write(b"y\n")
         errors = process.stderr.read()
-    assert (process.returncode, b"another job is next in the lane" in errors) == (4, True)
+    assert (process.returncode, b"now has another next job" in errors) == (4, True)
     assert engine.statuses() == {asked: "blocked", urgent: "todo"}
     assert engine.query("SELECT FROM lane_audit") == []
 
@@ -532,7 +532,9 @@ def test_there_is_no_retry_to_hasten_and_nothing_to_cancel(engine: Engine, queue
 def test_a_lane_that_is_not_there_is_exit_3(engine: Engine, queue: Run, change: str) -> None:
     ended = queue("lanes", change, "nobody")
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr.startswith("error: The lane nobody is not stopped, and no job in it")
+    assert ended.stderr.startswith(
+        "error: The lane nobody is not stopped and has no running or ready job."
+    )
 
 
 @pytest.mark.parametrize("lock", STRANGE)

@@ -72,7 +72,7 @@ def test_a_change_that_leaves_no_limit_changes_nothing_and_says_why(queue: Run) 
 def test_a_limit_of_a_key_that_no_job_has_asks_whether_the_key_is_right(
     engine: Engine, queue: Run
 ) -> None:
-    remark = "No job of it runs or waits for it now. Check the key if you expected one."
+    remark = "No job of this key runs or waits for it. Check the key if you expected one."
     engine.sign_on()
     engine.query("SELECT defer('t', limit_key => 'bank')")
     assert remark in queue("limits", "set", "bnak", "--concurrency", "1").stderr

@@ -51,7 +51,7 @@ def test_a_worker_is_alive_if_it_was_heard_of_and_its_loop_turned_lately(
     assert (missing.stdout, missing.stderr) == (
         "",
         "error: No worker named x\\x1b that was alive in the last 1m30s was found. "
-        "To see all of them: queue workers list\n",
+        "To see all workers: queue workers list\n",
     )
 
 

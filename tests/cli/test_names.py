@@ -70,7 +70,7 @@ def test_commands_find_the_server_of_queue_dev_in_their_folder(
     assert json.loads(run("jobs", "list", "--json", INTURN_DSN=dsn).stdout) == []
     again = run("dev")
     assert again.returncode == 4
-    assert f"runs in this folder already (process {dev.pid})" in again.stderr
+    assert f"already runs in this folder (process {dev.pid})" in again.stderr
     assert address in again.stderr
     dev.send_signal(signal.SIGINT)
     assert dev.wait(60) == 0

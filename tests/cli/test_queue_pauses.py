@@ -114,7 +114,7 @@ def test_the_list_of_queues_names_a_pause_even_if_no_row_does(engine: Engine, qu
 def test_a_pause_of_a_queue_that_nobody_knows_asks_whether_its_name_is_right(
     engine: Engine, queue: Run
 ) -> None:
-    remark = "No job is in this queue now, and no worker names it."
+    remark = "This queue has no jobs, and no worker names it."
     assert remark in queue("queues", "pause", "mial").stderr
     engine.defer(queue="mail")
     assert queue("queues", "pause", "mail").stderr == ""

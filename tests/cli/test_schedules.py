@@ -127,7 +127,7 @@ def test_a_schedule_that_a_wrong_clock_has_set_ahead_is_listed_with_the_time_at_
     [line] = json.loads(queue("schedules", "list", "--json").stdout)
     assert line["next"] == "2026-01-31T20:20:00Z"
     assert line["note"] == (
-        "it stands still until 20:00:00Z (in 6h00m), since a clock was wrong: queue doctor"
+        "does not fire before 20:00:00Z (in 6h00m), because a clock was wrong: queue doctor"
     )
     first, _ = json.loads(queue("schedules", "next", "--count", "2", "--json").stdout)
     assert first["at"] == line["next"]

@@ -264,7 +264,7 @@ def test_queues_without_a_worker_and_unknown_tasks_come_with_a_command(
 def test_rates_are_the_jobs_that_ended_between_two_looks(engine: Engine, top: OpenTop) -> None:
     engine.sign_on()
     terminal = top()
-    terminal.until(lambda page: "known after the next look" in page)
+    terminal.until(lambda page: "jobs a second: after the next refresh" in page)
     terminal.until(lambda page: "0.0 ended, 0.0 deferred" in page)
     for _ in range(20):
         engine.defer("t")
@@ -367,13 +367,13 @@ def test_it_says_that_the_database_is_away_and_goes_on(
     terminal.until(lambda page: "workers: 1 live" in page)
     proxy.refuse()
     proxy.reset()
-    page = terminal.until(lambda page: "No look for" in page and "cannot be reached" in page)
+    page = terminal.until(lambda page: "No refresh for" in page and "cannot be reached" in page)
     assert "workers: 1 live" in page, "what was seen last stays"
     assert max(map(len, page.splitlines())) <= 40
     proxy.heal()
     halt(engine, "order:4711")
     page = terminal.until(lambda page: "order:4711" in page)
-    assert "No look for" not in page
+    assert "No refresh for" not in page
     terminal.press("q")
     assert terminal.end() == 0
 
@@ -386,7 +386,7 @@ def test_a_look_that_takes_too_long_is_given_up(engine: Engine, top: OpenTop) ->
     with engine._connection.transaction():
         engine.query("LOCK TABLE workers IN ACCESS EXCLUSIVE MODE")
         terminal.until(lambda page: "statement timeout" in page)
-    page = terminal.until(lambda page: "No look for" not in page)
+    page = terminal.until(lambda page: "No refresh for" not in page)
     assert "statement timeout" not in page
 
 
@@ -453,7 +453,7 @@ def test_a_new_size_is_used_at_once_and_what_does_not_fit_is_counted(
     assert len(page.splitlines()) <= 20
     assert max(map(len, page.splitlines())) <= 60
     assert "order:0" in page
-    assert re.search(r"… \d+ more of them: queue lanes list", page)
+    assert re.search(r"… \d+ more: queue lanes list", page)
 
 
 @pytest.mark.parametrize("words", [["top"], ["top", "--once"]])

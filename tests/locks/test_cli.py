@@ -128,7 +128,7 @@ def test_cli_promises_no_break_of_a_lock_that_ends_only_with_its_holder(
         assert lease is not None
         done = queue_locks("break", address, option)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "It ends with its holder" in done.stderr
+    assert "It is freed when its holder ends" in done.stderr
 
 
 def test_cli_says_when_a_lock_was_taken_as_a_time(address: str) -> None:

@@ -124,7 +124,7 @@ def test_no_command_repeats_an_address_that_can_be_used(guarded: str) -> None:
         held = outputs()
         refused = invoke("locks", "run", "--timeout", "0", lock, "--", "true").output
     is_free = "error: The lock it is free.\n"
-    assert free == ["No lock is held there.\n", is_free, "", is_free]
+    assert free == ["No lock is held in this store.\n", is_free, "", is_free]
     assert all("it" in text for text in [*held, refused])
     assert all("OWNER" in text or "held by" in text or "owner" in text for text in [*held, refused])
     assert clean("".join([*free, *held, refused]))

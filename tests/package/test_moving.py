@@ -344,7 +344,7 @@ def _(app: App, query: Query) -> None:
 
 @row("`defer --at` without")
 def _(app: App, query: Query) -> None:
-    with pytest.raises(click.BadParameter, match="Write for example 2030-01-31T12:00:00Z"):
+    with pytest.raises(click.BadParameter, match="Use for example 2030-01-31T12:00:00Z"):
         moment(click.Context(defer), click.Option(["--at"]), "2030-01-31 12:00")
     with pytest.raises(errors.BadArgument, match="no zone"):
         app.configure_task("t", schedule_at=datetime(2030, 1, 1))

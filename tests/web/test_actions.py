@@ -43,7 +43,7 @@ def test_pause_and_resume(client: TestClient, app: App) -> None:
     answer = client.post("/lane/pause?lock=a", data={"reason": "bank is down", "hours": "1.5"})
     assert answer.headers["location"] == "/lane?lock=a&done=paused"
     page = client.get(answer.headers["location"]).text
-    assert "The lane is paused." in page
+    assert "Paused the lane." in page
     assert "bank is down" in page
     lane = app.lanes.show("a")
     assert lane is not None
@@ -68,8 +68,7 @@ def test_a_halted_lane_retries_its_head_before_the_jobs_behind(
     first, *_ = halt(app)
     effects = read_effects(client.get("/lane?lock=a").text)
     assert effects["/lane/retry-head"] == (
-        f"Job {first} (shop.pay) runs again, at its place at the head. "
-        "Then the 2 behind it follow in their order."
+        f"Job {first} (shop.pay) runs again, at the head. Then the 2 behind it follow in order."
     )
     assert "/lane/pause" not in effects
     answer = client.post("/lane/retry-head?lock=a", data=EMPTY)
@@ -82,7 +81,9 @@ def test_a_halted_lane_retries_its_head_before_the_jobs_behind(
 def test_a_halted_lane_goes_on_without_its_head(client: TestClient, app: App) -> None:
     first, second, _ = halt(app)
     effects = read_effects(client.get("/lane?lock=a").text)
-    assert effects["/lane/skip-head"].startswith(f"The lane goes on without job {first} (shop.pay)")
+    assert effects["/lane/skip-head"].startswith(
+        f"The lane continues without job {first} (shop.pay)"
+    )
     client.post("/lane/skip-head?lock=a", data={"head": str(first)})
     assert app.job_manager.get_job_status(first) == "failed"
     assert app.job_manager.explain(second)[0].reason != "lane halted"
@@ -94,7 +95,7 @@ def test_skip_does_nothing_if_another_job_is_the_head_by_now(client: TestClient,
     app.job_manager.cancel_job_by_id(first)
     answer = client.post("/lane/skip-head?lock=a", data={"head": str(first)})
     assert answer.status_code == 409
-    assert "another job is the head" in answer.text
+    assert "Another job is now the head" in answer.text
     assert app.job_manager.get_job_status(second) == "todo"
     assert audit(app) == []
 
@@ -106,7 +107,7 @@ def test_cancel_waiting_needs_the_name_of_the_lane(client: TestClient, app: App)
         assert answer.status_code == 409
     assert {app.job_manager.get_job_status(each) for each in ids} <= {"todo", "blocked"}
     answer = client.post("/lane/cancel-waiting?lock=a", data={"confirm": "a"})
-    assert "cancelled: 3" in client.get(answer.headers["location"]).text
+    assert "Cancelled waiting jobs: 3" in client.get(answer.headers["location"]).text
     assert {app.job_manager.get_job_status(each) for each in ids} == {"cancelled"}
 
 

@@ -169,7 +169,7 @@ def test_chosen_jobs_that_cannot_be_changed_are_announced(client: TestClient, ap
     waiting = app.configure_task("shop.pay", lock="a").defer()
     page, _, _ = preview(client, f"/bulk?action=retry&ids={failed},{waiting}")
     assert "Retry 1 job<" in page
-    assert "1 chosen job will be left" in page
+    assert "1 selected job will not change" in page
 
 
 def test_more_than_a_hundred_need_their_number(client: TestClient, app: App, query: Query) -> None:
@@ -198,7 +198,7 @@ def test_more_jobs_than_the_person_saw_are_not_changed(
     _, path, fields = preview(client, "/bulk?action=retry&q=state:failed")
     refused = client.post(path, data={**fields, "count": "1"})
     assert refused.status_code == 409
-    assert "By now it is about 2 jobs" in refused.text
+    assert "It now covers 2 jobs" in refused.text
     assert set(statuses(query).values()) == {"failed"}
     assert len(ids) == 2
 
@@ -232,7 +232,7 @@ def test_a_job_that_somebody_works_on_is_named_and_can_be_tried_again(
     assert "somebody was working on it" in left
     assert f'href="/jobs/{ids[0]}"' not in left
     held.rollback()
-    again = re.search(r'href="([^"]+)">Try again what was left', page)
+    again = re.search(r'href="([^"]+)">Retry the rest', page)
     assert again
     confirm(client, unescape(again[1]))
     assert statuses(query) == {ids[0]: "todo", ids[1]: "todo"}
@@ -256,7 +256,7 @@ def test_a_change_can_be_stopped_and_the_rest_done_later(
     held.rollback()
     page = wait_for(client, address)
     assert "stopped" in page
-    assert "What is done stays done" in page
+    assert "Committed steps stay" in page
     left = [id for id, status in statuses(query).items() if status == "todo"]
     assert 0 < len(left) < len(ids)
     rest = re.search(r'href="([^"]+)">Do the rest', page)
@@ -267,16 +267,16 @@ def test_a_change_can_be_stopped_and_the_rest_done_later(
 
 def test_a_run_that_the_process_does_not_know_leads_to_the_rest(client: TestClient) -> None:
     page = client.get("/bulk/run?run=gone&action=retry&q=state:failed").text
-    assert "not known here" in page
+    assert "Unknown change" in page
     assert 'href="/bulk?action=retry&amp;q=state%3Afailed"' in page
-    assert "not known here" in client.get("/bulk/lanes/run?run=gone").text
+    assert "Unknown change" in client.get("/bulk/lanes/run?run=gone").text
 
 
 def test_cancel_can_ask_workers_too(client: TestClient, app: App) -> None:
     app.configure_task("shop.pay").defer()
     page = client.get("/bulk?action=cancel&q=task:shop.pay").text
     assert 'href="/bulk?action=cancel&amp;q=task%3Ashop.pay&amp;abort=1"' in page
-    assert "Workers are asked to end" in client.get("/bulk?action=cancel&abort=1").text
+    assert "Workers are asked to abort" in client.get("/bulk?action=cancel&abort=1").text
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_reader_may_look_at_a_preview_but_not_confirm(browse: Browse, app: App
     page = browse(Access.READ_ONLY).get("/bulk?action=retry&q=state:failed").text
     assert "2 lanes" not in page
     assert "1 lane runs these jobs" in page
-    assert "You may look at this, but not do it." in page
+    assert "You may view this but not do it." in page
     assert 'class="confirm"' not in page
 
 

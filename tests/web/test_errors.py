@@ -29,7 +29,7 @@ def fail_some(app: App) -> list[int]:
 def test_without_failures_it_says_so(client: TestClient) -> None:
     page = client.get("/errors").text
     assert "No job failed for good in the last hour" in page
-    assert "No error halts several lanes" in page
+    assert "No error affects several lanes" in page
 
 
 def test_failures_that_differ_in_numbers_are_one_group(client: TestClient, app: App) -> None:

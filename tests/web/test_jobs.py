@@ -35,7 +35,7 @@ def find(client: TestClient, text: str, **query: str) -> list[int]:
 
 def test_without_jobs_it_says_what_to_do(client: TestClient) -> None:
     page = client.get("/jobs").text
-    assert "There are no jobs yet" in page
+    assert "No jobs yet" in page
     assert "queue defer" in page
 
 

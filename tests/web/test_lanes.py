@@ -51,7 +51,7 @@ def test_a_state_filters(client: TestClient, app: App) -> None:
         app.configure_task("shop.pay", lock=lock).defer()
     app.lanes.pause("a")
     assert find_locks(client.get("/lanes", params={"state": "paused"}).text) == ["a"]
-    assert "Clear the filter" in client.get("/lanes", params={"state": "held"}).text
+    assert "Clear filter" in client.get("/lanes", params={"state": "held"}).text
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_filters_choose_lanes(
 ) -> None:
     page = client.get("/lanes", params={**asked, "sort": "worst"}).text
     assert sorted(find_locks(page)) == sorted(locks)
-    assert ("Clear the filter" in page) == (not locks)
+    assert ("Clear filter" in page) == (not locks)
     for name, value in asked.items():
         assert f'name="{name}" value="{value}"' in page or name == "prefix"
 
@@ -127,7 +127,7 @@ def test_filters_choose_lanes(
         ({"waiting": "5000"}, "“5000” is not a number up to 1,000"),
         ({"oldest": "5 minutes"}, "“5 minutes” is not a length of time. Write 5m"),
         ({"oldest": "9" * 200}, "9” is not a length of time"),
-        ({"state": "waiting"}, "“waiting” is not a state. There are: halted"),
+        ({"state": "waiting"}, "“waiting” is not a state. Use one of: halted"),
     ],
 )
 def test_a_value_that_cannot_be_understood_shows_no_lane_and_says_so(
@@ -137,7 +137,7 @@ def test_a_value_that_cannot_be_understood_shows_no_lane_and_says_so(
     assert answer.status_code == 200
     assert message in answer.text
     assert find_locks(answer.text) == []
-    assert "so no lane is shown" in answer.text
+    assert "so no lanes are shown" in answer.text
 
 
 def test_an_order_that_nobody_knows_is_the_first(client: TestClient, shop: App) -> None:
@@ -200,12 +200,12 @@ def test_the_page_says_if_it_searched_only_a_part(
 ) -> None:
     monkeypatch.setattr(page_of_lanes, "SEARCHED", 2)
     assert "Only the 2 worst lanes are searched" in client.get("/lanes?task=report.*").text
-    assert "Only the first 2 lanes that begin so" in client.get("/lanes?prefix=order:").text
+    assert "Only the first 2 lanes with this prefix" in client.get("/lanes?prefix=order:").text
     assert "Only the 2 worst lanes are shown" in client.get("/lanes?sort=waiting").text
     assert "searched" not in client.get("/lanes?state=held&waiting=0&queue=mail").text
     monkeypatch.setattr(page_of_lanes, "LISTED", 1)
-    assert "1 of 2 lanes that fit are shown" in client.get("/lanes?state=paused&queue=mail").text
-    assert "Only the 1 worst lanes are shown. For others, say" in client.get("/lanes").text
+    assert "1 of 2 matching lanes are shown" in client.get("/lanes?state=paused&queue=mail").text
+    assert "Only the 1 worst lanes are shown. For others, enter" in client.get("/lanes").text
 
 
 def test_a_state_is_found_behind_any_number_of_worse_ones(
@@ -228,7 +228,7 @@ def test_a_page_that_cannot_show_free_lanes_says_how_to_find_them(
     app.configure_task("shop.pay", lock="order:1").defer()
     for asked in ("state=free", "task=shop.pay"):
         page = client.get(f"/lanes?{asked}").text
-        assert "only found by how their locks begin" in page
+        assert "only found by the start of their locks" in page
     assert "only found by" not in client.get("/lanes?state=free&prefix=order").text
 
 
@@ -268,7 +268,7 @@ def moving(app: App, query: Query) -> App:
 
 def find_paces(page: str) -> dict[str, str]:
     """Return what the column of the pace says, by lock."""
-    row = r'class="lock"[^>]*>([^<]*)<.*?data-label="A minute"[^>]*>(.*?)</td>'
+    row = r'class="lock"[^>]*>([^<]*)<.*?data-label="Per minute"[^>]*>(.*?)</td>'
     return {
         lock: re.sub("<[^>]+>", " ", said).strip() for lock, said in re.findall(row, page, re.S)
     }

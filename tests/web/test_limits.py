@@ -22,7 +22,7 @@ def use_limits(app: App, query: Query, keys: int = 2) -> None:
 def test_an_empty_page_says_how_to_set_one(client: TestClient) -> None:
     page = client.get("/limits").text
     assert "queue limits set stripe --concurrency 5" in page
-    assert "No key of a limit is in use." in page
+    assert "No keys of limits are in use." in page
 
 
 def test_limits_and_keys_show_what_is_used_and_what_waits(

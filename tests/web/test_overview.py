@@ -99,7 +99,7 @@ def test_only_an_empty_database_is_told_to_defer_a_job(client: TestClient, app: 
     app.configure_task("shop.pay").defer()
     for path in ("/", "/tasks"):
         page = client.get(path).text
-        assert "No job has ended in" in page
+        assert "No jobs ended in" in page
         assert "queue defer …" not in page
 
 
@@ -110,7 +110,7 @@ def test_a_calm_queue_has_a_calm_verdict(client: TestClient, app: App, query: Qu
         app.configure_task("shop.pay", lock="order:1").defer()
     page = client.get("/").text
     assert "Work waits, and a live worker serves it." in page
-    assert "No lane is stopped, and none waits for a person." in page
+    assert "No lane is stopped or needs a person." in page
     assert query("SELECT id FROM claim(%s, NULL, 1)", worker)
     assert "All lanes are moving." in client.get("/").text
 
@@ -126,7 +126,7 @@ def test_a_lane_that_waits_for_its_retry_does_not_move_though_nobody_has_to_act(
     app.run_worker(wait=False)
     query(REGISTER, "web-1", "host", 1, None, 4, ["shop.pay"], [])
     page = client.get("/").text
-    assert "No lane needs a person. Some do not move now: 1 retrying." in page
+    assert "No lane needs a person. Some are not moving now: 1 retrying." in page
     assert "All lanes are moving" not in page
 
 

@@ -41,7 +41,7 @@ def test_a_prefix_and_an_order_come_from_the_address(client: TestClient, app: Ap
     page = client.get("/queues", params={"prefix": "mail", "sort": "ready"}).text
     assert 0 < page.index(">mail-bulk<") < page.index(">mail<")
     assert ">img<" not in page
-    assert "Clear the filter" in client.get("/queues", params={"prefix": "x"}).text
+    assert "Clear filter" in client.get("/queues", params={"prefix": "x"}).text
 
 
 def test_a_page_lists_forty_queues_and_counts_the_others(
@@ -51,7 +51,7 @@ def test_a_page_lists_forty_queues_and_counts_the_others(
     query(REGISTER, "w", "host", 1, queues, 4, [], [])
     page = client.get("/queues").text
     assert page.count('data-label="Ready"') == 40
-    assert "63 more queues fit" in page
+    assert "63 more queues" in page
 
 
 def test_a_queue_is_paused_and_resumed_with_reason_and_end(
@@ -66,7 +66,7 @@ def test_a_queue_is_paused_and_resumed_with_reason_and_end(
         "SELECT paused_by, reason, until - clock() BETWEEN '1h59m' AND '2h' FROM paused_queues"
     ) == [("ana", "provider outage", True)]
     page = client.get(answer.headers["location"]).text
-    assert "The queue is paused." in page
+    assert "Paused the queue." in page
     assert '<td data-label="By">ana</td>' in page
     assert "provider outage" in page
     assert client.post("/queues/resume", params={"name": "mail"}, data=PRESS).status_code == 303

@@ -148,4 +148,4 @@ def test_a_page_that_gets_no_connection_says_so(
     with site.open() as reader:
         panel = reader.panel(lambda reader: reader.now())
     assert panel.problem is not None
-    assert "given up" in panel.problem.title
+    assert "cancelled" in panel.problem.title

@@ -15,7 +15,7 @@ def test_a_new_queue_shows_versions_and_tables(client: TestClient) -> None:
     assert f"inturn, revision {sql.revision()}" in page
     assert '<th scope="row" data-label="Table">finished_jobs</th>' in page, "days are one table"
     assert "finished_jobs_default" not in page
-    assert "Nobody has changed anything" in page
+    assert "No changes yet" in page
 
 
 def test_the_findings_are_those_of_the_doctor(client: TestClient, app: App) -> None:
@@ -73,7 +73,7 @@ def test_a_place_in_the_audit_that_is_no_number_means_the_newest(
     app.lanes.pause("order:1", by="eve")
     for before in ("x", "-1", "9" * 40, "\0", "²"):
         assert "order:1" in client.get("/system/changes", params={"before": before}).text
-    assert "no older changes" in client.get("/system/changes", params={"before": "1"}).text
+    assert "No older changes" in client.get("/system/changes", params={"before": "1"}).text
 
 
 def test_a_database_that_was_never_migrated_is_named(empty_dsn: str) -> None:

@@ -32,7 +32,7 @@ def test_tasks_show_how_their_jobs_ended(client: TestClient, app: App, query: Qu
     assert "4 jobs ended" in one
     assert "1 failed" in one
     assert one.count('<svg class="chart"') == 3
-    assert "No job of it has ended" in client.get("/task", params={"name": "other"}).text
+    assert "No jobs ended" in client.get("/task", params={"name": "other"}).text
 
 
 def test_tasks_are_sorted_and_filtered_by_the_address(
@@ -99,7 +99,7 @@ def test_a_task_is_paused_and_resumed_with_reason_and_end(
     ) == [("ana", "provider outage", True)]
     for address in (answer.headers["location"], "/tasks"):
         page = client.get(address).text
-        assert ("The task is paused." in page) == (address != "/tasks")
+        assert ("Paused the task." in page) == (address != "/tasks")
         assert '<td data-label="By">ana</td>' in page
         assert '<a class="lock" href="/task?name=mail.send">mail.send</a>' in page
         assert "provider outage" in page

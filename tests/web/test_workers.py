@@ -57,6 +57,6 @@ def test_a_prefix_filters_and_a_page_is_bounded(client: TestClient, query: Query
     )
     page = client.get("/workers").text
     assert page.count('data-label="Process"') == 40
-    assert "13 more workers fit" in page
+    assert "13 more workers" in page
     assert client.get("/workers", params={"prefix": "w53"}).text.count('"Process"') == 1
-    assert "Clear the filter" in client.get("/workers", params={"prefix": "x"}).text
+    assert "Clear filter" in client.get("/workers", params={"prefix": "x"}).text

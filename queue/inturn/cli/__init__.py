@@ -1,8 +1,8 @@
 """The command line: `queue`.
 
-Each command is a module in `commands`, and is imported when you call it.
-A command imports what is slow to load (the database driver, the migrations, rich) only when it
-runs, so `queue --help` and a mistyped option answer at once.
+Each command is a module in `commands`, imported when you call it.
+Slow imports (the database driver, the migrations, rich) happen only when a command runs, so
+`queue --help` and mistyped options answer at once.
 Data goes to standard output, and everything else to standard error.
 `exit_status` decides how each error ends.
 """
@@ -86,7 +86,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Advise under the name that was used, such as `manage.py queue`."""
+        """Advise under the name you typed, such as `manage.py queue`."""
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(EPILOG.format(name=ctx.command_path))
@@ -105,12 +105,12 @@ class Commands(click.Group):
     is_eager=True,
     expose_value=False,
     callback=print_version,
-    help="Show the versions of inturn, and of the server and schema if a database is named.",
+    help="Show the version of inturn and, if you name a database, of its server and schema.",
 )
 def queue() -> None:
     """Run and inspect jobs on PostgreSQL.
 
-    Jobs that share a lock run one at a time and in order. All others run in parallel.
+    Jobs that share a lock run one at a time, in order. All others run in parallel.
     """
 
 
@@ -123,14 +123,14 @@ def main(
 ) -> None:
     """Run the command line, as a console script or inside another program, and exit.
 
-    `name` is what people type to run it, by default the name of the script.
-    `app` is the app to use if the arguments name none.
+    `name` is the command the user types, by default the script's name.
+    `app` is used if the arguments name no app.
     `entry` holds the interpreter's arguments that run this command line in a new process.
     """
-    # A shell script that starts us with & makes us ignore SIGINT.
+    # A shell script that starts us with & sets SIGINT to ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _raise_exit)
-    # It warns that a statement which we interrupt cannot be rolled back. The server does that.
+    # It warns that an interrupted statement cannot be rolled back. The server does that.
     logging.getLogger("psycopg.transaction").setLevel(logging.ERROR)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     name = name or (Path(sys.argv[0]).name if Path(sys.argv[0]).name in SCRIPTS else SCRIPTS[0])
@@ -142,7 +142,7 @@ def main(
 
 
 def run(arguments: Sequence[str], settings: Settings, name: str = "queue") -> int:
-    """Run one command, report its error if there is one, and return the exit status."""
+    """Run one command, report any error, and return the exit status."""
     try:
         code = queue.main(list(arguments), prog_name=name, standalone_mode=False, obj=settings)
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Guess which app was meant when the named one does not exist."""
+"""Suggest an app when the named one does not exist."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ APP = re.compile(r"^(\w+)\s*(?::[^=\n]*)?=\s*(?:\w+\.)*\w*App\(", re.MULTILINE)
 
 
 def likely_app(path: str) -> str:
-    """Return a question that names the app in this module, or in the module that was meant."""
+    """Return a question that suggests an app in this module or in one with a similar name."""
     module, _, attribute = path.rpartition(":")
     if not module:  # a file or a module, without the name of its app
         module = path.removesuffix(".py").strip("./").replace("/", ".")
@@ -32,7 +32,7 @@ def likely_app(path: str) -> str:
 
 
 def _apps_in(module: str) -> Iterator[str]:
-    """Yield the names of apps in a module of this folder, which is read and not imported."""
+    """Yield the names of apps in a module of this folder, without importing it."""
     if not module:
         return
     place = Path(*module.split("."))

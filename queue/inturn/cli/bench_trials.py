@@ -1,4 +1,4 @@
-"""The measurements of `queue bench`: jobs that do nothing, in a schema of their own."""
+"""The measurements of `queue bench`: jobs that do nothing, in a separate schema."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _run_lanes(app: App, task: Task[..., Any], count: int, lanes: int, what: str
 
 
 def _run(app: App) -> float:
-    """Run a worker, and return the seconds until no job is left."""
+    """Run a worker, and return the seconds until all jobs have ended."""
     start = time.perf_counter()
     app.run_worker(concurrency=100, wait=False, install_signal_handlers=False)
     return time.perf_counter() - start

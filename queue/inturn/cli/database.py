@@ -1,6 +1,6 @@
-"""The database of commands that inspect or change the queue without loading your code.
+"""Database access for commands that inspect or change the queue without loading your code.
 
-Each of these commands takes the same options and uses one connection.
+These commands share their options, and each uses one connection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """Runs operations. Each one commits on its own, unless you run it inside `transaction`."""
+    """Runs operations. Each commits separately, unless it runs inside `transaction`."""
 
     def __init__(self, connection: psycopg.Connection[Any], schema: str) -> None:
         self._connection = connection
@@ -36,13 +36,13 @@ class Database:
         return drive.run(operation, self._connection, self.schema)
 
     def now(self) -> datetime:
-        """Return the server's time: relative times must not depend on this machine's clock."""
+        """Return the server's time, so that relative times ignore this machine's clock."""
         from inturn.operations.engine import maintenance
 
         return self.run(maintenance.get_now())
 
     def refuse_to_wait(self) -> None:
-        """Raise DatabaseBusy if somebody has locked a table of the queue."""
+        """Raise DatabaseBusy if another session has locked a table of the queue."""
         from inturn.doctor.checks import find_table_lock
         from inturn.errors import DatabaseBusy
 
@@ -53,18 +53,18 @@ class Database:
             )
 
     def name_person(self, by: str | None) -> str:
-        """Return the name for the audit: that of --by, or else the database user."""
+        """Return the name for the audit: --by, or else the database user."""
         from inturn.operations.engine import maintenance
 
         return by or self.run(maintenance.get_user())
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Commit everything that runs inside, or nothing if an error leaves it."""
+        """Commit everything that runs inside, or nothing if the block raises."""
         return self._connection.transaction()
 
 
 def with_database(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name a database, and pass the command a Database first."""
+    """Add the database options, and pass the command a Database first."""
 
     @database_options
     @wraps(command)

@@ -1,4 +1,4 @@
-"""What `queue jobs show` says about a job."""
+"""The output of `queue jobs show`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = 10_000  # workers
 
 
 def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]:
-    """Return the lines about a job: its facts, and the errors of its attempts."""
+    """Return the lines about a job: its fields, and the errors of its attempts."""
     stored = in_words_of_sql(job)
     times = ("created_at", "scheduled_at", "expires_at", "started_at", "finished_at")
     facts = {
@@ -62,14 +62,14 @@ def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]
 
 
 def name_locks(job: StoredJob | JobSummary) -> str:
-    """Return all locks of a job, and which of them it shares."""
+    """Return all locks of a job, marking shared ones."""
     shared = job.shared or []
     locks = job.locks or [job.lock or ""]
     return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
 
 
 def _title(name: str, status: str) -> str:
-    """Return what people call a time of a job."""
+    """Return the label of a job's time column."""
     return "claimed" if (name, status) == ("started_at", "claimed") else name.removesuffix("_at")
 
 
@@ -85,7 +85,7 @@ def _describe_progress(progress: Progress, now: datetime) -> str:
 
 
 def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
-    """Return the name of a worker that is still registered, or else its id."""
+    """Return the worker's name if it is still registered, or else its id."""
     from inturn.operations.engine import workers
 
     if worker_id is None:
@@ -95,7 +95,7 @@ def _name_worker(database: Database, worker_id: UUID | None) -> str | None:
 
 
 def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
-    """Return the job with the names and the number of attempts that SQL and lists show."""
+    """Return the job with the field names and the number of attempts as SQL and lists show them."""
     names = {
         "task_name": "task",
         "task_kwargs": "args",

@@ -1,4 +1,4 @@
-"""The options that commands share: the app, the database, and how much to log."""
+"""Options shared by all commands: the app, the database and the log level."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ENTRY = ("-m", "inturn.cli")
 
 @dataclass
 class Settings:
-    """The options that you can give before the command or after it.
+    """Options that you can give before or after the command.
 
-    `app` is the app to use if nothing else names one. `given_app` is the value of -a: if it is
-    given twice, the later one wins. `call` holds the interpreter's arguments that run the same
-    command in a new process, and `program` is what you typed to run this one.
+    `app` is the default app. `given_app` is the value of -a: if you give it twice, the later one
+    wins. `call` holds the interpreter's arguments that run the same command in a new process, and
+    `program` is what you typed to run this one.
     """
 
     app: str | None = None
@@ -58,7 +58,7 @@ def app_option(command: F) -> F:
         metavar="MODULE:APP",
         expose_value=False,
         callback=_note_app,
-        help="Your app, before or after the command. You can also set INTURN_APP, or `app` below "
+        help="Your app, before or after the command. You can also set INTURN_APP, or `app` under "
         "[tool.inturn] in ./pyproject.toml.",
     )(command)
 
@@ -80,7 +80,7 @@ def dsn_option(command: F) -> F:
         metavar="DSN",
         callback=_note_dsn,
         help="The database. You can also set INTURN_DSN, DATABASE_URL, or PGHOST and the other PG "
-        "variables. Every user of this machine can see this option in a process list, so put a "
+        "variables. All users of this machine can see this option in the process list, so put a "
         "password into INTURN_DSN or PGPASSFILE.",
     )(command)
 
@@ -103,11 +103,11 @@ def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
-    """Import the user's app and tasks. Raise ConfigurationError, with the line, if that fails."""
+    """Import the user's app and tasks. If that fails, raise ConfigurationError with the line."""
     from inturn.app import App
 
     here = str(Path.cwd())
-    if here not in sys.path[:1]:  # --watch comes here again and again
+    if here not in sys.path[:1]:  # --watch repeats this
         sys.path.insert(0, here)
     try:
         app = App.from_path(path)
@@ -126,7 +126,7 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
 
 
 def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> Connector:
-    """Return a connector for a command that needs a database, but not your code.
+    """Return a connector for a command that needs a database but not your code.
 
     The app is imported only if -a names it.
     """
@@ -177,7 +177,7 @@ def _configured_app(file: Path) -> str | None:
 
 
 def _where(error: BaseException) -> str:
-    """Return the error in one line, with the line of code that raised it."""
+    """Return the error on one line, with the line of code that raised it."""
     import traceback
 
     text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

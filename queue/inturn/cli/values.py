@@ -1,4 +1,4 @@
-"""Read the values of options and arguments: numbers, times, and task arguments."""
+"""Parse option and argument values: numbers, times, and task arguments."""
 
 import json
 import re
@@ -18,7 +18,7 @@ PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms])")
 if TYPE_CHECKING:
     NumberType = click.ParamType[int]
     SecondsType = click.ParamType[float]
-else:  # older versions of click have no types to fill in
+else:  # older versions of click are not generic
     NumberType = SecondsType = click.ParamType
 
 
@@ -47,7 +47,7 @@ class Number(NumberType):
 
 
 class Seconds(SecondsType):
-    """A number of seconds: 30, 0.5, or a length of time such as 90s or 10m."""
+    """Seconds as a number (30, 0.5) or a length of time (90s, 10m)."""
 
     name = "seconds"
 
@@ -66,7 +66,7 @@ class Seconds(SecondsType):
 def duration(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> timedelta | None:
-    """Read a length of time such as 90s, 10m, 1h30m, 2d or 1.5h. A bare number means seconds."""
+    """Parse a length of time such as 90s, 10m, 1h30m, 2d or 1.5h. A bare number means seconds."""
     return None if text is None else read_duration(text)
 
 
@@ -76,7 +76,7 @@ def read_duration(text: str) -> timedelta:
     parts = {unit: number for number, unit in PART.findall(spelled)}
     if not parts or "".join(number + unit for unit, number in parts.items()) != spelled:
         raise click.BadParameter(
-            f"{text!r} is not a valid length of time. Write for example 90s, 10m or 1h30m."
+            f"{text!r} is not a valid length of time. Use for example 90s, 10m or 1h30m."
         )
     try:
         return timedelta(**{UNITS[unit]: float(number) for unit, number in parts.items()})
@@ -87,7 +87,7 @@ def read_duration(text: str) -> timedelta:
 def moment(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> datetime | None:
-    """Read a time in ISO 8601. It needs a zone, or it would mean another time on each machine."""
+    """Parse an ISO 8601 time. It needs a time zone, so that it means the same on all machines."""
     if text is None:
         return None
     try:
@@ -96,19 +96,19 @@ def moment(
         at = None
     if at is None or at.utcoffset() is None:
         raise click.BadParameter(
-            f"{text!r} is not a time with a zone. Write for example 2030-01-31T12:00:00Z."
+            f"{text!r} is not a time with a time zone. Use for example 2030-01-31T12:00:00Z."
         )
     return at
 
 
 def task_arguments(words: Sequence[str]) -> dict[str, Any]:
-    """Read a task's arguments: one JSON object, or any number of key=value."""
+    """Parse a task's arguments: one JSON object, or any number of key=value."""
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         try:
             given = _json(words[0])
         except json.JSONDecodeError as error:
             raise BadArgument("arguments", f"not valid JSON: {error}") from None
-        assert isinstance(given, dict)  # it began with a brace
+        assert isinstance(given, dict)  # it starts with a brace
         return given
     return unique([_pair(word) for word in words])
 
@@ -118,7 +118,7 @@ def _pair(word: str) -> tuple[str, Any]:
     if not equals or not key:
         raise BadArgument(
             "arguments",
-            f"{word!r} cannot be read. Write one JSON object, or any number of key=value",
+            f"{word!r} cannot be read. Use one JSON object, or any number of key=value",
         )
     try:
         return key, _json(text)
@@ -145,7 +145,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise BadArgument(key, "it is given twice")
+            raise BadArgument(key, "given twice")
         seen[key] = value
     return seen
 

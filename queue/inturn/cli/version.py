@@ -1,4 +1,4 @@
-"""`queue --version`: the versions of inturn, and of the server and schema of a named database."""
+"""`queue --version`: the versions of inturn and of a named database's server and schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE = 2.0  # seconds to wait for the server
 
 
 def print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
-    """Print the versions and exit, if the option was given."""
+    """Print the versions and exit if the option is given."""
     if not value or context.resilient_parsing:
         return
     from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""The dashboard: pages about the queue for a browser. See docs/dashboard.md.
+"""The dashboard: the queue in a browser. See docs/dashboard.md.
 
 app.mount("/queue", create_app(queue, authorize=decide))
 """

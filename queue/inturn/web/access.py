@@ -1,4 +1,4 @@
-"""Who may see the pages, and which actions each of them may take."""
+"""Authorization: who may see the pages, and who may take which actions."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ ACTIONS = (
 )
 READS = frozenset({"view_args"})
 SCRYPT = {"n": 2**14, "r": 8, "p": 1}
-REMEMBERED = 64  # right passwords, which are not checked again
+REMEMBERED = 64  # correct passwords, which are not checked again
 CHECKED_AT_ONCE = 2  # each needs 16 MiB and a thread
 WAITING = 16  # checks that may wait for those; the tabs of a few people
-FREE_FAILURES = 5  # of one address for one name, before it has to wait
+FREE_FAILURES = 5  # per address and name, before it has to wait
 LONGEST_WAIT = 60.0  # seconds
-MOST_GUESSERS = 1000  # whom we remember
+MOST_GUESSERS = 1000  # to remember
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How much one request may do: `FORBIDDEN`, `READ_ONLY`, `FULL`, or some actions.
+    """What one request may do: `FORBIDDEN`, `READ_ONLY`, `FULL`, or some actions.
 
         Access.FULL.named("ana")
         Access.only("retry", "pause")
 
-    `name` stands in the audit of what the request changes.
+    The audit records `name` with the request's changes.
     """
 
     sees: bool
@@ -64,7 +64,7 @@ class Access:
 
     @classmethod
     def only(cls, *actions: str) -> Access:
-        """Return an access that sees all pages and may take these actions."""
+        """Return an access to all pages and these actions."""
         for action in actions:
             if action not in ACTIONS:
                 raise ConfigurationError(
@@ -77,7 +77,7 @@ class Access:
         return replace(self, name=name)
 
     def without_changes(self) -> Access:
-        """Return the same access without the actions that change something."""
+        """Return the same access without the actions that change anything."""
         return replace(self, actions=self.actions & READS)
 
     def may(self, action: str) -> bool:
@@ -99,21 +99,21 @@ async def decide(authorize: Authorize, request: Request, *, read_only: bool) -> 
 
 
 def allow_everybody(request: Request) -> Access:
-    """Allow everything to everybody who reaches the port."""
+    """Allow everything to everyone who can reach the port."""
     return Access.FULL
 
 
 class SecretLink:
-    """Lets in whoever opens the link with the key, and remembers the browser in a cookie.
+    """Admits browsers that open the link with the key, and remembers them with a cookie.
 
     link = SecretLink()
     create_app(app, authorize=link)
     print(f"http://127.0.0.1:8000/{link.query}")
 
-    An address proves nothing: a proxy on this machine, or a tunnel, speaks for others.
+    A client's address proves nothing: a local proxy or a tunnel forwards for others.
     """
 
-    hint = "Open the link with ?key= that was printed or logged when the dashboard started."
+    hint = "Open the link with ?key= that the dashboard printed or logged at startup."
 
     def __init__(self) -> None:
         self._key = secrets.token_urlsafe(24)
@@ -122,15 +122,15 @@ class SecretLink:
 
     @property
     def query(self) -> str:
-        """What comes after the address of the dashboard in the link."""
+        """The part of the link after the dashboard's address."""
         return f"?key={self._key}"
 
     def __call__(self, request: Request) -> Access:
-        """Return full access for a browser that has opened the link."""
+        """Return full access if the browser has opened the link."""
         return Access.FULL if self._is_key(request.cookies.get(self._cookie)) else Access.FORBIDDEN
 
     def admit(self, request: Request) -> Response | None:
-        """Return an answer that gives the cookie, if the address has the key."""
+        """Return a response that sets the cookie, if the address has the key."""
         if request.method != "GET" or not self._is_key(request.query_params.get("key")):
             return None
         page = request.url.remove_query_params("key")
@@ -150,10 +150,10 @@ class SecretLink:
 
 
 class Guesses:
-    """Wrong passwords: after some, each takes twice as long until the next may be tried."""
+    """Wrong passwords: after some, each doubles the wait for the next try."""
 
     def __init__(self) -> None:
-        self._failed: dict[object, tuple[int, float]] = {}  # how often, and when the last time
+        self._failed: dict[object, tuple[int, float]] = {}  # how often, and when last
 
     def check(self, guesser: object) -> None:
         """Raise HTTPException if the guesser has to wait."""
@@ -171,7 +171,7 @@ class Guesses:
         self._failed[guesser] = min(count + 1, FREE_FAILURES + 10), monotonic()
 
     def forget(self, guesser: object) -> None:
-        """Start anew after a right one."""
+        """Reset after a correct password."""
         self._failed.pop(guesser, None)
 
 
@@ -180,7 +180,7 @@ class BasicAuth:
 
     create_app(app, authorize=BasicAuth({"ana": os.environ["ANA_HASH"]}))
 
-    Somebody who guesses is answered 429, and does not keep others out.
+    Guessers get status 429, and do not lock out others.
     """
 
     challenge = 'Basic realm="inturn", charset="UTF-8"'
@@ -189,13 +189,13 @@ class BasicAuth:
         self._users = {name: _read_hash(name, text) for name, text in users.items()}
         self._access = access
         self._key = os.urandom(32)
-        self._right: dict[bytes, None] = {}  # what was right already, so that pages stay fast
+        self._right: dict[bytes, None] = {}  # correct ones, so that pages stay fast
         self._guesses = Guesses()
         self._room = anyio.Semaphore(CHECKED_AT_ONCE)
         self._asked = 0  # checks that run or wait
 
     async def __call__(self, request: Request) -> Access:
-        """Return the access of a user whose password is right."""
+        """Return the access of a user with the correct password."""
         found = _read_basic(request.headers.get("authorization", ""))
         if found is None:
             return Access.FORBIDDEN
@@ -206,7 +206,7 @@ class BasicAuth:
         return self._access.named(name)
 
     async def _check(self, request: Request, name: str, password: str, digest: bytes) -> bool:
-        # By name as well: people behind one proxy share an address.
+        # Per name too: people behind a proxy share an address.
         guesser = (request.client and request.client.host, name if name in self._users else None)
         self._guesses.check(guesser)
         if self._asked >= CHECKED_AT_ONCE + WAITING:
@@ -236,11 +236,11 @@ class BasicAuth:
 
 
 class TrustedHeader:
-    """Believes a header that a proxy in front sets, such as X-Forwarded-User.
+    """Trusts a header set by a proxy, such as X-Forwarded-User.
 
     create_app(app, authorize=TrustedHeader("X-Forwarded-User", proxy="10.0.0.5"))
 
-    `proxy` is its address or network. A request from elsewhere is forbidden.
+    `proxy` is its address or network. Requests from elsewhere are forbidden.
     """
 
     def __init__(self, header: str, *, proxy: str, access: Access = Access.FULL) -> None:
@@ -249,7 +249,7 @@ class TrustedHeader:
         self._access = access
 
     def __call__(self, request: Request) -> Access:
-        """Return the access of the user whom the proxy names."""
+        """Return the access of the user named by the proxy."""
         names = request.headers.getlist(self._header)
         if request.client is None or len(names) != 1 or not names[0].strip():
             return Access.FORBIDDEN
@@ -261,14 +261,14 @@ class TrustedHeader:
 
 
 def hash_password(password: str) -> str:
-    """Return the text that `BasicAuth` compares a password with."""
+    """Return the hash of a password, for `BasicAuth`."""
     salt = os.urandom(16)
     return f"scrypt:{salt.hex()}:{_scrypt(password, salt).hex()}"
 
 
 def _too_many(seconds: float) -> HTTPException:
     headers = {"retry-after": str(math.ceil(seconds))}
-    return HTTPException(429, "Too many passwords were tried. Wait a moment.", headers)
+    return HTTPException(429, "Too many wrong passwords. Wait a moment.", headers)
 
 
 def _scrypt(password: str, salt: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""What people can change. Each action calls the operation that the command line calls.
+"""Actions of people. Each calls the same operation as the command line.
 
-A form posts to the path of an action, which then leads back to a page of the dashboard. No address
-comes from the form, so an action cannot lead elsewhere.
+A form posts to the path of an action, which redirects to a page of the dashboard. The form cannot
+set the target, so there is no open redirect.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ NOBODY = "dashboard"  # in the audit, if `authorize` names nobody
 LONGEST_REASON = 500
 MOST_FIELDS = 100
 LONGEST_PAUSE = 366 * 24  # hours
-# What the fields of a request name, for its span.
+# The request's fields that name its target, for its span.
 TARGETS = {"lock": "lock", "name": "name", "pattern": "limit", "id": "batch", "q": "filter"}
 
 
 class Refused(Exception):
-    """Nothing was changed. The text says why, and `back` is the page to look at."""
+    """Nothing was changed. The text gives the reason, and `back` is the page to return to."""
 
     def __init__(self, reason: str, back: str = "/") -> None:
         super().__init__(reason)
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class Done(NamedTuple):
-    """What was done, as a word of `results`, and the page that shows it."""
+    """The result, as a key of `results`, and the page that shows it."""
 
     result: str
     path: str
@@ -73,15 +73,15 @@ class Change:
         return drive.run(operation, self.connection, self.schema)
 
     def transaction(self) -> Any:
-        """Commit everything that runs inside, or nothing if an error leaves it."""
+        """Commit everything that runs inside, or nothing if the block raises."""
         return self.connection.transaction()
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A path to post to, the permission that it needs, and what it does.
+    """A path to post to, the permission it needs, and its function.
 
-    `back` is the page to look at if the database refuses it. Without it, that of its lane or job.
+    `back` is the page to return to if the database refuses it, by default that of its lane or job.
     """
 
     path: str
@@ -91,7 +91,7 @@ class Action:
 
 
 async def read_form(request: Request) -> Form:
-    """Return the fields of a form. The gate has checked its type and length."""
+    """Return the fields of a form. The gate has already checked its type and length."""
     body = b""
     async for part in request.stream():
         body += part
@@ -106,7 +106,7 @@ async def read_form(request: Request) -> Form:
 
 
 def run_action(action: Action, app: App, request: Request, access: Access, form: Form) -> Response:
-    """Change something, note it in the log, and lead to the page that shows it."""
+    """Run an action, log it, and redirect to the page that shows it."""
     by = access.name or NOBODY
     with _trace(action, app, request, by, form) as note:
         done = _attempt(action, app, request, by, form)
@@ -142,7 +142,7 @@ def _attempt(action: Action, app: App, request: Request, by: str, form: Form) ->
 def _trace(
     action: Action, app: App, request: Request, by: str, form: Form
 ) -> AbstractContextManager[Callable[[str], object]]:
-    """Return a span of the action: its path in words, the person, and what is to be changed."""
+    """Return a span for the action: its path in words, the person and the target."""
     if app.tracing is None:
         return nullcontext(lambda _: None)
     fields = {**form, **request.query_params}
@@ -162,7 +162,7 @@ def find_back(request: Request) -> str:
 
 
 def pause_lane(change: Change) -> Done:
-    """Let no job of a lane start, for some hours or until it is resumed."""
+    """Pause a lane, for some hours or until it is resumed."""
     lock = _get_lock(change)
     reason = change.form.get("reason", "").strip()[:LONGEST_REASON] or None
     if not change.run(lanes.pause_lane(lock, reason, None, change.by, get_length(change))):
@@ -171,7 +171,7 @@ def pause_lane(change: Change) -> Done:
 
 
 def resume_lane(change: Change) -> Done:
-    """Let a stopped lane go on."""
+    """Resume a stopped lane."""
     lock = _get_lock(change)
     if not change.run(lanes.resume_lane(lock, change.by)):
         raise _refuse(change, "This lane is neither paused nor halted.")
@@ -179,7 +179,7 @@ def resume_lane(change: Change) -> Done:
 
 
 def retry_head(change: Change) -> Done:
-    """Try the job at once that a lane waits for."""
+    """Retry the job that a lane waits for now."""
     lock = _get_lock(change)
     job_id = change.run(lanes.retry_head(lock, change.by))
     if job_id is None:
@@ -188,30 +188,30 @@ def retry_head(change: Change) -> Done:
 
 
 def skip_head(change: Change) -> Done:
-    """Give up the job that a lane waits for, if it is still the one that the person saw."""
+    """Skip the job that a lane waits for, if it is still the one that the person saw."""
     lock = _get_lock(change)
     with change.transaction():
         job_id = change.run(lanes.skip_head(lock, change.by))
         if job_id is None:
-            raise _refuse(change, "No job waits in this lane.")
+            raise _refuse(change, "This lane has no waiting jobs.")
         if str(job_id) != change.form.get("head"):
-            raise _refuse(change, "By now another job is the head of this lane. Look at it again.")
+            raise _refuse(change, "Another job is now the head of this lane. Check it again.")
     return _show_lane(lock, "head-skipped", job_id)
 
 
 def cancel_waiting(change: Change) -> Done:
-    """Cancel every job that waits in a lane, if the person has typed its name."""
+    """Cancel all waiting jobs of a lane, if the person has typed its name."""
     lock = _get_lock(change)
     if change.form.get("confirm", "") != visible(lock):
-        raise _refuse(change, "You have typed another name than that of the lane.")
+        raise _refuse(change, "The name you typed is not the lane's.")
     return _show_lane(lock, "waiting-cancelled", change.run(lanes.cancel_waiting(lock, change.by)))
 
 
 def retry_job(change: Change) -> Done:
-    """Run a finished job again, or a scheduled one now."""
+    """Run an ended job again, or a scheduled one now."""
     job_id = _get_job_id(change)
     if not change.run(jobs.retry_job(job_id, change.by)):
-        raise _refuse(change, "This job waits or runs already.")
+        raise _refuse(change, "This job is already waiting or running.")
     return Done("job-retried", f"/jobs/{job_id}", number=job_id)
 
 
@@ -221,15 +221,15 @@ def cancel_job(change: Change) -> Done:
 
 
 def abort_job(change: Change) -> Done:
-    """Ask the worker of a job to end it."""
+    """Ask the worker of a job to abort it."""
     return _cancel(change, abort=True)
 
 
 def delete_job(change: Change) -> Done:
-    """Delete a job for good."""
+    """Delete a job permanently."""
     job_id = _get_job_id(change)
     if not change.run(jobs.delete_job(job_id, change.by)):
-        raise _refuse(change, "This job runs, or it is gone already.")
+        raise _refuse(change, "This job is running or already gone.")
     return Done("job-deleted", "/", number=job_id)
 
 
@@ -237,9 +237,9 @@ def _cancel(change: Change, *, abort: bool) -> Done:
     job_id = _get_job_id(change)
     status = change.run(jobs.cancel_job(job_id, abort, change.by))
     if status == "doing" and not abort:
-        raise _refuse(change, "A worker has this job already. You can ask it to abort the job.")
+        raise _refuse(change, "A worker has already claimed this job. You can ask it to abort it.")
     if status not in ("cancelled", "doing"):
-        raise _refuse(change, "This job has ended already, or it is gone.")
+        raise _refuse(change, "This job has already ended or is gone.")
     word = "job-aborting" if status == "doing" else "job-cancelled"
     return Done(word, f"/jobs/{job_id}", number=job_id)
 
@@ -267,7 +267,7 @@ def _get_job_id(change: Change) -> int:
 
 
 def get_length(change: Change) -> timedelta | None:
-    """Return for how long to pause, or None until it is resumed."""
+    """Return how long to pause, or None until it is resumed."""
     hours = change.form.get("hours", "").strip()
     if not hours:
         return None

@@ -39,15 +39,15 @@ from inturn.web.results import describe_result
 logger = logging.getLogger(__name__)
 ASSETS = Path(__file__).parent / "assets"
 EVERY_ACTION = (*ACTIONS, *BULK_ACTIONS, *QUEUE_ACTIONS)
-HINT = "The dashboard answers only those whom it is configured to know."
-REFRESH = "hx-request"  # the header of dashboard.js, which fetches the page that it stands in
-TITLES = {404: "There is no such page", 429: "Not now"}
+HINT = "The dashboard is not configured to admit you."
+REFRESH = "hx-request"  # the header of dashboard.js when it refreshes its page
+TITLES = {404: "Page not found", 429: "Not now"}
 Handler = Callable[[Request, Access], Awaitable[Response]]
 
 
 @dataclass
 class Site:
-    """One dashboard: its queue, and who may do what in it."""
+    """One dashboard: its queue and its authorization."""
 
     app: App
     reading: Reading
@@ -58,7 +58,7 @@ class Site:
 
 
 class _LoggedLink(SecretLink):
-    """A link for an app that was given no `authorize`. Only its log can tell it."""
+    """A link for an app without `authorize`. Only the log shows it."""
 
     _is_logged = False
 
@@ -72,10 +72,10 @@ class _LoggedLink(SecretLink):
 
 
 class Assets(StaticFiles):
-    """Files whose addresses change with their contents, so that browsers may keep them."""
+    """Files whose addresses change with their contents, so that browsers may cache them."""
 
     def file_response(self, *args: Any, **options: Any) -> Response:
-        """Return a file with a long life."""
+        """Return a file with a long cache lifetime."""
         response = super().file_response(*args, **options)
         response.headers["cache-control"] = "public, max-age=31536000, immutable"
         return response
@@ -97,13 +97,13 @@ def create_app(
 
         app.mount("/queue", create_app(queue, authorize=decide))
 
-    authorize: gets each request and returns an `Access`; it may be async. Without it, a link with a
-    secret lets people in, which is logged when the first one has none.
-    read_only: offer no action, whatever `authorize` returns.
-    redact: gets the name of a task and its arguments, and returns those to show. Values whose names
-    look like secrets are hidden anyway.
+    authorize: receives each request and returns an `Access`; it may be async. Without it, a link
+    with a secret admits people; the first request without it logs the link.
+    read_only: offer no actions, whatever `authorize` returns.
+    redact: receives a task's name and its arguments, and returns those to show. Values whose names
+    look like secrets are always hidden.
 
-    It connects when the first page is asked for, so it needs no lifespan.
+    It connects at the first request for a page, so it needs no lifespan.
     """
     who = _LoggedLink() if authorize is None else authorize
     site = Site(app, Reading(app.connector), Live(app.connector), who, read_only, redact)
@@ -159,7 +159,7 @@ def guard(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Respons
 
 
 async def answer_health(request: Request) -> Response:
-    """Say that the process answers. It asks no database."""
+    """Report that the process is alive, without the database."""
     return Response("ok\n", media_type="text/plain")
 
 
@@ -174,13 +174,13 @@ async def show_page(site: Site, page: Page, request: Request, access: Access) ->
 
 
 async def take_action(site: Site, action: Action, request: Request, access: Access) -> Response:
-    """Change something, and lead back to the page that shows it."""
+    """Run an action, and redirect to the page that shows it."""
     if not access.may(action.permission):
         return render_message(
             request,
             403,
             "You may not do this",
-            f"It needs the right to {action.permission}.",
+            f"You need the right to {action.permission}.",
             schema=site.reading.schema,
         )
     form = await read_form(request)
@@ -200,8 +200,8 @@ async def take_action(site: Site, action: Action, request: Request, access: Acce
 def show_error(request: Request, error: Exception) -> Response:
     """Return a page for an address that does not exist."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    text = "Look for it in the navigation." if status == 404 else str(error)
-    title = TITLES.get(status, "This does not work")
+    text = "Use the navigation to find it." if status == 404 else str(error)
+    title = TITLES.get(status, "Request failed")
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
     return render_message(request, status, title, text, headers)
 
@@ -215,7 +215,7 @@ def render_message(
     back: str = "/",
     schema: str | None = None,
 ) -> Response:
-    """Return a page that only says something. Who may not see pages is not told the schema."""
+    """Return a page with a message. Without access to pages, it does not show the schema."""
     links = Links(request)
     html = (
         make_environment()
@@ -241,7 +241,7 @@ def _list_sections() -> list[Section]:
 
 
 def _find_section(page: Page) -> str:
-    """Return the path of the list that a page belongs to, if there is one."""
+    """Return the path of the list that a page belongs to, if any."""
     paths = {each.name: each.path for each in SECTIONS}
     known = {each.path for each in PAGES}
     return paths[page.section] if paths[page.section] in known else "/"
@@ -257,7 +257,7 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
         try:
             found = page.read(view)
         except NotThere as missing:
-            if REFRESH in request.headers:  # the page stays, and dashboard.js says that it is over
+            if REFRESH in request.headers:  # the page stays; dashboard.js reports that it is gone
                 return Response(status_code=204)
             back = missing.back or _find_section(page)
             return render_message(

@@ -1,4 +1,4 @@
-"""Charts as shapes with coordinates. The templates draw them as SVG, with a table beside."""
+"""Charts as shapes with coordinates. Templates draw them as SVG, next to a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndChart:
-    """How many jobs ended in each bucket."""
+    """The number of ended jobs per bucket."""
 
     bars: list[Bar]
     ticks: list[Tick]
@@ -41,7 +41,7 @@ class EndChart:
 
 @dataclass(frozen=True, slots=True)
 class TimeChart:
-    """How long jobs took: half of them at most p50, 19 of 20 at most p95."""
+    """How long jobs took, as percentiles p50 and p95."""
 
     p50: list[tuple[float, float]]
     p95: list[tuple[float, float]]
@@ -50,7 +50,7 @@ class TimeChart:
 
 
 class ChartSpan(NamedTuple):
-    """The time that a chart shows, cut into buckets."""
+    """The time range of a chart, divided into buckets."""
 
     since: datetime
     until: datetime
@@ -58,7 +58,7 @@ class ChartSpan(NamedTuple):
     across: float = WIDTH
 
     def place(self, at: datetime) -> float:
-        """Return the x of a time."""
+        """Return the x coordinate of a time."""
         return self.across * ((at - self.since) / (self.until - self.since))
 
 
@@ -127,7 +127,7 @@ def draw_ticks(span: ChartSpan, count: int = 4) -> list[Tick]:
     form = "%a %H:%M" if length > timedelta(days=2) else form
     times = [span.since + step * number for number in range(count)]
     ticks = [Tick(round(span.place(at), 1), f"{at:{form}}") for at in times]
-    return list({tick.text: tick for tick in reversed(ticks)}.values())[::-1]  # no time twice
+    return list({tick.text: tick for tick in reversed(ticks)}.values())[::-1]  # without duplicates
 
 
 def _draw_line(

@@ -1,4 +1,4 @@
-"""What every request passes: no other site can post here, and no answer can be framed or kept."""
+"""The checks on every request: no cross-site posts, and no framed or cached responses."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FORM = "application/x-www-form-urlencoded"
 
 
 class Gate:
-    """Refuses requests that no page of the dashboard sends, and adds the headers for safety."""
+    """Refuses requests that no page of the dashboard sends, and adds security headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it here."""
+        """Pass a request on, or refuse it here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -58,23 +58,23 @@ def judge(scope: Scope) -> tuple[int, str] | None:
     if scope["method"] in ("GET", "HEAD"):
         return None
     if scope["method"] != "POST":
-        return 405, "The dashboard knows GET, HEAD and POST."
+        return 405, "The dashboard supports GET, HEAD and POST."
     headers = Headers(scope=scope)
     if not is_same_origin(headers):
         return 403, "This request does not come from a page of the dashboard, so it was refused."
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
-        return 415, f"The dashboard reads forms only: {FORM}."
+        return 415, f"The dashboard accepts only forms: {FORM}."
     length = headers.get("content-length", "")
     if not length.isdecimal() or int(length) > LONGEST_BODY:
-        return 413, "This form is too large, or does not say its length."
+        return 413, "This form is too large or has no Content-Length."
     return None
 
 
 def is_same_origin(headers: Headers) -> bool:
-    """Return True if a page of this very host sent the request.
+    """Return True if a page of this host sent the request.
 
-    Browsers send Sec-Fetch-Site over https and on this machine only, and Origin with every form.
-    Whatever is there has to say so, and a request that has neither is refused.
+    Browsers send Sec-Fetch-Site only over https and on localhost, and Origin with every form.
+    Those present must all match, and a request with neither is refused.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None and origin is None:

@@ -1,4 +1,4 @@
-"""What the charts of a page show: how jobs ended, and how long they waited and ran."""
+"""The data of a page's charts: how jobs ended, and how long they waited and ran."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inturn.operations.reading.history import Bucket
 from inturn.web.charts import ChartSpan, EndChart, TimeChart, draw_ends, draw_runs, draw_waits
 from inturn.web.reading import PageReader
 
-RANGES = {  # how long, and how many minutes each bucket has
+RANGES = {  # the length, and the minutes per bucket
     "24h": (timedelta(hours=24), 60),
     "1h": (timedelta(hours=1), 5),
     "6h": (timedelta(hours=6), 20),
@@ -21,7 +21,7 @@ ORDER = ("1h", "6h", "24h", "7d")
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the charts show, and the sum of it."""
+    """The data of the charts, and its totals."""
 
     buckets: list[Bucket]
     ends: EndChart
@@ -39,10 +39,10 @@ def read_history(
     task: str | None = None,
     queue: str | None = None,
 ) -> History:
-    """Return the charts of a range, for all jobs or for those of a task or queue."""
+    """Return the charts of a range, for all jobs or those of a task or queue."""
     length, minutes = RANGES[chosen]
     width = timedelta(minutes=minutes)
-    # A bucket begins at a multiple of its width.
+    # Buckets start at multiples of their width.
     until = datetime.fromtimestamp(
         (now.timestamp() // width.total_seconds() + 1) * width.total_seconds(), now.tzinfo
     )

@@ -1,8 +1,8 @@
-"""Tell browsers that something has changed, so that they fetch what they show.
+"""Notify browsers of changes, so that they refresh their pages.
 
-While somebody watches, one thread of the process listens for notifications. Not every change sends
-one, so the thread also compares a counter of the server every two seconds. An event has no
-contents: what a person may see is decided when the page is fetched.
+While browsers watch, one thread of the process listens for notifications. Not every change sends
+one, so the thread also compares a counter of the server every two seconds. Events have no content:
+authorization happens when the page is fetched.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from inturn.operations.reading import dashboard
 
 logger = logging.getLogger(__name__)
 MOST_CLIENTS = 100
-LOOK_SECONDS = 2.0  # between two looks at the counter
+LOOK_SECONDS = 2.0  # between reads of the counter
 DEBOUNCE_SECONDS = 0.25  # notifications within this time are one event
-CLIENT_SECONDS = 1.0  # between two events for one client
+CLIENT_SECONDS = 1.0  # between events for one client
 KEEP_ALIVE_SECONDS = 15.0
-SEND_SECONDS = 10.0  # after which a client that reads nothing is dropped
-LONGEST_SECONDS = 900.0  # after which a client connects again, and is authorised again
+SEND_SECONDS = 10.0  # until a client that does not read is dropped
+LONGEST_SECONDS = 900.0  # until a client must reconnect and be authorised again
 TERMS = "SET statement_timeout = '2s'; SET default_transaction_read_only = on"
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"x-accel-buffering", b"no"),  # nginx would keep events back
+    (b"x-accel-buffering", b"no"),  # or nginx would buffer events
 ]
 
 
@@ -62,12 +62,12 @@ class Live:
         return client
 
     def leave(self, client: Client) -> None:
-        """Forget a client. The thread ends when the last one has left."""
+        """Remove a client. The thread ends with the last one."""
         with self._lock:
             self._clients.discard(client)
 
     def count(self) -> int:
-        """Return how many clients there are."""
+        """Return the number of clients."""
         with self._lock:
             return len(self._clients)
 
@@ -85,7 +85,7 @@ class Live:
                     connection.execute(TERMS)
                     listen = SQL("LISTEN {}").format(Identifier(self._connector.schema))
                     connection.execute(listen)
-                    self.wake("changed")  # something may have changed before
+                    self.wake("changed")  # something may have changed already
                     self._follow(connection)
             except (ConnectorException, psycopg.Error) as error:
                 logger.warning("dashboard.listen_lost: %s", error)
@@ -96,7 +96,7 @@ class Live:
         before = -1
         while self._has_clients():
             notified = self._wait(connection)
-            # The server's counter is up to a second late, so that it may tell of the same change.
+            # The server's counter lags by up to a second, so it may report the same change.
             with drive.translate_errors():
                 asked = dashboard.get_activity(self._connector.schema)
                 count = drive.run(asked, connection, self._connector.schema)
@@ -105,7 +105,7 @@ class Live:
             before = count
 
     def _wait(self, connection: psycopg.Connection[tuple[object, ...]]) -> bool:
-        """Return True after a notification and those that follow at once."""
+        """Return True after a notification and those right behind it."""
         heard = list(connection.notifies(timeout=LOOK_SECONDS, stop_after=1))
         if heard:
             list(connection.notifies(timeout=DEBOUNCE_SECONDS))
@@ -118,7 +118,7 @@ class Live:
 
 
 class Client:
-    """A browser that watches. `wake` is called from the thread that listens."""
+    """A watching browser. The listening thread calls `wake`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -129,11 +129,11 @@ class Client:
     def wake(self, event: str) -> None:
         """Make `next_event` return this event."""
         self._event = event
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def next_event(self) -> str | None:
-        """Return the next event, at most one a second, or None if it is time for a keep-alive."""
+        """Return the next event, at most one per second, or None when a keep-alive is due."""
         with anyio.move_on_after(KEEP_ALIVE_SECONDS):
             await self._woken.wait()
             await anyio.sleep(max(0.0, self._told_at + CLIENT_SECONDS - time.monotonic()))
@@ -151,11 +151,11 @@ class LiveResponse(Response):
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the browser goes away, or has been here for long."""
+        """Send events until the browser disconnects or its time is up."""
         client = self._live.join()
         if client is None:
             full = PlainTextResponse(
-                f"{MOST_CLIENTS} pages are watching already. This one asks now and then instead.\n",
+                f"{MOST_CLIENTS} pages are already watching. This one polls instead.\n",
                 503,
                 {"retry-after": "30"},
             )

@@ -1,4 +1,4 @@
-"""Pages, and what each of them gets."""
+"""Pages and their requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HIGHEST_ID = 2**63 - 1
 
 
 class NotThere(Exception):
-    """There is no such job, lane and so on. The text says so, and `back` is where to go instead."""
+    """The job, lane and so on does not exist. `back` is the page to go to instead."""
 
     def __init__(self, text: str, back: str | None = None) -> None:
         super().__init__(text)
@@ -29,7 +29,7 @@ class NotThere(Exception):
 
 
 class Section(NamedTuple):
-    """An entry of the navigation. `g` and the key lead to it."""
+    """An entry of the navigation. `g` and the key open it."""
 
     name: str
     title: str
@@ -54,7 +54,7 @@ SECTIONS = (
 
 @dataclass
 class Links:
-    """Where links of an answer lead."""
+    """The targets of a response's links."""
 
     request: Request
 
@@ -70,7 +70,7 @@ class Links:
 
 @dataclass
 class View(Links):
-    """One request for a page: what was asked, what the person may do, and where to read."""
+    """One request for a page: its query, the person's access, and the reader."""
 
     access: Access
     reader: PageReader
@@ -83,24 +83,24 @@ class View(Links):
         return self.header.value.now if self.header.value else datetime.now(UTC)
 
     def panel(self, read: Callable[[PageReader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
-        """Return what `read` returns, or say why it failed. The rest is shown anyway."""
+        """Return what `read` returns, or why it failed. The rest of the page is shown anyway."""
         return self.reader.panel(read, seconds)
 
     def get(self, name: str, default: str = "") -> str:
-        """Return a value of the address. NUL, which PostgreSQL refuses, is left out."""
+        """Return a value of the address, without NUL, which PostgreSQL refuses."""
         return self.request.query_params.get(name, default).replace("\0", "")
 
     def choose(self, name: str, choices: tuple[str, ...]) -> str:
-        """Return a value of the address if it is one of these, else the first of them."""
+        """Return a value of the address if it is one of these, else the first."""
         value = self.get(name)
         return value if value in choices else choices[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its path, its section of the navigation, its template, and what fills that.
+    """A page: its path, navigation section, template and `read`.
 
-    `read` returns the variables of the template. It is called in a thread.
+    `read` returns the template's variables. It is called in a thread.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""How a page says that it could not read something."""
+"""Errors that a page shows in place of data."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from inturn.errors import DatabaseBusy, DatabaseUnavailable, InturnError, Schema
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, and what to do about it."""
+    """A problem and its remedy."""
 
     title: str
     detail: str
 
     @classmethod
     def of(cls, error: InturnError, seconds: float) -> Problem:
-        """Return what to say about an error of the database."""
+        """Describe a database error."""
         cause = error.__cause__
         if isinstance(cause, psycopg.Error) and cause.sqlstate == FORBIDDEN:
             return cls(
@@ -30,15 +30,15 @@ class Problem:
         if isinstance(cause, psycopg.errors.LockNotAvailable):
             return cls(
                 "A table of the queue is locked",
-                "Workers wait for it, too, unless they only read. Run: queue doctor. It names the "
-                "session that has it.",
+                "Workers that write to it wait too. To find the session that has the lock, run: "
+                "queue doctor",
             )
         match error:
             case DatabaseBusy():
                 return cls(
-                    f"This took longer than {seconds:g} s, so it was given up",
-                    "The dashboard stops early so that it never weighs on workers. Reload the "
-                    "page, or use a narrower filter.",
+                    f"This took longer than {seconds:g} s and was cancelled",
+                    "The dashboard stops early so that it never burdens workers. Reload the page "
+                    "or use a narrower filter.",
                 )
             case SchemaMismatch():
                 return cls("The database does not fit this version", str(error))

@@ -1,4 +1,4 @@
-"""What people can change about queues, tasks, limits and batches."""
+"""Actions on queues, tasks, limits and batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_STEPS = 1000  # of cancelling a batch, in one request
 
 
 def pause_queue(change: Change) -> Done:
-    """Let no job of a queue start, for some hours or until it is resumed."""
+    """Pause a queue, for some hours or until it is resumed."""
     name = _get(change, "name")
     if not name:
         raise BadArgument("name", "is missing")
@@ -23,7 +23,7 @@ def pause_queue(change: Change) -> Done:
 
 
 def pause_everything(change: Change) -> Done:
-    """Let no job of any queue start, if the person has typed the word."""
+    """Pause all queues, if the person has typed the word."""
     if change.form.get("confirm", "").strip().lower() != "everything":
         raise Refused("To pause all queues, type the word: everything", "/queues")
     _pause(change, None)
@@ -34,7 +34,7 @@ def resume_queue(change: Change) -> Done:
     """End the pause of a queue."""
     name = _get(change, "name")
     if not name or not change.run(queues.resume_queue(name, change.by)):
-        raise Refused("This queue has no pause of its own.", "/queues")
+        raise Refused("This queue is not paused individually.", "/queues")
     return Done("queue-resumed", "/queue", {"name": name})
 
 
@@ -46,7 +46,7 @@ def resume_everything(change: Change) -> Done:
 
 
 def pause_task(change: Change) -> Done:
-    """Let no job of a task start, for some hours or until it is resumed."""
+    """Pause a task, for some hours or until it is resumed."""
     name = _get(change, "name")
     if not name:
         raise BadArgument("name", "is missing")
@@ -64,7 +64,7 @@ def resume_task(change: Change) -> Done:
 
 
 def set_limit(change: Change) -> Done:
-    """Set a limit: a new one, or that of the address."""
+    """Set a limit: a new one, or the one in the address."""
     pattern = _get(change, "pattern") or change.form.get("pattern", "").strip()
     change.run(
         limits.set_limit(
@@ -86,10 +86,10 @@ def remove_limit(change: Change) -> Done:
 
 
 def close_batch(change: Change) -> Done:
-    """Let a batch end as soon as no job of it is left."""
+    """Close a batch, so that it ends once all its jobs have ended."""
     found = _get_batch(change)
     if found.state != "open":
-        raise Refused(f"This batch is {found.state} already.", _get_address(found))
+        raise Refused(f"This batch is already {found.state}.", _get_address(found))
     change.run(batches.close_batch(found.id, change.by))
     return Done("batch-closed", "/batch", {"id": str(found.id)})
 
@@ -98,9 +98,9 @@ def cancel_batch(change: Change) -> Done:
     """Cancel the waiting jobs and the callback of a batch, if the person has typed its name."""
     found = _get_batch(change)
     if found.state == "ended":
-        raise Refused("This batch has ended already.", _get_address(found))
+        raise Refused("This batch has already ended.", _get_address(found))
     if change.form.get("confirm", "") != visible(found.name):
-        raise Refused("You have typed another name than that of the batch.", _get_address(found))
+        raise Refused("The name you typed is not the batch's.", _get_address(found))
     abort = change.form.get("abort") == "yes"
     cancelled, last = 0, 0
     for _ in range(MOST_STEPS):

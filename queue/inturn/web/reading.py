@@ -1,7 +1,7 @@
-"""How pages read: read-only, with a time limit, over at most two connections of their own.
+"""The database access of pages: read-only, with a time limit, over at most two connections.
 
-So the dashboard cannot hold up workers, however many people look at it. Pages are sync code in
-threads, because then they work with every connector.
+The dashboard therefore cannot hold up workers, however many people use it. Pages are sync code in
+threads, so that they work with every connector.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ T = TypeVar("T")
 CONNECTIONS = 2
 PAGE_SECONDS = 2.0
 BADGE_SECONDS = 0.5
-LOCK_SHARE = 900  # ms of each second, so that a locked table is told from a slow statement
+LOCK_SHARE = 900  # ms of each second, to distinguish a locked table from a slow statement
 WAIT_SECONDS = 5.0  # for one of the connections
-# The plans of an index that stops at a LIMIT: the statistics may be those of an empty table.
+# Force index plans, which stop at a LIMIT: statistics may be from when the table was empty.
 TERMS = """
 SELECT set_config('transaction_read_only', 'on', true),
        set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),
@@ -42,26 +42,26 @@ SELECT set_config('transaction_read_only', 'on', true),
 
 @dataclass(frozen=True, slots=True)
 class Panel(Generic[T]):
-    """A part of a page: what was read, or why it could not be read."""
+    """A part of a page: its data, or why it could not be read."""
 
     value: T | None
     problem: Problem | None = None
 
 
 class Reading:
-    """The connections that pages read with. They are opened by the first page."""
+    """The connections that pages read with. The first page opens them."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._room = BoundedSemaphore(CONNECTIONS)
         self._guard = Lock()
         self._idle: list[Session] = []
-        # A mounted app is not told that the process ends.
+        # A mounted app does not learn of the process's exit.
         weakref.finalize(self, _close_all, self._idle)
 
     @contextmanager
     def open(self) -> Iterator[PageReader]:
-        """Lend a reader. It connects when something is read."""
+        """Lend a reader, which connects at its first read."""
         reader = PageReader(self)
         try:
             yield reader
@@ -74,7 +74,7 @@ class Reading:
         return self._connector.schema
 
     def take(self) -> Session:
-        """Return a connection, or raise DatabaseBusy if others have all of them for too long."""
+        """Return a connection, or raise DatabaseBusy if all stay in use for too long."""
         if not self._room.acquire(timeout=WAIT_SECONDS):
             raise DatabaseBusy(
                 "Other pages are being read", connection_lost=False, outcome_unknown=False
@@ -121,7 +121,7 @@ class PageReader:
         self.queries = 0  # statements that were sent
 
     def panel(self, read: Callable[[PageReader], T], seconds: float = PAGE_SECONDS) -> Panel[T]:
-        """Return what `read` returns, or say why it failed. Each statement has so many seconds."""
+        """Return what `read` returns, or why it failed. `seconds` limits each statement."""
         self._seconds = seconds
         try:
             return Panel(read(self))

@@ -1,4 +1,4 @@
-"""Hide what looks like a secret in the arguments of jobs."""
+"""Hide likely secrets in the arguments of jobs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# A hook gets the name of a task and its arguments, and returns what to show.
+# A hook receives a task's name and arguments, and returns what to show.
 Redact = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 SECRET = re.compile(
     r"passw|secret|token|api_?key|authorization|credential|cookie|private_?key", re.I
 )
 HIDDEN = "(hidden)"
-DEEPEST = 20  # levels; what is deeper is hidden
+DEEPEST = 20  # levels; deeper values are hidden
 
 
 def redact(value: Any, depth: int = 0) -> Any:
-    """Return the value without those of keys that look like secrets."""
+    """Return the value with likely secrets, judged by their keys, hidden."""
     if depth > DEEPEST:
         return HIDDEN
     if isinstance(value, Mapping):

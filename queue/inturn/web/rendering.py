@@ -1,7 +1,7 @@
-"""Templates, and how values look in them.
+"""Templates, and the formatting of values in them.
 
-Every text that a template prints passes `finalize`: what a browser would not show, or would act on,
-becomes visible, and then Jinja escapes it.
+Every text that a template prints passes `finalize`, which makes invisible and control characters
+visible. Then Jinja escapes it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONGEST_TEXT = 20_000  # characters of a traceback or an argument
 
 @cache
 def make_environment() -> Environment:
-    """Return the templates. They hold no state, so all apps share them."""
+    """Return the templates. They are stateless, so all apps share them."""
     environment = Environment(
         loader=PackageLoader("inturn.web"),
         autoescape=True,
@@ -64,7 +64,7 @@ def make_environment() -> Environment:
 
 
 def make_url(root: str, path: str, query: dict[str, Any]) -> Markup:
-    """Return an address below the prefix at which the dashboard is mounted."""
+    """Return an address below the dashboard's mount prefix."""
     given = {name: value for name, value in query.items() if value not in (None, "")}
     text = quote(root + path, safe="/:~") + (f"?{urlencode(given)}" if given else "")
     return escape(text)
@@ -81,7 +81,7 @@ def show_ago(at: datetime | None, now: datetime) -> Markup:
 
 
 def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
-    """Return a sentence in which `job 7` and `batch 7` are links."""
+    """Return a sentence with links for `job 7` and `batch 7`."""
 
     def link(found: re.Match[str]) -> str:
         address = (
@@ -98,7 +98,7 @@ def show_count(count: int, more: bool = False) -> str:
 
 
 def show_lines(text: str | None) -> Markup:
-    """Return a text of several lines, each of them made visible."""
+    """Return a multiline text with all characters visible."""
     cut = (text or "")[:LONGEST_TEXT]
     shown = "\n".join(visible(line.expandtabs(4)) for line in cut.split("\n"))
     rest = len(text or "") - len(cut)

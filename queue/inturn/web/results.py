@@ -1,7 +1,6 @@
-"""What a page says after an action.
+"""The messages that a page shows after an action.
 
-The address carries a word of this list and a number, so that no link can make a page say anything
-else.
+The address carries only a key of this table and a number, so that no link can show another text.
 """
 
 from __future__ import annotations
@@ -9,33 +8,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 RESULTS = {
-    "paused": "The lane is paused. A job that runs may end, and no other starts.",
-    "resumed": "The lane goes on.",
+    "paused": "Paused the lane. A running job may finish, but no other starts.",
+    "resumed": "Resumed the lane.",
     "head-retried": "Job {n} is due now, and the lane waits for it.",
-    "head-skipped": "The lane goes on without job {n}.",
-    "waiting-cancelled": "Waiting jobs that were cancelled: {n}.",
+    "head-skipped": "The lane continues without job {n}.",
+    "waiting-cancelled": "Cancelled waiting jobs: {n}.",
     "job-retried": "Job {n} waits for a worker again, at its old place.",
     "job-cancelled": "Job {n} is cancelled.",
-    "job-aborting": "The worker of job {n} was asked to end it.",
+    "job-aborting": "Asked the worker of job {n} to abort it.",
     "job-deleted": "Job {n} is deleted.",
-    "bulk-begun": "The change goes on if you leave this page.",
-    "bulk-stopping": "The change stops after its step.",
-    "queue-paused": "The queue is paused. Jobs that workers have may end, and no other starts.",
-    "queue-resumed": "The queue goes on.",
-    "task-paused": "The task is paused. Jobs that workers have may end, and no other starts.",
-    "task-resumed": "The task goes on.",
-    "everything-paused": "All queues are paused. Jobs that workers have may end.",
-    "everything-resumed": "The pause of all queues is over. Those of single queues stay.",
-    "limit-set": "The limit is set. It ends no job that runs.",
-    "limit-removed": "The limit is removed.",
-    "batch-closed": "The batch is closed. It ends when no job of it is left.",
-    "batch-cancelled": "The batch is closed. Waiting jobs of it that were cancelled: {n}.",
-    "batch-cancelled-some": "Waiting jobs that were cancelled: {n}. Others are left: cancel again.",
+    "bulk-begun": "The change continues if you leave this page.",
+    "bulk-stopping": "The change stops after its current step.",
+    "queue-paused": "Paused the queue. Jobs already claimed still run, but no others start.",
+    "queue-resumed": "Resumed the queue.",
+    "task-paused": "Paused the task. Jobs already claimed still run, but no others start.",
+    "task-resumed": "Resumed the task.",
+    "everything-paused": "Paused all queues. Jobs already claimed still run.",
+    "everything-resumed": "Ended the pause of all queues. Pauses of single queues stay.",
+    "limit-set": "Set the limit. Running jobs are not stopped.",
+    "limit-removed": "Removed the limit.",
+    "batch-closed": "Closed the batch. It ends when all its jobs have ended.",
+    "batch-cancelled": "Closed the batch. Cancelled waiting jobs: {n}.",
+    "batch-cancelled-some": "Cancelled waiting jobs: {n}. Some remain: cancel again.",
 }
 
 
 def describe_result(query: Mapping[str, str]) -> str | None:
-    """Return what an action has done, if the address says so."""
+    """Return the message of the address, if any."""
     text = RESULTS.get(query.get("done", ""))
     number = query.get("n", "")
     if text is None or (not number.isdecimal() and "{n}" in text) or len(number) > 19:

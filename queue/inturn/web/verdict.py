@@ -1,4 +1,4 @@
-"""The verdict: the worst finding of `queue doctor` about work that does not go on."""
+"""The verdict: the worst finding of `queue doctor` about stuck work."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from inturn.web.reading import Panel
 from inturn.web.rendering import show_count
 
 WORST = ("fail", "warn")
-STANDING = ("delayed", "stalled", "retrying")  # states of lanes that may go on by themselves
-UNKNOWN = "nobody knows whether work waits, since it could not be read"
+STANDING = ("delayed", "stalled", "retrying")  # states of lanes that may recover by themselves
+UNKNOWN = "unknown whether work waits, because it could not be read"
 
 
 def examine(seen: Situation, still: Standstill | None = None) -> Iterator[Finding]:
-    """Yield what stands in the way of work: a cause before what comes of it."""
+    """Yield what blocks work, causes before their effects."""
     if seen.mismatch is not None:
         yield Finding("schema", "fail", *seen.mismatch)
     scene = Scene(seen.now, seen.workers, seen.queues, seen.read_only)
@@ -49,7 +49,7 @@ def _examine_standstill(scene: Scene, still: Standstill) -> Iterator[Finding]:
 
 
 def find_troubles(seen: Situation, still: Panel[Standstill]) -> list[Finding]:
-    """Return what needs a person, first what stops most. What could not be read is no good news."""
+    """Return what needs a person, worst first. Unreadable data counts as trouble."""
     found = [each for each in examine(seen, still.value) if each.state in WORST]
     if still.problem is not None:
         unknown = f"{UNKNOWN}: {still.problem.title}"
@@ -66,14 +66,14 @@ def _stops_everything(finding: Finding, seen: Situation) -> bool:
 
 
 def describe(seen: Situation, troubles: list[Finding]) -> Finding:
-    """Return the verdict, in one sentence. It is calm only if there is no trouble."""
+    """Return the verdict in one sentence. It is calm only without trouble."""
     if troubles:
         return troubles[0]
     counts = {state: seen.lanes.get(state, (0, False)) for state in STANDING}
     standing = [f"{show_count(*count)} {state}" for state, count in counts.items() if count[0]]
     if standing:
         names = ", ".join(standing)
-        return Finding("verdict", "ok", f"No lane needs a person. Some do not move now: {names}")
+        return Finding("verdict", "ok", f"No lane needs a person. Some are not moving now: {names}")
     if any(queue.doing or queue.claimed for queue in seen.queues):
         return Finding("verdict", "ok", "All lanes are moving")
     if any(queue.runnable or queue.blocked or queue.limited for queue in seen.queues):

@@ -62,7 +62,7 @@ def test_a_change_of_many_jobs_is_stopped_after_its_step(
         page.locator("#typed").fill(str(MANY))
         submit(find_form(page, "/bulk/cancel"))
         submit(find_form(page, "/bulk/cancel/stop"))
-        page.get_by_text("The change stops after its step.").wait_for()
+        page.get_by_text("The change stops after its current step.").wait_for()
         held.rollback()
         page.get_by_role("link", name="Do the rest").wait_for()
         left = shop.app.job_manager.list_jobs(status="todo")
@@ -113,7 +113,7 @@ def test_lanes_are_found_by_what_their_jobs_are(
         page.wait_for_url("**queue=mail&task=mail.*&waiting=1&oldest=0s")
         assert page.locator("th .lock").all_inner_texts()[0] == "customer:0"
         page.get_by_role("navigation", name="States").get_by_text("halted").click()
-        page.get_by_role("link", name="Clear the filter").click()
+        page.get_by_role("link", name="Clear filter").click()
         page.wait_for_url(f"{address}/lanes")
         assert page.locator("th .lock").count() > 1
         page.get_by_text("More filters").click()

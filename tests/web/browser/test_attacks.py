@@ -160,7 +160,7 @@ def test_what_is_typed_into_a_filter_runs_no_script(
         check_harmless(page)
         page.get_by_role("searchbox").fill(SCRIPT)
         page.keyboard.press("Enter")
-        page.get_by_text("No lane fits this filter.").wait_for()
+        page.get_by_text("No lanes match this filter.").wait_for()
         check_harmless(page)
 
 

@@ -53,7 +53,7 @@ def test_a_slash_searches_and_letters_in_a_field_are_letters(
         assert page.locator("dialog[open]").count() == 0
         page.keyboard.press("Enter")
         page.wait_for_url("**prefix=*")
-        page.get_by_text("No lane fits this filter.").wait_for()
+        page.get_by_text("No lanes match this filter.").wait_for()
 
 
 def test_a_question_mark_shows_the_keys_and_they_can_be_switched_off(
@@ -83,7 +83,7 @@ def test_tab_begins_with_a_way_past_the_navigation(
     with visit() as visitor:
         page = visitor.open(full_queue[1])
         page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name="Skip to the contents")).to_be_focused()
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.locator("#main")).to_be_focused()
 

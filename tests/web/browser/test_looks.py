@@ -145,7 +145,7 @@ def test_refusals_have_the_bar_and_a_way_back(
         shop.app.lanes.skip_head("order:1")  # somebody else was faster
         page.get_by_role("button", name="Skip head").click()
         page.wait_for_url("**/lane/skip-head*")
-        assert page.get_by_text("another job is the head").count() == 1
+        assert page.get_by_text("Another job is now the head").count() == 1
         check_refusal(page, lane)
 
 
@@ -208,7 +208,7 @@ def test_a_page_that_is_not_there_is_fit_to_be_seen(
 ) -> None:
     with visit(PHONE) as visitor:
         page = visitor.open(f"{full_queue[1]}/no/such/page")
-        assert page.title().startswith("There is no such page")
+        assert page.title().startswith("Page not found")
         assert find_violations(page) == []
         assert page.evaluate(OVERFLOW) == 0
 

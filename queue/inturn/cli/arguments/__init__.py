@@ -1,1 +1,1 @@
-"""What a command is about: its arguments, its options and its confirmation."""
+"""Arguments, options and confirmation of commands."""

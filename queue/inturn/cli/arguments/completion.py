@@ -1,6 +1,6 @@
 """Complete the locks, ids, tasks and queues in the database for a shell.
 
-A completion must not disturb you, so it offers nothing if anything goes wrong.
+On any error, completion silently offers nothing.
 """
 
 from __future__ import annotations

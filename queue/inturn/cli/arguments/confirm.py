@@ -1,4 +1,4 @@
-"""Confirm changes that cannot be undone: by a question on a terminal, by `--yes` elsewhere."""
+"""Confirm irreversible changes: with a prompt on a terminal, with `--yes` elsewhere."""
 
 import sys
 from collections.abc import Callable
@@ -12,17 +12,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def yes_option(command: F) -> F:
-    """Add --yes, which the command passes on to `confirm`."""
+    """Add --yes, which the command passes to `confirm`."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(command)
 
 
 def confirm(question: str, *, yes: bool, command: str) -> None:
-    """Raise unless the user agrees. `command` does the same without a question."""
+    """Raise unless the user agrees. `command` does the same without a prompt."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise Unconfirmed(
-            f"{question} There is no terminal to confirm this on. To go ahead, run: {command}"
+            f"{question} There is no terminal to confirm on. To proceed, run: {command}"
         )
     if not click.confirm(question, default=False, err=True):
         raise Declined("Nothing was changed.")

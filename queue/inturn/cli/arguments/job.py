@@ -1,4 +1,4 @@
-"""The jobs that a command is about, and a change to several of them."""
+"""Job arguments of commands, and changes to several jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job_argument(command: F) -> F:
 
 
 def job_arguments(command: F) -> F:
-    """Add the argument ID, which can be repeated."""
+    """Add the repeatable argument ID."""
     return click.argument(
         "job_ids", metavar="[ID]...", type=ID, nargs=-1, shell_complete=complete_job
     )(command)
@@ -42,7 +42,7 @@ def job_not_found(job_id: int) -> NotFound:
 
 
 def error_lines(number: int, error: dict[str, Any], now: datetime) -> Iterator[str]:
-    """Yield the lines of one of the errors that a job keeps: which attempt, when, where and why."""
+    """Yield the lines about one stored error: which attempt, when, where and why."""
     attempt = f"attempt {error.get('attempt', number)}"
     ended, started = _read_time(error.get("at")), _read_time(error.get("started_at"))
     when = f" failed {on_clock(ended, now)}" if ended else ""
@@ -56,13 +56,13 @@ def error_lines(number: int, error: dict[str, Any], now: datetime) -> Iterator[s
 def _read_time(text: Any) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):  # somebody else wrote it
+    except (TypeError, ValueError):  # not written by inturn
         return None
     return at if at.tzinfo else None
 
 
 def make_runnable(unblock: str | None) -> str | None:
-    """Return the command as it runs here, with escapes for what a terminal would not show."""
+    """Return the command as it runs here, with unprintable characters escaped."""
     quoted = requote(unblock)
     return None if quoted is None else complete(quoted)
 
@@ -70,7 +70,7 @@ def make_runnable(unblock: str | None) -> str | None:
 def confirm_jobs(
     verb: str, database: Database, job_ids: Sequence[int], *, yes: bool, command: str
 ) -> None:
-    """Ask for confirmation. The question says how many jobs there are, and in which lanes."""
+    """Ask for confirmation, naming the number of jobs and their lanes."""
     from inturn.operations.changes import jobs
 
     if yes:
@@ -88,7 +88,7 @@ def confirm_jobs(
 
 
 def change_jobs(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
-    """Change jobs as `change_each` does, and print the id of each, and what it is now."""
+    """Change jobs as `change_each` does, and print each id with its new state."""
     change_each(
         list(dict.fromkeys(job_ids)),
         lambda job_id: {"id": str(job_id), "now": change(job_id)},
@@ -100,7 +100,7 @@ def change_jobs(job_ids: Sequence[int], change: Callable[[int], str], form: str)
 def change_each(
     things: Sequence[T], change: Callable[[T], dict[str, str]], columns: Columns, form: str
 ) -> None:
-    """Change one thing after the other, even if one fails, and print what `change` returns.
+    """Change items one by one, even if some fail, and print what `change` returns.
 
     If all fail, the exit status is that of the failures. If some fail, it is PARTLY.
     """

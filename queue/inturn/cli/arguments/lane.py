@@ -1,4 +1,4 @@
-"""The lane that a command is about."""
+"""The lane argument of commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inturn.formatting import option_value, visible
 if TYPE_CHECKING:
     from inturn.operations.changes.lanes import LaneReport
 
-MOST = 100  # lanes to look through for one with nearly this name
+MOST = 100  # lanes to search for one with a similar name
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -26,19 +26,19 @@ def lock_argument(command: F) -> F:
 
 
 def optional_lock_argument(command: F) -> F:
-    """Add the argument LOCK, which may be left out."""
+    """Add the optional argument LOCK."""
     return click.argument("lock", required=False, callback=_check, shell_complete=complete_lock)(
         command
     )
 
 
 def by_option(command: F) -> F:
-    """Add --by, the name for `lane_audit`."""
+    """Add --by, the name recorded in `lane_audit`."""
     return click.option(
         "--by",
         envvar="USER",
         metavar="NAME",
-        help="Who makes this change: it is recorded.  [default: $USER]",
+        help="Who makes this change, for the audit.  [default: $USER]",
     )(command)
 
 
@@ -55,7 +55,7 @@ def get_report(database: Database, lock: str) -> LaneReport:
 
     report = database.run(lanes.report_lane(lock))
     if not report.is_known:
-        # Such as with a space at its end, or an accent that is a character of its own.
+        # For example with a trailing space, or with a combining accent.
         like = [each.lock for each in database.run(find_lanes(lock[: len(lock) // 2], MOST))]
         raise lane_not_found(lock, did_you_mean(lock, like))
     return report
@@ -63,6 +63,6 @@ def get_report(database: Database, lock: str) -> LaneReport:
 
 def lane_not_found(lock: str, hint: str = "") -> NotFound:
     return NotFound(
-        f"The lane {visible(lock)} is not stopped, and no job in it is running or ready to run."
+        f"The lane {visible(lock)} is not stopped and has no running or ready job."
         f"{hint} To see all of its jobs: queue jobs list --lock {option_value(lock)}"
     )

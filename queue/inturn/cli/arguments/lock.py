@@ -1,6 +1,6 @@
-"""The lock that a command is about, named by its address, and the errors of its store.
+"""The lock argument of commands, given as an address, and the errors of its store.
 
-An address may contain a password, so no message repeats one.
+An address may contain a password, so no message repeats it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VARIABLE = "INTURN_LOCKS_URL"
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise errors of locks as errors that have an exit status."""
+    """Turn lock errors into errors with an exit status."""
     try:
         yield
     except LockTimeout as error:
@@ -32,7 +32,7 @@ def translate_errors() -> Iterator[None]:
         raise Unavailable(str(error)) from error
     except (LockError, ValueError, FileNotFoundError) as error:
         raise ConfigurationError(str(error)) from error
-    except TypeError as error:  # an option in the address that its driver does not know
+    except TypeError as error:  # the address has an option that its driver does not know
         raise ConfigurationError(f"The address cannot be used: {error}") from error
 
 
@@ -52,12 +52,12 @@ def make_lock(address: str, **options: Any) -> Any:
 
 
 def check_breakable(lock: Any) -> None:
-    """Raise ConfigurationError if nobody can break a lock of this kind."""
+    """Raise ConfigurationError if locks of this kind cannot be broken."""
     from inturn.locks.core.base_lock import BaseLock
 
     if type(lock).break_steps is BaseLock.break_steps:
         raise ConfigurationError(
-            f"The lock {visible(lock.name)} cannot be broken. It ends with its holder: "
+            f"The lock {visible(lock.name)} cannot be broken. It is freed when its holder ends: "
             "end that process or connection."
         )
 

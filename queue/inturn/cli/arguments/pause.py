@@ -1,4 +1,4 @@
-"""Why and until when something is paused: the options of all commands that pause."""
+"""The options of all commands that pause: reason and end."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def pause_options(command: F) -> F:
             metavar="TIME",
             help="Resume it at this time, e.g. 2030-01-31T12:00:00Z.",
         ),
-        click.option("--reason", metavar="WHY", help="Why you pause it. Lists show this."),
+        click.option("--reason", metavar="WHY", help="Why you pause it, shown in lists."),
     ):
         command = option(command)
     return command
 
 
 def check_end(until: datetime | None, length: timedelta | None) -> None:
-    """Raise a UsageError unless the options name one end, in the future."""
+    """Raise a UsageError unless the options give at most one end, in the future."""
     if until is not None and length is not None:
         raise click.UsageError("You cannot give both --until and --for.")
     if length is not None and not timedelta(0) < length <= LONGEST_PAUSE:

@@ -1,1 +1,1 @@
-"""Changes of many jobs or lanes."""
+"""Bulk changes of jobs and lanes."""

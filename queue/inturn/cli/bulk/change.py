@@ -1,4 +1,4 @@
-"""A change of many jobs or lanes: its preview, its question, its progress and its report."""
+"""A bulk change of jobs or lanes: preview, confirmation, progress and report."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def bulk_options(command: F) -> F:
     """Add --all and --dry-run."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Say what would be changed, and stop."),
-        click.option("--all", "everything", is_flag=True, help="Needed without any filter."),
+        click.option("--dry-run", is_flag=True, help="Show what would change, and exit."),
+        click.option("--all", "everything", is_flag=True, help="Required if you give no filter."),
     ):
         command = option(command)
     return command
@@ -34,15 +34,15 @@ def bulk_options(command: F) -> F:
 
 @dataclass(frozen=True)
 class PlannedBulk:
-    """A bulk before it begins."""
+    """A bulk change before it starts."""
 
     action: str
     noun: str  # job or lane
-    preview: Any  # with count and more
+    preview: Any  # has `count` and `more`
     question: str
-    effect: Sequence[str]  # what becomes of the order, in sentences
+    effect: Sequence[str]  # how it affects the order, in sentences
     sample: Sequence[str]
-    command: Sequence[str]  # the words that do the rest after an interruption
+    command: Sequence[str]  # finishes the rest after an interruption
 
     @property
     def count(self) -> str:
@@ -52,7 +52,7 @@ class PlannedBulk:
 def run_bulk(
     plan: PlannedBulk, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
 ) -> None:
-    """Show the plan, ask, change, and report. `change` calls what it is given after each step."""
+    """Show the plan, ask, change, and report. `change` calls its argument after each step."""
     from inturn.operations.changes.bulk_effect import PAST
 
     if dry_run:
@@ -73,7 +73,7 @@ def run_bulk(
 
 
 def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> Bulk:
-    """Run the bulk with a progress bar. After Ctrl-C, say how far it has come."""
+    """Run the bulk with a progress bar. After Ctrl-C, report how much is done."""
     from inturn.operations.changes.bulk import Bulk
 
     latest = Bulk()
@@ -129,7 +129,7 @@ def _report(plan: PlannedBulk, done: Bulk, form: str) -> None:
 
 
 def words(command: str, options: Sequence[tuple[str, Any]]) -> list[str]:
-    """Return a command with those options that have a value, to be copied."""
+    """Return a command to copy, with the options that have a value."""
     found = [command]
     for name, value in options:
         if value is True:

@@ -1,4 +1,4 @@
-"""What `queue jobs list` leaves out, and the command that shows it."""
+"""The command that shows the jobs that `queue jobs list` leaves out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FURTHER = 10  # times as many jobs to search
 def say_what_is_left_out(
     database: Database, which: JobFilter, found: Sequence[JobSummary], limit: int
 ) -> None:
-    """Say how many more jobs there are, or that not all were searched."""
+    """Print how many more jobs there are, or that not all were searched."""
     from inturn.operations.changes import jobs
 
     live, ended = database.run(jobs.is_search_cut(which, limit + 1))
@@ -33,12 +33,12 @@ def say_what_is_left_out(
             more(count - limit, or_more=or_more)
         if count > limit:
             remark(f"The next page: {_spell(replace(which, before_id=found[-1].id), limit)}")
-            ended = False  # the next page goes on there
+            ended = False  # the next page continues there
     if live or ended:
         further = replace(which, search=FURTHER * which.search)
         remark(
             f"There may be more: only {which.describe_search(live=live, ended=ended)} were "
-            f"searched. To look further: {_spell(further, limit)}"
+            f"searched. To search more: {_spell(further, limit)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Which jobs a command is about: the options of lists and bulks, and the bulk itself."""
+"""The filter options of job lists and bulk changes, and the bulk change."""
 
 from __future__ import annotations
 
@@ -25,19 +25,28 @@ SAMPLE = 5  # jobs
 
 
 def filter_options(function: F) -> F:
-    """Add the options that say which jobs a list, a count or a bulk is about."""
+    """Add the options that select jobs for a list, a count or a bulk change."""
     for option in (
-        click.option("--before", callback=moment, metavar="TIME", help="As --older-than, a time."),
+        click.option(
+            "--before",
+            callback=moment,
+            metavar="TIME",
+            help="Like --older-than, but an absolute time.",
+        ),
         click.option(
             "--older-than",
             callback=duration,
             metavar="TIME",
-            help="Only jobs that ended longer ago, or were deferred, if they have not ended.",
+            help="Only jobs that ended longer ago or, if live, were deferred longer ago.",
         ),
         click.option(
             "--error", metavar="WORDS", help="Only jobs whose last error contains this text."
         ),
-        click.option("--lock-prefix", metavar="PREFIX", help="Only jobs with locks that begin so."),
+        click.option(
+            "--lock-prefix",
+            metavar="PREFIX",
+            help="Only jobs whose lock starts with PREFIX.",
+        ),
         click.option(
             "--lock", metavar="LOCK", shell_complete=complete_lock, help="Only jobs with this lock."
         ),
@@ -83,12 +92,12 @@ def make_filter(
 
 
 def is_bulk(job_ids: tuple[int, ...], asked: dict[str, Any]) -> bool:
-    """Return True if the command is about the jobs that its options describe, not about IDs."""
+    """Return True if the options select the jobs, False if IDs do."""
     given = any(value for name, value in asked.items() if name != "dry_run")
     if job_ids and (given or asked["dry_run"]):
         raise click.UsageError("Give either IDs or filters.")
     if not job_ids and not given:
-        raise click.UsageError("Give IDs, or say which jobs: --status, --task … or --all.")
+        raise click.UsageError("Give IDs or filters: --status, --task … or --all.")
     return not job_ids
 
 
@@ -102,7 +111,7 @@ def change_matching(
     yes: bool,
     abort: bool = False,
 ) -> None:
-    """Retry, cancel or delete the jobs that match."""
+    """Retry, cancel or delete the matching jobs."""
     from inturn.operations.changes import bulk
     from inturn.operations.changes.bulk_effect import VERBS, describe_jobs
 

@@ -1,4 +1,4 @@
-"""A change of many lanes: the options that say which, and the bulk itself."""
+"""Bulk changes of lanes, and the options that select the lanes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 SAMPLE = 5  # lanes
-RETRIED = ("halted", "retrying")  # lanes in these states wait for a job that can be retried
+RETRIED = ("halted", "retrying")  # states in which a lane waits for a job that can be retried
 
 
 def lane_filter_options(command: F) -> F:
-    """Add the options that say which lanes, if no LOCK does."""
+    """Add the options that select lanes if no LOCK is given."""
     for option in (
         click.option(
             "--error",
             metavar="WORDS",
-            help="Only lanes whose failed job has this text in its last error.",
+            help="Only lanes whose failed job's last error contains this text.",
         ),
         click.option(
-            "--lock-prefix", metavar="PREFIX", help="Only lanes with locks that begin so."
+            "--lock-prefix", metavar="PREFIX", help="Only lanes whose lock starts with PREFIX."
         ),
         click.option(
             "--state",
@@ -46,14 +46,12 @@ def lane_filter_options(command: F) -> F:
 
 
 def is_bulk(lock: str | None, asked: dict[str, Any]) -> bool:
-    """Return True if the command is about the lanes that its options describe."""
+    """Return True if the options select the lanes, False if a LOCK does."""
     given = any(value for name, value in asked.items() if name != "dry_run")
     if lock is not None and (given or asked["dry_run"]):
         raise click.UsageError("Give either a LOCK or filters.")
     if lock is None and not given:
-        raise click.UsageError(
-            "Give a LOCK, or say which lanes: --state, --lock-prefix, --error or --all."
-        )
+        raise click.UsageError("Give a LOCK or filters: --state, --lock-prefix, --error or --all.")
     return lock is None
 
 
@@ -68,7 +66,7 @@ def change_matching(
     reason: str | None = None,
     until: datetime | None = None,
 ) -> None:
-    """Change the lanes that match."""
+    """Change the matching lanes."""
     from inturn.operations.changes import bulk
     from inturn.operations.changes.bulk_effect import VERBS, describe_lanes
 
@@ -110,12 +108,12 @@ def change_matching(
 
 
 def _check(action: LaneAction, states: Sequence[str]) -> Sequence[str]:
-    """Return the states, if the action is possible there: else a preview would promise too much."""
+    """Return the states. Raise if the action is impossible there, or the preview would be wrong."""
     others = [state for state in states if state not in RETRIED]
     if action == "retry-head" and others:
         raise click.UsageError(
             f"A {others[0]} lane has no job to retry: name --state {' or '.join(RETRIED)}. "
-            "To let paused lanes go on: queue lanes resume --state paused"
+            "To resume paused lanes: queue lanes resume --state paused"
         )
     return states
 

@@ -1,4 +1,4 @@
-"""`queue batches`: look at batches, close them and cancel them."""
+"""`queue batches`: list, show, close and cancel batches."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Examples:
   queue batches close 7""",
 )
 def command() -> None:
-    """Look at batches, close them and cancel them."""
+    """List, show, close and cancel batches."""
 
 
 @command.command("list", epilog="Example: queue batches list --json")
 @output_options
 @with_database
 def list_batches(database: Database, form: str) -> None:
-    """List the batches, the newest first."""
+    """List batches, newest first."""
     from inturn.operations.engine import batches
 
     found = database.run(batches.list_batches(LISTED))
@@ -77,7 +77,7 @@ def show(database: Database, batch: int, form: str) -> None:
     Output(form).record(found, "\n".join(details(values)))
     if found.state == "open":
         remark(
-            f"It is open. When all jobs have joined it: {complete(f'queue batches close {batch}')}"
+            f"It is open. Once all its jobs are in it: {complete(f'queue batches close {batch}')}"
         )
 
 
@@ -86,12 +86,12 @@ def show(database: Database, batch: int, form: str) -> None:
 @by_option
 @with_database
 def close(database: Database, batch: int, by: str | None) -> None:
-    """Let a batch end, and its callback run, as soon as no job of it is left."""
+    """Close a batch: it ends, and its callback runs, once all its jobs have ended."""
     from inturn.operations.engine import batches
 
     found = find_batch(database, batch)
     if found.state != "open":
-        raise Conflict(f"Batch {batch} is {found.state} already.")
+        raise Conflict(f"Batch {batch} is already {found.state}.")
     database.run(batches.close_batch(batch, database.name_person(by)))
     remark(f"Batch {batch} is closed.")
 
@@ -103,12 +103,12 @@ def close(database: Database, batch: int, by: str | None) -> None:
 @yes_option
 @with_database
 def cancel(database: Database, batch: int, abort: bool, by: str | None, yes: bool) -> None:
-    """Cancel the callback of a batch and its jobs that wait, and close it."""
+    """Cancel a batch's waiting jobs and its callback, and close it."""
     from inturn.operations.engine import batches
 
     found = find_batch(database, batch)
     if found.state == "ended":
-        raise Conflict(f"Batch {batch} has ended already.")
+        raise Conflict(f"Batch {batch} has already ended.")
     confirm(
         f"Cancel batch {batch} ({visible(found.name)}) with {amount(found.remaining, 'job')} and "
         "its callback?",

@@ -25,8 +25,8 @@ from inturn.cli.settings import (
 def command(settings: Settings, /, dsn: str | None, quick: bool, form: str) -> None:
     """Measure how fast the queue is on your server.
 
-    It runs jobs that do nothing, with one worker, in a schema that it drops at the end. It takes
-    about ten seconds. Your own jobs are not touched, but the server is busy meanwhile.
+    Runs jobs that do nothing, with one worker, in a schema that it drops at the end. It takes about
+    ten seconds. Your jobs are not touched, but they share the busy server.
     """
     from rich.console import Console
     from rich.progress import Progress

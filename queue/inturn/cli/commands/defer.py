@@ -33,21 +33,20 @@ Examples:
     multiple=True,
     metavar="LOCK",
     shell_complete=complete_lock,
-    help="Jobs with the same lock run one at a time and in order. Can be repeated.",
+    help="Jobs with the same lock run one at a time, in order. Can be repeated.",
 )
 @click.option(
     "--shared",
     multiple=True,
     metavar="LOCK",
     shell_complete=complete_lock,
-    help="A lock that it shares: beside it, jobs that share the lock too may run. Can be repeated.",
+    help="A lock to share: jobs that share it may run side by side. Can be repeated.",
 )
-@click.option("--queueing-lock", metavar="KEY", help="At most one job waits under this key.")
+@click.option("--queueing-lock", metavar="KEY", help="Let at most one job wait under this key.")
 @click.option(
     "--on-conflict",
     type=click.Choice(["raise", "skip", "replace"]),
-    help="If a job waits under it already: fail, print the id of that job, or let that job do this "
-    "work instead.  "
+    help="If a job already waits under that key: fail, print its id, or let it do this work.  "
     "[default: the task's, or raise]",
 )
 @click.option(
@@ -57,16 +56,16 @@ Examples:
     help="Same as --on-conflict skip.",
 )
 @click.option(
-    "--timeout", callback=duration, metavar="TIME", help="How long a run may take, e.g. 90s."
+    "--timeout", callback=duration, metavar="TIME", help="How long an attempt may take, e.g. 90s."
 )
-@click.option("--limit", metavar="KEY", help="Let no more jobs of this key run than its limit.")
-@click.option("--group", metavar="NAME", help="Let its jobs take turns with other groups.")
+@click.option("--limit", metavar="KEY", help="Count the job under the limit of this key.")
+@click.option("--group", metavar="NAME", help="Let the job's group take turns with others.")
 @click.option("--queue", metavar="NAME", help="The queue.  [default: the task's]")
 @click.option(
     "--priority",
     type=Number(-(2**31), 2**31 - 1),
     metavar="N",
-    help="A higher priority runs earlier.  [default: the task's]",
+    help="Higher priorities run first.  [default: the task's]",
 )
 @click.option(
     "--at",
@@ -92,28 +91,26 @@ Examples:
     "--expires-in",
     callback=duration,
     metavar="TIME",
-    help="Cancel it if it has not started this long from now, e.g. 1h.",
+    help="Cancel it if it has not started within this time, e.g. 1h.",
 )
 @click.option(
     "--after",
     type=Number(1),
     multiple=True,
     metavar="ID",
-    help="Start it after the end of this job. Can be repeated.",
+    help="Start it after this job ends. Can be repeated.",
 )
-@click.option(
-    "--batch", type=Number(1), metavar="ID", help="Let it join this batch, which is counted."
-)
+@click.option("--batch", type=Number(1), metavar="ID", help="Add it to this batch.")
 @click.option(
     "--on-parent",
     type=click.Choice(["cancel", "go", "hold"]),
-    help="If one of these jobs does not succeed: cancel this one, start it all the same, or hold "
-    "it until somebody has retried that job.  [default: the task's, or cancel]",
+    help="If an --after job does not succeed: cancel this one, start it anyway, or hold it until "
+    "that job is retried.  [default: the task's, or cancel]",
 )
 @click.option(
     "--unknown/--no-unknown",
     default=False,
-    help="Defer a task even if the app does not know it.  [default: no-unknown]",
+    help="Defer the task even if the app does not have it.  [default: no-unknown]",
 )
 @database_options
 def command(
@@ -131,9 +128,9 @@ def command(
 ) -> None:
     """Defer one job of TASK and print its id.
 
-    A VALUE that is JSON (2, true, [1], "text") is read as JSON, and any other as text. If you name
-    an app, it must have the task (unless you give --unknown), and the task must accept the
-    arguments. Without an app nothing is checked.
+    A VALUE that is valid JSON (2, true, [1], "text") is read as JSON, any other as text. If you
+    name an app, it must have the task (unless you give --unknown), and the task must accept the
+    arguments. Without an app, nothing is checked.
     """
     if schedule_at is not None and schedule_in is not None:
         raise click.UsageError("You cannot give both --at and --in.")

@@ -1,4 +1,4 @@
-"""`queue demo`: write four alphabets without a lock, then with one for each of them."""
+"""`queue demo`: write four alphabets without a lock, then with one lock each."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ FRAME_SECONDS = 0.05
     epilog="""\b
 Examples:
   queue demo
-  queue demo --web   and look at its lanes in a browser""",
+  queue demo --web   also show its lanes in a browser""",
 )
 @click.option("--web", "has_web", is_flag=True, help="Serve the dashboard, until Ctrl-C.")
 @verbose_option
 def command(has_web: bool) -> None:
-    """Watch locks keep four alphabets in order, although a worker is killed.
+    """Watch locks keep four alphabets in order, even when a worker is killed.
 
-    It takes about ten seconds. It starts a PostgreSQL server of its own, and removes it at the end.
+    Takes about ten seconds, on a temporary PostgreSQL server.
     """
     from rich.console import Console
     from rich.live import Live
@@ -46,7 +46,7 @@ def command(has_web: bool) -> None:
     _check_extras(has_web=has_web)
     console = Console(highlight=False)
     pages = [DemoPage(1, has_locks=False), DemoPage(2, has_locks=True, has_a_death=True)]
-    with ExitStack() as beside:  # the server, and what shows it until the end
+    with ExitStack() as beside:  # the server and the dashboard, until the end
         open_server = partial(_open_server, beside, console if has_web else None)
         if console.is_terminal and not console.is_dumb_terminal:
             with Live(
@@ -67,13 +67,13 @@ def command(has_web: bool) -> None:
             raise InturnError(f"{conclusion} This is a bug in inturn. Please report it.")
         console.print(conclusion, "", drawing.next_steps(), sep="\n", soft_wrap=True)
         if has_web:
-            click.echo("The dashboard stays until Ctrl-C.")
+            click.echo("The dashboard runs until Ctrl-C.")
             with suppress(KeyboardInterrupt):
                 signal.pause()
 
 
 def _open_server(beside: ExitStack, console: Console | None) -> str:
-    """Start PostgreSQL, and the dashboard if there is a console for its address."""
+    """Start PostgreSQL and, if there is a console to print its address, the dashboard."""
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate
 
@@ -86,7 +86,7 @@ def _open_server(beside: ExitStack, console: Console | None) -> str:
 
 
 def _check_extras(*, has_web: bool) -> None:
-    """Raise an error, before the first word of the story, if a package is missing."""
+    """Raise an error, before printing anything, if a package is missing."""
     from inturn.embedded.binaries import find_binaries
 
     try:
@@ -104,7 +104,7 @@ def _play(
     draw: Callable[[], None] = lambda: None,
     done: Callable[[DemoPage], None] = lambda _: None,
 ) -> None:
-    """Run both rounds. Call `draw` again and again, and `done` after each round."""
+    """Run both rounds. Call `draw` repeatedly, and `done` after each round."""
     import anyio
 
     from inturn import App

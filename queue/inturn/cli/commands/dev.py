@@ -25,7 +25,7 @@ logger = logging.getLogger("inturn.dev")
     epilog="""\b
 Examples:
   queue dev                  a PostgreSQL server until Ctrl-C
-  queue dev shop.tasks:app   and a worker that restarts when a file changes""",
+  queue dev shop.tasks:app   also a worker that restarts when a file changes""",
 )
 @click.argument("path", metavar="[APP]", required=False)
 @click.option(
@@ -52,20 +52,19 @@ def command(
     """Start a PostgreSQL server, a worker and the dashboard, for development.
 
     The worker runs the jobs of APP, and restarts when you change a .py file below the current
-    folder. Without APP there is only the server. The data stays in .inturn in this folder, and
-    other commands in this folder find the server there. Its address stays the same, unless
-    something else has taken it. The log has a link to the dashboard. Ctrl-C ends the worker, then
-    the rest.
+    folder. Without APP, there is no worker. The data stays in .inturn in this folder, where other
+    commands find the server. Its address changes only if another process has taken it. The log
+    has a link to the dashboard. Ctrl-C ends the worker, then the rest.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:
         raise ConfigurationError(
-            "queue dev needs the package watchfiles to notice changes. "
+            "queue dev needs the package watchfiles to detect changes. "
             "Run: pip install 'inturn[dev]'"
         )
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # both mean: end in order
+        signal.signal(number, signal.default_int_handler)  # both mean: shut down cleanly
     try:
         _serve(path, has_web=has_web, web_port=web_port, verbose=settings.verbose)
     except KeyboardInterrupt:
@@ -79,8 +78,8 @@ def _serve(path: str | None, *, has_web: bool, web_port: int | None, verbose: bo
     running = find_dev_server()
     if running is not None:
         raise Conflict(
-            f"`queue dev` runs in this folder already (process {running.pid}). Commands in this "
-            f"folder find its server. For others: export {VARIABLE}={shlex.quote(running.dsn)}"
+            f"`queue dev` already runs in this folder (process {running.pid}). Commands in this "
+            f"folder find its server. Elsewhere: export {VARIABLE}={shlex.quote(running.dsn)}"
         )
     with Server(_data_folder()) as server, announce(server.dsn()), ExitStack() as beside:
         done = migrate(server.dsn())
@@ -92,9 +91,7 @@ def _serve(path: str | None, *, has_web: bool, web_port: int | None, verbose: bo
         if has_web:
             _serve_dashboard(server.dsn(), web_port, beside)
         if path is None:
-            logger.info(
-                "dev.ready: you named no app, so there is no worker. Ctrl-C ends the server"
-            )
+            logger.info("dev.ready: no worker, because you named no app. Ctrl-C ends the server")
             while True:
                 signal.pause()
         from inturn.cli.processes.dev_worker import follow
@@ -117,7 +114,6 @@ def _data_folder() -> Path:
         (FOLDER / ".gitignore").write_text("*\n")
     except OSError as error:
         raise ConfigurationError(
-            f"The folder {FOLDER} cannot be created here: {error}. "
-            "Run this in a folder that you may write to."
+            f"The folder {FOLDER} cannot be created here: {error}. Run this in a writable folder."
         ) from error
     return FOLDER / "postgres"

@@ -20,10 +20,10 @@ Examples:
 @output_options
 @with_database
 def command(database: Database, form: str) -> None:
-    """Check the queue, and say what to do about each problem.
+    """Check the queue, and print a remedy for each problem.
 
-    Exits with status 10 if a check fails: something is stuck and will not recover on its own, or
-    was stuck when it should not have been. A warning is not a failure.
+    Exits with status 10 if a check fails: something is stuck and will not recover by itself, or
+    was stuck when it should not have been. Warnings do not count as failures.
     """
     from inturn.doctor.checks import examine
 

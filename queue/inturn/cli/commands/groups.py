@@ -1,4 +1,4 @@
-"""`queue groups`: set how many jobs of a group start in each of its turns."""
+"""`queue groups`: set how many jobs of a group start per turn."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ Examples:
   queue groups remove tenant:7""",
 )
 def command() -> None:
-    """Show groups, and set how many jobs of a group start in each turn."""
+    """List groups, and set how many jobs of a group start per turn."""
 
 
 @command.command("set", epilog="Example: queue groups set tenant:7 --weight 3")
 @click.argument("pattern")
-@click.option("--weight", type=int, required=True, metavar="N", help="Jobs in a turn, 1 to 1,000.")
+@click.option("--weight", type=int, required=True, metavar="N", help="Jobs per turn, 1 to 1,000.")
 @by_option
 @with_database
 def set_group(database: Database, pattern: str, weight: int, by: str) -> None:
-    """Set the weight of a group, or of all groups that begin so.
+    """Set the weight of a group, or of all groups with a prefix (PREFIX*).
 
-    It replaces an earlier weight of the same PATTERN.
+    Replaces an earlier weight of the same PATTERN.
     """
     from inturn.operations.changes import groups
 
     database.run(groups.set_group(pattern, weight, by))
-    remark(f"The weight of {visible(pattern)} is set.")
+    remark(f"Set the weight of {visible(pattern)}.")
 
 
 @command.command("remove", epilog="Example: queue groups remove tenant:7")
@@ -49,21 +49,21 @@ def set_group(database: Database, pattern: str, weight: int, by: str) -> None:
 @by_option
 @with_database
 def remove_group(database: Database, pattern: str, by: str) -> None:
-    """Remove a weight. The jobs of the group stay."""
+    """Remove a weight, but keep the group's jobs."""
     from inturn.operations.changes import groups
 
     if not database.run(groups.remove_group(pattern, by)):
         raise Conflict(f"{visible(pattern)} has no weight: queue groups list")
-    remark(f"The weight of {visible(pattern)} is removed.")
+    remark(f"Removed the weight of {visible(pattern)}.")
 
 
 @command.command("list", epilog="Example: queue groups list --json")
 @output_options
 @with_database
 def list_groups(database: Database, form: str) -> None:
-    """List the weights, and groups that have jobs to run.
+    """List weights, and groups with jobs to run.
 
-    WAITING counts the jobs that could start now, up to 1,000.
+    WAITING counts jobs that could start now, up to 1,000.
     """
     from inturn.operations.changes import groups
 

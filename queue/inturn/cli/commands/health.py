@@ -1,4 +1,4 @@
-"""`queue health`: ask a worker whether it is alive, and whether it is ready for jobs."""
+"""`queue health`: ask whether a worker is alive and ready for jobs."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def probe_options(command: F) -> F:
-    """Add the options that say where the worker serves its health."""
+    """Add the options for the address of the worker's health server."""
     for add in (
         click.option(
             "--processes",
@@ -20,10 +20,13 @@ def probe_options(command: F) -> F:
             default=1,
             metavar="N",
             envvar="INTURN_WORKER_PROCESSES",
-            help="Ask so many workers, at this port and the next ones.  [default: 1]",
+            help="Ask this many workers, at this port and the next ones.  [default: 1]",
         ),
         click.option(
-            "--host", default="127.0.0.1", metavar="ADDRESS", help="Where it runs.  [default: here]"
+            "--host",
+            default="127.0.0.1",
+            metavar="ADDRESS",
+            help="The worker's address.  [default: 127.0.0.1]",
         ),
         click.option(
             "-p",
@@ -41,16 +44,16 @@ def probe_options(command: F) -> F:
 
 @click.group("health", epilog="Example: queue health live --port 8081")
 def command() -> None:
-    """Ask a worker of this machine how it is. It needs a --health-port.
+    """Ask a worker that has a --health-port about its health.
 
-    Exits with status 10 if the worker says no, or does not answer.
+    Exits with status 10 if the answer is no, or if there is none.
     """
 
 
 @command.command("live", epilog="Example: queue health live --port 8081")
 @probe_options
 def live(port: int, host: str, processes: int) -> None:
-    """Is it alive? If not, only a restart helps. The database does not count."""
+    """Check whether the worker is alive. If not, restart it. Ignores the database."""
     from inturn.health.checks import LIVE
 
     _ask(host, port, processes, LIVE)
@@ -59,7 +62,7 @@ def live(port: int, host: str, processes: int) -> None:
 @command.command("ready", epilog="Example: queue health ready --port 8081 --processes 4")
 @probe_options
 def ready(port: int, host: str, processes: int) -> None:
-    """Can it run jobs now? It cannot while the database is away, or while it stops."""
+    """Check whether the worker can run jobs: the database is up, and it is not stopping."""
     from inturn.health.checks import READY
 
     _ask(host, port, processes, READY)

@@ -16,17 +16,17 @@ Example, as the health check of a container:
 )
 @database_options
 def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
-    """Check the app's import, its connection and its schema.
+    """Check the app's import, connection and schema.
 
-    Exits with status 2 if the app cannot be imported, with 69 if the database cannot be reached,
-    and with 11 if the schema does not fit this version. To check the queue itself, run
+    Exits with status 2 if the app cannot be imported, 69 if the database cannot be reached, and
+    11 if the schema does not fit this version. To check the queue itself, run
     `queue doctor`. To check that a worker is alive, run
     `queue workers list --name NAME --max-age 90s`.
     """
     path = settings.app_path()
     if path is None:
         connector = find_connector(settings, dsn, schema)
-        click.echo("app: not checked, because you named none (-a package.module:app)")
+        click.echo("app: not checked, no app named (-a package.module:app)")
     else:
         app = load_app(path, dsn, schema)
         connector = app.connector

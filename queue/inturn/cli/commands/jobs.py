@@ -1,4 +1,4 @@
-"""`queue jobs`: find jobs, ask why they wait, and change them."""
+"""`queue jobs`: find jobs, see why they wait, and change them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def command() -> None:
     metavar="N",
     default=50,
     show_default=True,
-    help="How many jobs to list at most.",
+    help="The maximum number of jobs to list.",
 )
 @click.option("--before-id", type=Number(1), metavar="ID", help="Only older jobs: the next page.")
 @click.option(
@@ -70,16 +70,16 @@ def command() -> None:
     metavar="N",
     default=COUNTED,
     show_default=True,
-    help="How many live and how many ended jobs to search, if you filter.",
+    help="With a filter, how many live and how many ended jobs to search.",
 )
 @output_options
 @with_database
 def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
-    """List jobs, live and finished, the newest first.
+    """List live and ended jobs, newest first.
 
-    A filter searches the newest --search live jobs, and goes on where an index fits: it finds the
-    jobs of a lane or a batch, and what is rare. It also searches the newest --search jobs that have
-    ended. If it may have passed over some, the list says so.
+    A filter searches the newest --search live jobs and the newest --search ended jobs. Where an
+    index fits, it searches further: it finds the jobs of a lane or a batch, and rare ones. The
+    output tells you if some may be missing.
     """
     from inturn.operations.changes import jobs
 
@@ -104,7 +104,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
 
 
 def _when(job: JobSummary) -> datetime | None:
-    """Return when a job is due if it is scheduled, or else when it ended or started."""
+    """Return the due time of a scheduled job, or else when it ended or started."""
     if job.status == "scheduled":
         return job.scheduled_at
     return job.finished_at or job.started_at or job.scheduled_at
@@ -117,8 +117,8 @@ def _when(job: JobSummary) -> datetime | None:
 def count(database: Database, form: str, **asked: Any) -> None:
     """Count jobs, up to 10,000.
 
-    A filter searches the same jobs as that of queue jobs list. If it may have passed over some, the
-    number is followed by "or more".
+    A filter searches the same jobs as in queue jobs list. "or more" after the number means that
+    some may be missing.
     """
     from inturn.operations.changes import jobs
 
@@ -133,7 +133,7 @@ def count(database: Database, form: str, **asked: Any) -> None:
 @output_options
 @with_database
 def show(database: Database, job_id: int, form: str) -> None:
-    """Show everything that is stored about a job, and the last changes that people made to it."""
+    """Show all stored data of a job, and its latest changes by people."""
     from inturn.doctor import lane_picture
     from inturn.operations.changes import jobs, lanes
 
@@ -155,7 +155,7 @@ def show(database: Database, job_id: int, form: str) -> None:
 @output_options
 @with_database
 def explain(database: Database, job_id: int, form: str) -> None:
-    """Say why a job is not running, and what would unblock it."""
+    """Explain why a job is not running, and what would unblock it."""
     from dataclasses import replace
 
     from inturn.model import Reason
@@ -205,10 +205,10 @@ def retry(
     form: str,
     **asked: Any,
 ) -> None:
-    """Run finished jobs again, or scheduled jobs now.
+    """Run ended jobs again, or scheduled jobs now.
 
-    A job keeps its id, and so its place among the jobs with the same lock. Instead of IDs, you can
-    give filters. Then all failed jobs that match are retried, unless you name a status.
+    A job keeps its id, and thus its place among the jobs with the same lock. Instead of IDs, you
+    can give filters, which select failed jobs unless you give --status.
     """
     from inturn.operations.changes import bulk, jobs
 
@@ -216,7 +216,7 @@ def retry(
         change_matching(database, "retry", asked, form, by=by, yes=yes)
         return
     person = database.name_person(by)
-    # One by one, a job that halted its lane would go before an older one.
+    # One by one, a job that halted its lane would overtake an older one.
     several = len(job_ids) > 1
     retried = database.run(bulk.retry_together(job_ids, person)) if several else set()
 
@@ -224,7 +224,7 @@ def retry(
         is_done = job_id in retried or database.run(jobs.retry_job(job_id, person))
         status = database.run(jobs.get_status(job_id))
         if is_done:
-            return str(status or "todo")  # it may have ended by now, without a history
+            return str(status or "todo")  # it may have ended already, without a history
         if status is None:
             raise job_not_found(job_id)
         raise Conflict(
@@ -261,7 +261,7 @@ def cancel(
 ) -> None:
     """Cancel jobs that have not started.
 
-    Instead of IDs, you can give filters. A lane then loses its last job first.
+    Instead of IDs, you can give filters. Each lane then loses its last job first.
     """
     from inturn.operations.changes import jobs
 
@@ -276,11 +276,11 @@ def cancel(
             raise job_not_found(job_id)
         if status == "doing" and not abort:
             raise Conflict(
-                f"A worker has job {job_id} already. "
+                f"A worker has already claimed job {job_id}. "
                 f"To ask it to abort the job: queue jobs cancel --abort {job_id}"
             )
         if status not in ("cancelled", "doing"):
-            raise Conflict(f"Job {job_id} has ended already: {status}.")
+            raise Conflict(f"Job {job_id} has already ended: {status}.")
         return "asked to abort" if status == "doing" else "cancelled"
 
     confirm_jobs(
@@ -314,12 +314,12 @@ def delete(
     form: str,
     **asked: Any,
 ) -> None:
-    """Delete jobs for good, finished ones too.
+    """Delete jobs permanently, including ended ones.
 
-    You cannot look at a deleted job, or retry it. Instead of IDs, you can give filters. Then all
-    ended jobs that match are deleted, unless you name a status.
+    Deleted jobs cannot be shown or retried. Instead of IDs, you can give filters, which select
+    ended jobs unless you give --status.
 
-    This frees no disk: the worker's option --keep-history does.
+    This frees no disk space. To free it, use the worker's option --keep-history.
     """
     from inturn.operations.changes import jobs
 
@@ -344,13 +344,13 @@ def delete(
 
 
 def _warn_of_children(database: Database, job_ids: tuple[int, ...]) -> None:
-    """Say which jobs would wait for ever if these were deleted."""
+    """Warn about jobs that would wait forever if these were deleted."""
     from inturn.operations.reading import failures
 
     for each in database.run(failures.list_failed_parents()):
         if each.parent_id in job_ids:
             remark(
                 f"Job {each.job_id} ({visible(each.task)}) waits until job {each.parent_id} has "
-                "succeeded, and waits for ever if you delete that. To let it go on without it: "
+                "succeeded, and waits forever if you delete that. To start it anyway: "
                 + complete(f"queue jobs retry {each.job_id}")
             )

@@ -68,17 +68,17 @@ def command() -> None:
     metavar="N",
     default=50,
     show_default=True,
-    help="How many lanes to list at most.",
+    help="The maximum number of lanes to list.",
 )
 @output_options
 @with_database
 def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: str) -> None:
     """List lanes that are in use, stopped or idle.
 
-    These lanes are halted, paused, held, retrying or delayed, or idle: nobody holds them, and their
-    next job waits for another lane. Halted lanes come first, then paused ones, and those that are
-    held come last, each by how long they have been so. `queue top` also says which of them no
-    worker can run. For a halted lane, JOB is the job that failed.
+    A lane is halted, paused, held, retrying, delayed, or idle: not held, and its next job waits for
+    another lane. Halted lanes come first, then paused ones, and held ones last, each sorted by the
+    time in that state. For a halted lane, JOB is the failed job. `queue top` also shows which
+    lanes no worker can run.
     """
     from inturn.operations.changes import lanes
 
@@ -116,7 +116,7 @@ def _job(lane: Lane) -> str:
 @output_options
 @with_database
 def show(database: Database, lock: str, form: str) -> None:
-    """Show a lane, and the last changes that were made to it."""
+    """Show a lane and its latest changes."""
     from inturn.doctor import lane_picture
     from inturn.operations.changes import lanes
 
@@ -139,7 +139,7 @@ def show(database: Database, lock: str, form: str) -> None:
 @output_options
 @with_database
 def explain(database: Database, lock: str, form: str) -> None:
-    """Say what a lane waits for, and what would unblock it."""
+    """Explain what a lane waits for, and what would unblock it."""
     from inturn.doctor import lane_picture
     from inturn.operations.changes import jobs
 
@@ -148,7 +148,7 @@ def explain(database: Database, lock: str, form: str) -> None:
     asked = [job.id for job in (report.failed, report.head) if job is not None]
     found = [reason for job in asked for reason in database.run(jobs.explain(job))]
     if report.head_runs and report.next:
-        # When the running job ends, the next one starts, unless its queue is paused.
+        # When the running job ends, the next one starts unless its queue is paused.
         behind = database.run(jobs.explain(report.next[0].id))
         found += [each for each in behind if each.reason == lane_picture.PAUSED]
     reasons = [replace(each, unblock=make_runnable(each.unblock)) for each in found]
@@ -183,10 +183,10 @@ def pause(
     form: str,
     **asked: Any,
 ) -> None:
-    """Let no job of a lane start.
+    """Stop jobs of a lane from starting.
 
-    The pause lasts until the time you give, or until you resume the lane. A job that is running
-    may end. If the lane is paused already, this pause replaces the earlier one, and keeps its
+    The pause lasts until the time you give, or until you resume the lane. A running job may
+    finish. If the lane is already paused, this pause replaces the earlier one, but keeps its
     reason unless you give another. Instead of a LOCK, you can give filters.
     """
     from inturn.operations.changes import lanes
@@ -206,12 +206,12 @@ def pause(
             f"To see the failure: queue lanes explain {argument(lock)}"
         )
     instead = f", instead of {_end(before, now)}" if before.stopped == "paused" else ""
-    running = " (the running job may end)" if report.state == "held" else ""
+    running = " (the running job may finish)" if report.state == "held" else ""
     Output(form).record(
         {"lane": report}, f"paused {visible(lock)} {_end(report, now)}{instead}{running}"
     )
     if report.head is None:
-        remark("No job waits in this lane now. Check the lock if you expected one.")
+        remark("This lane has no waiting job. Check the lock if you expected one.")
 
 
 def _end(report: LaneReport, now: datetime) -> str:
@@ -236,9 +236,9 @@ Examples:
 def resume(
     database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
 ) -> None:
-    """Let a paused or halted lane go on.
+    """Resume a paused or halted lane.
 
-    Instead of a LOCK, you can give filters, and otherwise --all stopped lanes go on.
+    Instead of a LOCK, you can give filters, or --all for every stopped lane.
     """
     from inturn.operations.changes import lanes
 
@@ -271,11 +271,11 @@ Examples:
 def skip_head(
     database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
 ) -> None:
-    """Give up the job that a lane waits for.
+    """Skip the job that a lane waits for.
 
-    The job that is next in the lane is cancelled. In a halted lane, the failed job stays failed,
-    and the lane goes on without it. Instead of a LOCK, you can give filters. They are about halted
-    lanes unless you name a state.
+    Cancels the next job of the lane. In a halted lane, the failed job stays failed, and the lane
+    continues without it. Instead of a LOCK, you can give filters, which select halted lanes unless
+    you give --state.
     """
     from inturn.operations.changes import lanes
 
@@ -290,8 +290,8 @@ def skip_head(
             f"There is no job to skip in the lane {visible(lock)}. "
             f"To see what it waits for: queue lanes explain {argument(lock)}"
         )
-    if report.state != "held":  # the server refuses to skip a running job, and says why
-        verb = "Go on without the failed" if report.failed else "Cancel"
+    if report.state != "held":  # the server refuses to skip a running job, and returns the reason
+        verb = "Continue without the failed" if report.failed else "Cancel"
         behind = amount(report.waiting if report.failed else report.behind, "job")
         confirm(
             f"{verb} job {job.id} ({visible(job.task)}) of the lane {visible(lock)}, "
@@ -303,8 +303,8 @@ def skip_head(
         skipped = database.run(lanes.skip_head(lock, by))
         if skipped != job.id:
             raise Conflict(
-                f"Nothing was changed, because another job is next in the lane {visible(lock)} by "
-                f"now. Look at it again, or cancel the job you meant: queue jobs cancel {job.id}"
+                f"Nothing was changed, because the lane {visible(lock)} now has another next job. "
+                f"Check it again, or cancel the job you meant: queue jobs cancel {job.id}"
             )
     Output(form).record(
         {"lock": lock, "job_id": str(skipped)}, f"skipped job {skipped} of {visible(lock)}"
@@ -330,8 +330,8 @@ def retry_head(
     """Retry the job that a lane waits for, now.
 
     A retrying lane does not wait until its job is due. A halted lane retries the failed job and
-    goes on. Instead of a LOCK, you can give filters. They are about halted lanes unless you name a
-    state.
+    continues. Instead of a LOCK, you can give filters, which select halted lanes unless you give
+    --state.
     """
     if is_bulk(lock, asked):
         change_matching(database, "retry-head", asked, form, by=by, yes=yes)
@@ -363,18 +363,18 @@ def _retry(database: Database, lock: str, by: str | None) -> int:
 @output_options
 @with_database
 def cancel_waiting(database: Database, lock: str, by: str | None, yes: bool, form: str) -> None:
-    """Cancel all jobs that wait in a lane.
+    """Cancel all waiting jobs of a lane.
 
-    A running job goes on, and scheduled jobs that are not due yet stay.
+    A running job continues, and scheduled jobs that are not due yet stay.
     """
     from inturn.operations.changes import lanes
 
     report = get_report(database, lock)
     if not report.waiting:
-        raise Conflict(f"No job waits in the lane {visible(lock)}.")
+        raise Conflict(f"The lane {visible(lock)} has no waiting jobs.")
     many = amount(report.waiting, "job") + (" or more" if report.is_cut else "")
     confirm(
-        f"Cancel {many} that wait in the lane {visible(lock)}?",
+        f"Cancel {many} waiting in the lane {visible(lock)}?",
         yes=yes,
         command=f"queue lanes cancel-waiting --yes {argument(lock)}",
     )

@@ -1,4 +1,4 @@
-"""`queue limits`: set how many jobs of a key may run at once, and how often one may start."""
+"""`queue limits`: limit how many jobs of a key run at once, and how often they start."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Examples:
   queue limits list""",
 )
 def command() -> None:
-    """Limit how many jobs of a key run at once, and how often one starts."""
+    """Limit how many jobs of a key run at once, and how often they start."""
 
 
 @command.command("set", epilog="Example: queue limits set stripe --concurrency 5 --rate 100/min")
 @click.argument("pattern")
 @click.option("--concurrency", type=int, metavar="N", help="How many jobs may run at once.")
-@click.option("--rate", metavar="N/TIME", help="How many may start in each s, min, h or day.")
+@click.option("--rate", metavar="N/TIME", help="How many may start per s, min, h or day.")
 @click.option("--burst", type=int, metavar="N", help="How many may start at once.  [default: 1]")
 @click.option("--no-concurrency", is_flag=True, help="Let any number run at once.")
-@click.option("--no-rate", is_flag=True, help="Let any number start, and forget the burst.")
+@click.option("--no-rate", is_flag=True, help="Let any number start, and remove the burst.")
 @by_option
 @with_database
 def set_limit(
@@ -47,9 +47,9 @@ def set_limit(
     no_rate: bool,
     by: str,
 ) -> None:
-    """Set the limit of a key, or of all keys that begin so.
+    """Set the limit of a key, or of all keys with a prefix (PREFIX*).
 
-    What you do not give stays as it is. It ends no job that runs.
+    Options you omit keep their current value. Running jobs are not stopped.
     """
     from inturn.operations.changes import limits
 
@@ -62,10 +62,10 @@ def set_limit(
         limits.change_limit(pattern, concurrency, rate, burst, without, by)
     )
     earlier = before[0] if before else "no limit"
-    remark(f"The limit {visible(pattern)} is changed: {earlier} → {after}")
+    remark(f"Changed the limit {visible(pattern)}: {earlier} → {after}")
     found = [each for each in database.run(limits.list_limits(LISTED)) if each.pattern == pattern]
     if found and not found[0].running + found[0].limited:
-        remark("No job of it runs or waits for it now. Check the key if you expected one.")
+        remark("No job of this key runs or waits for it. Check the key if you expected one.")
 
 
 def _check_opposites(is_gone: bool, name: str, given: dict[str, object]) -> None:
@@ -84,14 +84,14 @@ def remove_limit(database: Database, pattern: str, by: str) -> None:
 
     if not database.run(limits.remove_limit(pattern, by)):
         raise Conflict(f"There is no limit {visible(pattern)}: queue limits list")
-    remark(f"The limit {visible(pattern)} is removed.")
+    remark(f"Removed the limit {visible(pattern)}.")
 
 
 @command.command("list", epilog="Example: queue limits list --json")
 @output_options
 @with_database
 def list_limits(database: Database, form: str) -> None:
-    """List the limits, and how many jobs of their keys run and wait."""
+    """List limits, with the number of running and waiting jobs of their keys."""
     from inturn.operations.changes import limits
 
     columns = {

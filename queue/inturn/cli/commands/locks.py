@@ -1,4 +1,4 @@
-"""`queue locks`: see, wait for and break locks, and run a program while holding one."""
+"""`queue locks`: list, wait for and break locks, and run a program while holding one."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ Examples:
   queue locks run file:///run/backup.lock -- pg_dump -f dump.sql""",
 )
 def command() -> None:
-    """See, wait for and break locks, or run a program under one.
+    """List, wait for and break locks, or run a program while holding one.
 
     \b
     LOCK is an address:
       redis://host/0#name, file:///path or postgresql://host/db#name
 
-    Every user of this machine can see an address in a process list. If it contains a password, set
+    All users of this machine can see an address in the process list. If it contains a password, set
     INTURN_LOCKS_URL to the address without the name, and give LOCK as '#name'.
     """
 
@@ -59,12 +59,12 @@ def command() -> None:
     metavar="PREFIX",
     default="inturn",
     show_default=True,
-    help="Prefix of the keys in Redis.",
+    help="The prefix of keys in Redis.",
 )
 @output_options
 @verbose_option
 def list_locks(store: str, prefix: str, form: str) -> None:
-    """List the locks that are held in STORE.
+    """List the locks held in STORE.
 
     STORE is an address without a name. You can also set INTURN_LOCKS_URL.
     """
@@ -81,7 +81,7 @@ def list_locks(store: str, prefix: str, form: str) -> None:
     }
     output = Output(form)
     found = holders if output.for_people else [_with_time(holder) for holder in holders]
-    output.records(found, columns, "No lock is held there.")
+    output.records(found, columns, "No lock is held in this store.")
 
 
 @command.command(epilog="Example: queue locks show redis://localhost/0#report")
@@ -135,7 +135,7 @@ def wait(lock: str, timeout: float | None) -> None:
 def break_(lock: str, yes: bool, dry_run: bool) -> None:
     """Free LOCK by force.
 
-    If its holder is still alive, `lease.ensure()` fails there from now on, and its fence is stale.
+    If its holder is still alive, its `lease.ensure()` fails from now on, and its fence is stale.
     """
     with translate_errors():
         target = make_lock(lock)
@@ -148,7 +148,7 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
         click.echo(state)
         return
     click.echo(state, err=True)
-    # The address may contain a password, so the advice repeats it only where it is a name.
+    # The address may contain a password, so repeat it only if it is just a name.
     again = argument(lock) if lock.startswith("#") else "LOCK"
     confirm(
         f"Break the lock {visible(target.name)}?",
@@ -182,8 +182,8 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float | None) -> None:
     """Run COMMAND while holding LOCK.
 
-    The exit status is that of COMMAND. It is 127 if there is no such command, and 4 if LOCK was
-    not free in time. If LOCK is lost, COMMAND is terminated.
+    Exits with the status of COMMAND, with 127 if there is no COMMAND of that name, or with 4 if
+    LOCK was not free in time. If LOCK is lost, COMMAND is terminated.
     """
     with translate_errors():
         target = make_lock(lock, **({} if ttl is None else {"ttl": ttl}))
@@ -191,14 +191,14 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
         if lease is None:
             raise target.busy(refusal)
         with target.until_released(lease), _start(command) as process:
-            # COMMAND must not go on as if it were alone.
+            # COMMAND must not continue without the lock.
             lease.on_lost(process.terminate)
             status = process.wait()
     raise SystemExit(status if status >= 0 else 128 - status)
 
 
 def _with_time(holder: Holder) -> dict[str, Any]:
-    """Return the holder as JSON has it, with a time like those of other commands."""
+    """Return the holder for JSON, with its time as in other commands."""
     at = holder.acquired_at
     return {
         **asdict(holder),
@@ -207,7 +207,7 @@ def _with_time(holder: Holder) -> dict[str, Any]:
 
 
 def _start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    """Start the command, or end as a shell does if that is impossible."""
+    """Start the command, or exit as a shell would if that is impossible."""
     try:
         return subprocess.Popen(command)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`queue metrics`: what the database knows of the queue, for Prometheus."""
+"""`queue metrics`: metrics of the whole queue, for Prometheus."""
 
 import signal
 from contextlib import closing
@@ -28,16 +28,16 @@ Examples:
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="The address to serve them at.",
+    help="The address to serve metrics on.",
 )
 @database_options
 def command(
     settings: Settings, dsn: str | None, schema: str | None, port: int | None, bind: str
 ) -> None:
-    """Print the metrics of the database, or serve them for Prometheus.
+    """Print the metrics of the queue, or serve them for Prometheus.
 
-    These are numbers of the whole queue, so export them once, however many workers you run. A
-    worker serves its own with `queue worker --metrics-port PORT`. Counting stops early, so this is
+    They describe the whole queue, so export them once, however many workers you run. A worker
+    serves its own metrics with `queue worker --metrics-port PORT`. Counts are capped, so this is
     cheap however many jobs there are.
     """
     from inturn.endpoint import Endpoint
@@ -48,7 +48,7 @@ def command(
     with closing(DatabaseMetrics(connector)) as metrics:
         route = make_route(metrics)
         if port is None:
-            connector.connect("metrics").close()  # so that an error says what is wrong
+            connector.connect("metrics").close()  # fail now, with a clear error
             ((_, serve),) = route.items()
             click.echo(serve("").body.decode(), nl=False)
             return

@@ -1,4 +1,4 @@
-"""`queue migrate`: bring the schema of a database up to date."""
+"""`queue migrate`: create or upgrade the schema in a database."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 Examples:
   queue migrate --dsn postgresql://user@host/database
   queue migrate --plan
-  queue -a shop.tasks:app migrate      the database that the app names""",
+  queue -a shop.tasks:app migrate      the app's database""",
 )
-@click.option("--plan", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--plan", is_flag=True, help="Show what would be done, and exit.")
 @database_options
 def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool) -> None:
     """Create or update the queue's tables, functions and views.
 
-    Either all of it takes effect or nothing does. You can run it in every deploy: if two run at
-    once, one waits for the other, and if the schema is up to date, nothing changes.
+    All of it takes effect, or nothing does. Safe to run in every deploy: concurrent runs wait for
+    each other, and if the schema is up to date, nothing changes.
     """
     connector = find_connector(settings, dsn, schema)
     dsn = connector.dsn  # report an unusable address before the slow import
@@ -43,7 +43,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool)
 
 
 def print_plan(schema: str, plan: MigrationPlan) -> None:
-    """Print what would be done, a line for each step."""
+    """Print what would be done, one line per step."""
     if not plan.steps:
         click.echo(f"schema {schema}: revision {plan.after}, nothing to do")
         return

@@ -1,4 +1,4 @@
-"""`queue queues`: see where jobs wait and which workers serve them, and pause queues."""
+"""`queue queues`: list queues with their jobs and workers, and pause them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Examples:
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """See where jobs wait, and how many workers serve each queue. Pause queues."""
+    """List queues with their jobs and workers, and pause them."""
     if context.invoked_subcommand is None:
         context.invoke(list_queues)
 
@@ -37,8 +37,8 @@ def command(context: click.Context) -> None:
 def list_queues(database: Database, form: str) -> None:
     """List queues, and count their jobs by what they wait for.
 
-    Only RUNNABLE jobs would start sooner if you had more workers. If a job is CLAIMED, a worker has
-    claimed it, but runs other jobs first. A + means "or more".
+    More workers would only help RUNNABLE jobs. A CLAIMED job belongs to a worker that runs other
+    jobs first. A + means "or more".
     """
     from inturn.doctor.pauses import describe_pause, get_resume_command
     from inturn.operations.changes import queues
@@ -71,7 +71,7 @@ def list_queues(database: Database, form: str) -> None:
     }
     if paused:
         columns["PAUSED"] = describe
-    Output(form).records(found, columns, "No queue has a live job or a worker of its own.")
+    Output(form).records(found, columns, "No queue has a live job or is named by a worker.")
     named = {queue.queue for queue in found} | ({None} if found else set())
     for name, pause in paused.items():
         if name not in named:
@@ -86,7 +86,7 @@ Examples:
   queue queues pause --all --reason "we move the database\"""",
 )
 @click.argument("name", required=False, shell_complete=complete_queue)
-@click.option("--all", "everything", is_flag=True, help="Pause all queues, also new ones.")
+@click.option("--all", "everything", is_flag=True, help="Pause all queues, including new ones.")
 @pause_options
 @by_option
 @output_options
@@ -101,11 +101,11 @@ def pause(
     length: timedelta | None,
     form: str,
 ) -> None:
-    """Let no job of a queue start.
+    """Stop jobs of a queue from starting.
 
     The pause lasts until the time you give, or until you resume the queue. Jobs that workers have
-    claimed run. A lane whose next job is in the queue waits. If the queue is paused already, this
-    pause replaces the earlier one, and keeps its reason unless you give another.
+    already claimed still run. A lane whose next job is in the queue waits. If the queue is already
+    paused, this pause replaces the earlier one, but keeps its reason unless you give another.
     """
     from inturn.operations.changes import queues
     from inturn.operations.engine import workers
@@ -119,8 +119,7 @@ def pause(
     known = {None, *(each.queue for each in database.run(workers.list_queues()))}
     if name not in known:
         remark(
-            "No job is in this queue now, and no worker names it. "
-            "Check the name if you expected one."
+            "This queue has no jobs, and no worker names it. Check the name if you expected one."
         )
 
 
@@ -133,9 +132,9 @@ def pause(
 def resume(
     database: Database, name: str | None, everything: bool, by: str | None, form: str
 ) -> None:
-    """Let a paused queue go on.
+    """Resume a paused queue.
 
-    With --all, the pause of all queues ends, and those of single queues stay.
+    --all ends the pause of all queues. Pauses of single queues stay.
     """
     from inturn.operations.changes import queues
 

@@ -1,4 +1,4 @@
-"""`queue schedules`: see periodic tasks, and when each is due."""
+"""`queue schedules`: list periodic tasks and their next times."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CHANGED = "workers use {0.cron} in {0.tz}"
 NONE = "No task is periodic yet. Declare one with @app.periodic"
 NAME_APP = ", and name your app with -a package.module:app"
 GONE = "not in {}"
-AHEAD = "it stands still until {}, since a clock was wrong: queue doctor"
+AHEAD = "does not fire before {}, because a clock was wrong: queue doctor"
 
 
 @dataclass(frozen=True)
 class ListedSchedule:
-    """A schedule as the app declares it, or else as workers have registered it."""
+    """A schedule as the app declares it or, without an app, as workers registered it."""
 
     task: str
     periodic_id: str
@@ -55,17 +55,16 @@ class Instant:
 
 @click.group("schedules", epilog="Example: queue -a shop.tasks:app schedules list")
 def command() -> None:
-    """See periodic tasks, and when each is due."""
+    """List periodic tasks and their next times."""
 
 
 @command.command("list", epilog="Example: queue -a shop.tasks:app schedules list")
 @output_options
 @with_database
 def list_schedules(database: Database, form: str) -> None:
-    """List schedules, with the next time and the last job of each.
+    """List schedules, each with its next time and last job.
 
-    These are the schedules that workers have registered. If you name your app, its own are listed
-    too.
+    Lists the schedules that workers have registered and, if you name your app, those it declares.
     """
     now = database.now()
     lines = _lines(database, now)
@@ -95,7 +94,7 @@ def list_schedules(database: Database, form: str) -> None:
 @output_options
 @with_database
 def next_instants(database: Database, count: int, form: str) -> None:
-    """List the next times of all schedules, the soonest first."""
+    """List the next times of all schedules, soonest first."""
     now = database.now()
     ahead = [_ahead(line, now) for line in _lines(database, now) if line.note != _note_gone()]
     instants = list(islice(merge(*ahead, key=lambda instant: instant.at), count))
@@ -141,7 +140,7 @@ def _app_path() -> str | None:
 
 
 def _note_gone() -> str:
-    """Return the note of a schedule that the app lacks, if you named one."""
+    """Return the note for a schedule that the named app lacks."""
     path = _app_path()
     return "" if path is None else GONE.format(path)
 
@@ -170,7 +169,7 @@ def _line(
 
 
 def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
-    """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
+    """Return the time after which it fires: now, or later if a wrong clock set it ahead."""
     from inturn.operations.engine import schedules
 
     return now if row is None else schedules.find_resumption(row, now)
@@ -186,7 +185,7 @@ def _ahead(line: ListedSchedule, now: datetime) -> Iterator[Instant]:
 
 
 def _in_own_zone(instant: Instant) -> str:
-    """Return the time as a clock in the schedule's zone shows it."""
+    """Return the time in the schedule's time zone."""
     from inturn.schedules.cron import Cron
 
     at = instant.at.astimezone(Cron("@daily", instant.tz).zone)

@@ -1,4 +1,4 @@
-"""`queue schema`: compare the queue's schema with this version, install it, and grant rights."""
+"""`queue schema`: check, print, install or downgrade the schema, and grant rights."""
 
 from contextlib import closing
 from copy import copy
@@ -81,7 +81,7 @@ Example, for a database that you may not migrate yourself:
 def sql(schema: str | None) -> None:
     """Print SQL that creates the whole schema.
 
-    Use it on a database that does not have the schema yet. This command needs no database.
+    For a database that does not have the schema yet. Needs no connection.
     """
     from inturn import sql
 
@@ -101,18 +101,18 @@ What each may do: https://github.com/inturn/inturn/blob/main/docs/security.md"""
 @click.option(
     "--apply",
     is_flag=True,
-    help="Run the SQL instead of printing it. Roles that exist already are kept.",
+    help="Run the SQL instead of printing it. Existing roles are kept.",
 )
 @click.option(
     "--prefix",
     metavar="NAME",
-    help="Begin the names of the roles with this.  [default: the schema's name]",
+    help="Prefix for the names of the roles.  [default: the schema's name]",
 )
 @click.option(
     "--owner",
     metavar="LOGIN",
     multiple=True,
-    help="A login that may migrate. You can repeat this option and the ones below.",
+    help="A login that may migrate. This option and those below can be repeated.",
 )
 @click.option("--producer", metavar="LOGIN", multiple=True, help="A login that may defer jobs.")
 @click.option("--worker", metavar="LOGIN", multiple=True, help="A login that may run jobs.")
@@ -137,9 +137,9 @@ def grants(
 ) -> None:
     """Create roles for the queue and grant their rights.
 
-    There is a role each for owners, producers, workers, operators and monitors. Prints SQL to run
-    as a superuser, or as the schema's owner if that role may create roles. This needs no database,
-    unless you give --apply. From then on, `queue migrate` keeps the rights up to date.
+    One role each for owners, producers, workers, operators and monitors. Prints SQL to run as a
+    superuser, or as the schema's owner if that role may create roles. Needs no connection unless
+    you give --apply. From then on, `queue migrate` keeps the rights up to date.
     """
     from inturn import sql
 
@@ -170,10 +170,10 @@ Examples:
 @click.option(
     "--to",
     metavar="REVISION",
-    help="Go back to this revision. If the schema is there already, only drop the functions and "
-    "views.  [default: one step back]",
+    help="Go back to this revision. If it is the current one, only drop functions and views.  "
+    "[default: one step back]",
 )
-@click.option("--plan", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--plan", is_flag=True, help="Show what would be done, and exit.")
 @yes_option
 @database_options
 def downgrade(
@@ -185,12 +185,11 @@ def downgrade(
     plan: bool,
     yes: bool,
 ) -> None:
-    """Take the schema back, so that an earlier version of inturn can use it.
+    """Downgrade the schema for an earlier version of inturn.
 
-    Run it with the later version, and `queue migrate` with the earlier one right after it. In
-    between nobody can use the queue: workers end with status 11, and deferring raises an error. No
-    job is lost, but what only the later version stores is. Either all of it takes effect or nothing
-    does.
+    Run it with the later version, then immediately `queue migrate` with the earlier one. Until
+    then the queue is unusable: workers end with status 11, and deferring raises an error. No job
+    is lost, only data that just the later version stores. All of it takes effect, or nothing does.
     """
     connector = find_connector(settings, dsn, schema)
     dsn, name = connector.dsn, connector.schema
@@ -202,7 +201,7 @@ def downgrade(
     if plan or not found.steps:
         return
     target = "" if to is None else f" --to {found.after}"
-    confirm("Do that?", yes=yes, command=f"queue schema downgrade{target} --yes")
+    confirm("Continue?", yes=yes, command=f"queue schema downgrade{target} --yes")
     downgrade(dsn, found.after, name)
     click.echo(f"schema {name}: revision {found.after}, without functions and views")
     click.echo("Install the earlier version now, and run: queue migrate", err=True)
@@ -221,5 +220,5 @@ upgrade = copy(migrate.command)
 upgrade.epilog = """\b
 Examples:
   queue schema upgrade --dsn postgresql://user@host/database
-  queue -a shop.tasks:app schema upgrade   the database that the app names"""
+  queue -a shop.tasks:app schema upgrade   the app's database"""
 command.add_command(upgrade, "upgrade")

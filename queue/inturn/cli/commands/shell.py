@@ -19,7 +19,7 @@ HINTS = """\
   app, tasks        your App and its tasks by name: tasks['shop.send'].defer(to='ann')
   list_jobs, list_queues, list_tasks, list_locks       e.g. list_jobs(status='failed', lock='ann')
   cancel, retry, explain                               e.g. cancel(9001, abort=True)
-  lanes, job_manager                                   everything else: help(lanes)"""
+  lanes, job_manager                                   more: help(lanes)"""
 
 
 @click.command(
@@ -34,8 +34,8 @@ Examples:
 def command(settings: Settings, dsn: str | None, schema: str | None, code: str | None) -> None:
     """Open a Python prompt with your app and its tasks.
 
-    It also has functions that list and change jobs and lanes. Each change takes effect at once.
-    `cancel` and `retry` name you for the audit. Without an app you have everything but the tasks.
+    It also has functions that list and change jobs and lanes. Changes take effect immediately.
+    `cancel` and `retry` record your name in the audit. Without an app, only the tasks are missing.
     """
     from inturn.app import App
     from inturn.database import drive
@@ -47,7 +47,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
         if path is None
         else load_app(path, dsn, schema)
     )
-    # Fail before the prompt: if the database is down, the app's pool would try for half a minute.
+    # Fail before the prompt: if the database is down, the app's pool retries for half a minute.
     with closing(app.connector.connect()) as connection:
         drive.run(check_schema(app.connector.schema), connection, app.connector.schema)
         person = os.environ.get("USER") or drive.run(get_user(), connection, app.connector.schema)

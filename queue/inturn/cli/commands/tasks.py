@@ -1,4 +1,4 @@
-"""`queue tasks`: see how often tasks run, how they end, and how fast they are, and pause them."""
+"""`queue tasks`: list tasks with counts, failures and times, and pause them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Examples:
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """See how often tasks run, how they end, and how fast they are. Pause tasks."""
+    """List tasks with their counts, failures and times, and pause them."""
     if context.invoked_subcommand is None:
         context.invoke(list_tasks)
 
@@ -41,11 +41,11 @@ def command(context: click.Context) -> None:
 @output_options
 @with_database
 def list_tasks(database: Database, form: str) -> None:
-    """List the tasks whose jobs ended in the last hour, the busiest first.
+    """List tasks whose jobs ended in the last hour, busiest first.
 
-    WAIT and RUN say how long half of the jobs and 95 of 100 jobs took at most. A job waits from the
-    time that it was due until a worker claims it: for its lane, its limit and a slot. FAILED counts
-    jobs that failed for good. The numbers come from the history, a minute or two late.
+    WAIT and RUN are the 50th and 95th percentiles. A job waits from its due time until a worker
+    claims it: for its lane, its limit and a slot. FAILED counts jobs that failed for good. The
+    numbers come from the history and lag by a minute or two.
     """
     from inturn.doctor.pauses import describe_pause, get_resume_command
     from inturn.operations.changes import tasks
@@ -95,12 +95,12 @@ def pause(
     length: timedelta | None,
     form: str,
 ) -> None:
-    """Let no job of a task start.
+    """Stop jobs of a task from starting.
 
     The pause lasts until the time you give, or until you resume the task. Jobs that workers have
-    claimed run. A lane whose next job is of the task waits, and other jobs go on. If the task is
-    paused already, this pause replaces the earlier one, and keeps its reason unless you give
-    another. Give the name that the jobs have: it need not be a name that a worker knows.
+    already claimed still run. A lane whose next job is of the task waits; other jobs continue. If
+    the task is already paused, this pause replaces the earlier one, but keeps its reason unless
+    you give another. TASK is the name stored in the jobs, even if no worker knows it.
     """
     from inturn.operations.changes import tasks
 
@@ -117,7 +117,7 @@ def pause(
 @output_options
 @with_database
 def resume(database: Database, name: str, by: str | None, form: str) -> None:
-    """Let a paused task go on. Its jobs start in the order in which they would have started."""
+    """Resume a paused task. Its jobs start in their usual order."""
     from inturn.operations.changes import tasks
 
     if not database.run(tasks.resume_task(name, by)):

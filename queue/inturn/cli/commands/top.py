@@ -36,16 +36,16 @@ Examples:
     default="2",
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait between two looks.",
+    help="How long to wait between refreshes.",
 )
-@click.option("--once", is_flag=True, help="Look once and print what there is.")
+@click.option("--once", is_flag=True, help="Print one snapshot and exit.")
 @click.option(
     "--limit",
     type=Number(1, 100),
     metavar="N",
     default=20,
     show_default=True,
-    help="How many lanes, queues and workers to show at most.",
+    help="The maximum number of lanes, queues and workers to show.",
 )
 @output_options
 @database_options
@@ -58,11 +58,11 @@ def command(
     limit: int,
     form: str,
 ) -> None:
-    """Watch lanes, limits, queues and workers, what needs you first.
+    """Watch lanes, limits, queues and workers, problems first.
 
-    A lane that does not move comes with the reason, and with the command that helps. q quits, and
-    p pauses. If the output is not a terminal, and with --json, it looks once, as with --once. It
-    then shows no rates, because a rate is the difference between two looks.
+    A stuck lane comes with the reason and the command that unblocks it. q quits, p pauses. With
+    --json, or if the output is not a terminal, it prints one snapshot, as with --once. A snapshot
+    has no rates, because they need two refreshes.
     """
     from inturn.cli.live.look import Looker
     from inturn.cli.output.screen import is_live, open_screen
@@ -72,16 +72,16 @@ def command(
         if once or form != "table" or not is_live():
             _print(looker.look(), form)
             return
-        first = looker.look()  # an error of the first look is reported as by other commands
+        first = looker.look()  # the first look reports errors like other commands
         try:
             with open_screen() as screen:
                 Top(looker, screen, interval).run(first)
-        except KeyboardInterrupt:  # this is how you end it
+        except KeyboardInterrupt:  # the usual way to end it
             return
 
 
 class Top:
-    """Shows the newest look and, if the next one fails, the reason."""
+    """Shows the latest look and, if the next one fails, the reason."""
 
     def __init__(self, looker: Looker, screen: Screen, interval: float) -> None:
         self._looker = looker
@@ -92,7 +92,7 @@ class Top:
         self._looked_at = 0.0
 
     def run(self, look: Look) -> None:
-        """Look again and again, until somebody presses q."""
+        """Look repeatedly, until the user presses q."""
         self._looked_at = time.monotonic()
         while True:
             self._draw(look)
@@ -138,7 +138,7 @@ class Top:
         lines = [f"{look.at.astimezone(UTC):%H:%M:%SZ}  {every}  q quits, p pauses"]
         if self._problem is not None:
             age = span(timedelta(seconds=time.monotonic() - self._looked_at))
-            lines.append(click.style(f"No look for {age}, trying again.", fg="red", bold=True))
+            lines.append(click.style(f"No refresh for {age}, retrying.", fg="red", bold=True))
             lines += wrap(visible(self._problem), get_columns())
         return lines
 

@@ -31,26 +31,26 @@ Examples:
     metavar="PORT",
     default=PORT,
     show_default=True,
-    help="The port to serve the pages at.",
+    help="The port to serve on.",
 )
 @click.option(
     "--bind",
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="The address to serve them at. A non-local address requires authentication.",
+    help="The address to serve on. A non-local address requires authentication.",
 )
-@click.option("--read-only", is_flag=True, help="Offer no action that changes something.")
+@click.option("--read-only", is_flag=True, help="Offer no actions.")
 @click.option(
     "--auth-header",
     metavar="NAME",
-    help="A header in which a proxy in front names the person. Needs --proxy.",
+    help="The header in which a proxy sends the user's name. Needs --proxy.",
 )
 @click.option("--proxy", metavar="ADDRESS", help="The address or network of that proxy.")
 @click.option(
     "--insecure-no-auth",
     is_flag=True,
-    help="Serve everybody who reaches the port.",
+    help="Serve everyone who can reach the port.",
 )
 @click.option("--hash-password", is_flag=True, help="Ask for a password and print its hash.")
 @database_options
@@ -66,12 +66,11 @@ def command(
     insecure_no_auth: bool,
     hash_password: bool,
 ) -> None:
-    """Serve the dashboard: pages about lanes and jobs for a browser.
+    """Serve the dashboard: lanes and jobs in a browser.
 
-    Without a password, it prints a link with a secret, and serves only browsers that have opened
-    it. Whoever has the link may do everything. To ask for a name and a password, set
-    INTURN_WEB_USERS to `name=hash`, or several of them with spaces between. --hash-password makes a
-    hash.
+    Without a password, it prints a link with a secret, and serves only browsers that opened it.
+    The link grants full access. To require a name and a password, set INTURN_WEB_USERS to one or
+    more `name=hash`, separated by spaces. --hash-password makes a hash.
     """
     from inturn.web import SecretLink, access, create_app
 
@@ -99,7 +98,7 @@ def _choose_authorize(header: str | None, proxy: str | None, insecure: bool) -> 
 
     users = os.environ.get(USERS, "").split()
     if bool(header) != bool(proxy):
-        raise ConfigurationError("--auth-header and --proxy are only of use together.")
+        raise ConfigurationError("Give --auth-header and --proxy together.")
     if header and proxy:
         try:
             return TrustedHeader(header, proxy=proxy)

@@ -23,7 +23,7 @@ from inturn.errors import BadArgument, MissingApp, SchemaMismatch
 F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "INTURN_WORKER_"
 MIGRATE = "queue migrate"  # the advice of SchemaMismatch
-FLAGS = {  # what the options are called here, if not as in Python
+FLAGS = {  # options whose names differ from Python's
     "queue": "--queues",
     "fetch_job_polling_interval": "--poll",
     "update_heartbeat_interval": "--heartbeat",
@@ -33,7 +33,7 @@ FLAGS = {  # what the options are called here, if not as in Python
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
-    """Add an option that can also be set by a variable, under each of its long names."""
+    """Add an option that a variable can also set, under each of its long names."""
     spelled = [word for name in names for word in name.split("/")[:1] if word.startswith("--")]
     variables = [f"{PREFIX}{word[2:].replace('-', '_').upper()}" for word in spelled]
     return click.option(*names, envvar=variables, **settings)
@@ -84,13 +84,13 @@ Examples:
     "-1/-w",
     "--no-wait",
     default=None,
-    help="Exit when nothing is left to do, or wait for more.  [default: wait]",
+    help="When no job is left, wait for more or exit.  [default: wait]",
 )
 @seconds(
     "--grace",
     "--shutdown-graceful-timeout",
     positive=False,
-    help="Abort jobs that still run this long after the first signal.  [default: never]",
+    help="Abort jobs still running this long after the first signal.  [default: never]",
 )
 @seconds(
     "-p",
@@ -110,13 +110,13 @@ Examples:
 @option(
     "--delete-jobs",
     type=click.Choice(["never", "successful", "always"]),
-    help="Delete these jobs at their end, and keep no history of them.  [default: never]",
+    help="Delete these jobs when they end, without history.  [default: never]",
 )
 @option(
     "--keep-history",
     callback=duration,
     metavar="TIME",
-    help="Drop days of the history that are older than this, e.g. 30d.  [default: 7d]",
+    help="Drop days of history older than this, e.g. 30d.  [default: 7d]",
 )
 @seconds(
     "--heartbeat",
@@ -126,41 +126,41 @@ Examples:
 @seconds(
     "--stalled-after",
     "--stalled-worker-timeout",
-    help="Take over the jobs of workers without a heartbeat for this long.  [default: 30]",
+    help="Take over jobs from workers without a heartbeat for this long.  [default: 30]",
 )
 @seconds(
     "--db-grace",
     positive=False,
     help="Exit with status 69 when the database has been away for this long.  [default: never, but "
-    "at once at the start]",
+    "immediately at startup]",
 )
 @option(
     "--max-lost-attempts",
     type=Number(1, 9),
     metavar="N",
-    help="A job fails if more workers than this died while they ran it.  [default: 5]",
+    help="Fail a job if more workers than this died while running it.  [default: 5]",
 )
 @option(
     "--metrics-port",
     type=Number(0, 65535),
     metavar="PORT",
-    help="Serve Prometheus metrics of this worker at this port.  [default: none]",
+    help="Serve this worker's Prometheus metrics on this port.  [default: none]",
 )
 @option(
     "--metrics-tasks/--no-metrics-tasks",
     default=None,
-    help="Give each task its own series, or have one for all.  [default: each]",
+    help="One metrics series per task, or one for all.  [default: each]",
 )
 @option(
     "--health-port",
     type=Number(0, 65535),
     metavar="PORT",
-    help="Serve the worker's health at this port, which may be the same.  [default: none]",
+    help="Serve the worker's health on this port, which may be the same.  [default: none]",
 )
 @option(
     "--bind",
     metavar="ADDRESS",
-    help="Serve both at this address: 0.0.0.0 lets other machines ask.  [default: 127.0.0.1]",
+    help="Serve both on this address: 0.0.0.0 for other machines.  [default: 127.0.0.1]",
 )
 @logs.log_options
 @verbose_option
@@ -176,15 +176,15 @@ def command(
 ) -> None:
     """Run jobs until you stop it.
 
-    The first Ctrl-C, SIGTERM or SIGHUP lets running jobs finish. The second aborts them, and ends
-    the process within five seconds. The third ends it at once. A worker process uses one core. To
-    use more, give --processes: a worker process that dies is replaced. The first one has the ports
-    of --metrics-port and --health-port, and the others have the ports after them.
+    The first Ctrl-C, SIGTERM or SIGHUP lets running jobs finish. The second aborts them and ends
+    the process within five seconds. The third ends it immediately. A worker process uses one core.
+    To use more, give --processes: a worker process that dies is replaced. The first one uses the
+    ports of --metrics-port and --health-port, the others the ports after them.
 
-    You can set each option by a variable, such as INTURN_WORKER_QUEUES for --queues.
+    A variable can set each option, such as INTURN_WORKER_QUEUES for --queues.
 
-    Exits with status 0 after the first signal, and with 130 or 143 if the second had to abort jobs,
-    or if the first came before it has registered with the database.
+    Exits with status 0 after the first signal, and with 130 or 143 if the second had to abort jobs
+    or the first came before the worker registered with the database.
     Other statuses: 2 wrong option or app, 11 wrong schema, 69 no database.
     """
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
@@ -212,7 +212,7 @@ def command(
     except BadArgument as error:
         raise BadArgument(_spell(error.argument, given), error.problem) from error
     second = signal.Signals.__members__.get(aborted_by or "")
-    if second is not None:  # ending at the first signal, or after the grace, is a success
+    if second is not None:  # ending at the first signal or after the grace is a success
         raise SystemExit(128 + second)
 
 
@@ -247,7 +247,7 @@ def options(
     stalled_after: float | None,
     **same_name: Any,
 ) -> dict[str, Any]:
-    """Return only the options that were given. The app's worker_defaults decide the rest."""
+    """Return only the given options. The app's worker_defaults decide the rest."""
     given = {
         **same_name,
         "queues": [name for names in queues for part in names.split(",") if (name := part.strip())]

@@ -1,4 +1,4 @@
-"""`queue workers`: see the workers."""
+"""`queue workers`: list workers."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ ALL = 10_000
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """See which workers are live, blocked or late."""
+    """List live, blocked and late workers."""
     if context.invoked_subcommand is None:
         context.invoke(list_workers)
 
@@ -33,7 +33,7 @@ Examples:
   queue workers list --json
   queue workers list --name web-1 --max-age 90s    is this worker alive?""",
 )
-@click.option("--name", metavar="NAME", help="Only workers of this name.")
+@click.option("--name", metavar="NAME", help="Only workers with this name.")
 @click.option(
     "--max-age",
     metavar="TIME",
@@ -48,9 +48,9 @@ def list_workers(
 ) -> None:
     """List workers, late ones first.
 
-    A late worker has not sent a heartbeat for 30 seconds. The event loop of a blocked worker is
-    stuck. If a job is CLAIMED, a worker has claimed it, but runs other jobs first. If you give
-    --name or --max-age and no worker matches, the status is 3.
+    A late worker has sent no heartbeat for 30 seconds. A blocked worker has a stuck event loop. A
+    CLAIMED job belongs to a worker that runs other jobs first. If you give --name or --max-age
+    and no worker matches, the exit status is 3.
     """
     from inturn.operations.engine import workers
 
@@ -61,14 +61,14 @@ def list_workers(
             worker
             for worker in found
             if name in (None, worker.name)
-            # A heartbeat also says when the loop last turned, so this time is never the later one.
+            # A heartbeat reports the loop's last turn, so this time is never the later one.
             and (max_age is None or now - worker.loop_turned_at <= max_age)
         ]
         if not found:
             which = "" if name is None else f" named {visible(name)}"
             alive = "" if max_age is None else f" that was alive in the last {span(max_age)}"
             raise NotFound(
-                f"No worker{which}{alive} was found. To see all of them: queue workers list"
+                f"No worker{which}{alive} was found. To see all workers: queue workers list"
             )
     columns = {
         "NAME": lambda worker: worker.name,

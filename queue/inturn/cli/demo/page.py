@@ -1,4 +1,4 @@
-"""One round of the demo: four alphabets, and four worker processes, of which one may be killed."""
+"""One round of the demo: four alphabets and four worker processes, one of which may be killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inturn.operations import Operation, Statement
 
 WORKERS = ("worker 1", "worker 2", "worker 3", "worker 4")
 ROWS = range(1, 5)
-KILL_AFTER = 8  # letters of a row
+KILL_AFTER = 8  # letters in a row
 ROUND_SECONDS = 60
 
 TABLE = "CREATE TABLE letters (n bigserial PRIMARY KEY, page int, row int, letter text)"
@@ -31,7 +31,7 @@ READY = "SELECT count(*) FROM {schema}.workers"
 
 @dataclass
 class DemoPage:
-    """The letters that a round has written into each row, and what each worker is writing."""
+    """The letters that a round has written so far, and what each worker is writing."""
 
     number: int
     has_locks: bool
@@ -63,7 +63,7 @@ class DemoPage:
         return sum(map(len, self.rows.values()))
 
     def show(self, letters: Sequence[tuple[int, str]]) -> None:
-        """Show these letters, which are all that have been written so far."""
+        """Show all letters written so far."""
         self.rows = {row: [letter for own, letter in letters if own == row] for row in ROWS}
         for held in self.holding.values():
             for row, letter in [*held.items()]:
@@ -77,14 +77,14 @@ class DemoPage:
 
 
 class Workers:
-    """The worker processes. What they print goes to the page that is being filled."""
+    """The worker processes. Their output goes to the current page."""
 
     def __init__(self, processes: dict[str, Process]) -> None:
         self._processes = processes
         self.page: DemoPage | None = None
 
     async def follow(self, name: str) -> None:
-        """Read what a worker prints, until it ends."""
+        """Read a worker's output until it ends."""
         output = self._processes[name].stdout
         assert output is not None
         rest = ""
@@ -104,7 +104,7 @@ class Workers:
             page.killed = name
 
     async def fill(self, page: DemoPage, app: App) -> None:
-        """Defer the jobs of a page, and return when all of them are done."""
+        """Defer the jobs of a page, and return when all are done."""
         self.page = page
         page.began = time.monotonic()
         jobs = [(letter, row) for letter in ascii_lowercase for row in ROWS]
@@ -124,7 +124,7 @@ class Workers:
 
 @asynccontextmanager
 async def start_workers(app: App, dsn: str) -> AsyncIterator[Workers]:
-    """Start the worker processes, and kill them at the end: their jobs are done by then."""
+    """Start the worker processes, and kill them at the end, when their jobs are done."""
     processes: dict[str, Process] = {}
     try:
         for name in WORKERS:

@@ -1,4 +1,4 @@
-"""The output of the demo: two pages that fill up on a terminal, plain lines elsewhere."""
+"""The output of the demo: two live pages on a terminal, plain lines elsewhere."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from inturn.cli.demo.page import ROWS, WORKERS, DemoPage
 
-WIDTH = 39  # two pages fit side by side into 80 columns
+WIDTH = 39  # two pages fit side by side in 80 columns
 
 INTRODUCTION = (
     "Four alphabets. Each letter is a job: it sleeps for a short random time, then\n"
@@ -46,18 +46,18 @@ def conclusion(pages: list[DemoPage]) -> str:
         "them. Jobs of different locks run in parallel. "
     )
     if locked.killed:
-        text += f"{locked.killed.capitalize()} died in the middle of a\n"
-        text += "letter, and another took over: no letter is lost, and none is there twice."
+        text += f"{locked.killed.capitalize()} died in mid-letter\n"
+        text += "and another took over: no letter is lost, and none is written twice."
     if free.in_order:
         return f"By chance the first alphabets are in order too. Run the demo again.\n{text}"
     return text
 
 
 def next_steps() -> str:
-    """Return what to type next, as it can be typed in this folder."""
+    """Return the next commands, as you can type them in this folder."""
     script = _script()
     steps = {
-        f"{script} dev": "a PostgreSQL server to try things on",
+        f"{script} dev": "a PostgreSQL server for experiments",
         f"{script} --help": "all commands",
     }
     readme = Path("README.md")
@@ -90,7 +90,7 @@ def _script() -> str:
 
 def _remark(pages: list[DemoPage]) -> str:
     killed = next((page.killed for page in pages if page.killed and not page.ended), None)
-    return f"{killed} was killed with kill -9. Another one takes over its job." if killed else ""
+    return f"{killed} was killed with kill -9. Another worker takes over its job." if killed else ""
 
 
 def _panel(page: DemoPage, blank: str, no_color: bool) -> Panel:

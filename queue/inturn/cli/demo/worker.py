@@ -1,7 +1,7 @@
 """One of the demo's worker processes. The demo kills one of them.
 
-It prints a line when it begins a letter. It writes the letter in the transaction in which the job
-ends, so each letter is written once, whenever the worker is killed.
+It prints a line when it starts a letter. It writes the letter in the transaction that ends the
+job, so each letter is written exactly once, whenever the worker is killed.
 """
 
 import random
@@ -13,7 +13,7 @@ from inturn import App, JobContext
 
 SLEEP = (0.01, 0.17)  # seconds
 INSERT = "INSERT INTO letters (page, row, letter) VALUES (%s, %s, %s)"
-HEARTBEAT, STALLED = 0.25, 1.0  # seconds, so people who watch need not wait for 30
+HEARTBEAT, STALLED = 0.25, 1.0  # seconds, so viewers need not wait for 30
 
 
 def main(dsn: str, name: str) -> None:
@@ -32,7 +32,7 @@ def main(dsn: str, name: str) -> None:
         update_heartbeat_interval=HEARTBEAT,
         stalled_worker_timeout=STALLED,
         fetch_job_polling_interval=0.5,
-        db_grace=1.0,  # if somebody kills the demo, its server ends, and then its workers do
+        db_grace=1.0,  # if the demo is killed, its server ends, and then its workers do
     )
 
 

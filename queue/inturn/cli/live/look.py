@@ -1,4 +1,4 @@
-"""What `queue top` sees: one look at the queue, which costs the same however long the queue is."""
+"""The data of `queue top`: one look at the queue, at a cost independent of its length."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from inturn.operations.reading.failures import FailedParent
 from inturn.operations.reading.overview import Counts
 
 T = TypeVar("T")
-# A look that takes longer is given up, so that watching never weighs on a server in trouble.
+# A look that takes longer is abandoned, so that watching never burdens a server in trouble.
 TERMS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 MOST = 1000  # workers, limits
-RATE_SECONDS = 10.0  # the server brings its counters up to date once a second, so 2 s would jump
+RATE_SECONDS = 10.0  # the server updates its counters once a second, so rates over 2 s would jump
 BUSY = ("runnable", "limited", "blocked", "doing")
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Jobs a second since an earlier look. None: this is the first."""
+    """Jobs per second since an earlier look. None: this is the first."""
 
     deferred: float | None
     ended: float | None
@@ -51,15 +51,15 @@ class Rates:
 
 @dataclass(frozen=True)
 class Look:
-    """The queue at one moment. `lanes` counts those in each state, at most 10,000 of each."""
+    """The queue at one moment. `lanes` counts lanes by state, at most 10,000 each."""
 
     at: datetime
-    mismatch: tuple[str, str] | None  # why the schema does not fit, and the command that helps
+    mismatch: tuple[str, str] | None  # why the schema does not fit, and the remedy
     rates: Rates
     lanes: dict[str, int]
     troubled: list[StuckLane]
-    limits: list[Limit]  # those that hold jobs
-    limited: list[Reason]  # what explain says of a job of each
+    limits: list[Limit]  # those that hold back jobs
+    limited: list[Reason]  # explain's reason for one job of each
     queues: list[QueueStatus]
     paused_queues: list[PausedQueue]
     paused_tasks: list[PausedTask]
@@ -72,17 +72,17 @@ class Look:
 
 @dataclass
 class Meter:
-    """Turns counts into rates."""
+    """Computes rates from counts."""
 
     clock: Callable[[], float] = time.monotonic
     _readings: deque[tuple[float, Counts]] = field(default_factory=deque)
 
     def read(self, counts: Counts) -> Rates:
-        """Return the rates since the oldest reading that is not too old."""
+        """Return the rates since the oldest recent reading."""
         now = self.clock()
         known = self._readings
         if known and (counts.ended < known[-1][1].ended or counts.deferred < known[-1][1].deferred):
-            known.clear()  # another server, or one that has crashed, counts from 0 again
+            known.clear()  # another server, or one that crashed, counts from 0 again
         while len(known) > 1 and known[1][0] <= now - RATE_SECONDS:
             known.popleft()
         known.append((now, counts))
@@ -94,7 +94,7 @@ class Meter:
 
 
 class Looker:
-    """Looks at the queue over one connection, and reconnects after an outage."""
+    """Reads the queue over one connection, and reconnects after an outage."""
 
     def __init__(self, connector: Connector, limit: int) -> None:
         self._connector = connector
@@ -103,7 +103,7 @@ class Looker:
         self._connection: Session | None = None
 
     def look(self) -> Look:
-        """Return what there is now. After an error, the next look connects again."""
+        """Return the current state. After an error, the next look reconnects."""
         try:
             connection = self._connect()
             with drive.translate_errors(), connection.transaction():
@@ -132,7 +132,7 @@ class Looker:
 
 
 def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
-    """Ask for each part of a look. Not more than `limit` lanes, queues and so on are kept."""
+    """Query each part of a look. Keep at most `limit` lanes, queues and so on."""
     now = run(maintenance.get_now())
     counts = run(overview.get_counts(schema))
     served = run(workers.list_queues())
@@ -163,7 +163,7 @@ def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
 
 
 def _explain_limits(run: RunOperation, limit: int, now: datetime) -> list[Reason]:
-    """Return what explain says about the limits of jobs that wait for them."""
+    """Return explain's reasons for jobs that wait for a limit."""
     reasons = run(overview.explain_jobs(run(overview.find_limited(limit))))
     return [
         replace(each, detail=with_times(each.detail, now), unblock=make_runnable(each.unblock))
@@ -178,7 +178,7 @@ def _complete(lane: StuckLane) -> StuckLane:
 
 
 def _sort_queues(queues: Sequence[QueueStatus]) -> list[QueueStatus]:
-    """Return queues that nobody serves first, then those with the most to do."""
+    """Return the queues, unserved ones first, then by the number of jobs."""
     return sorted(
         queues,
         key=lambda queue: (

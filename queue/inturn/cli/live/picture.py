@@ -20,15 +20,15 @@ from inturn.operations.changes.tasks import PausedTask
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 
 STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")
-WIDE = 100  # columns: room for a lane and its reason on one line
+WIDE = 100  # columns that fit a lane and its reason on one line
 LINES_OF_LANE = 3
-MARGIN = 8  # lines of the head, of titles and between the parts
+MARGIN = 8  # lines for the header, titles and gaps
 
 
 def print_look(look: Look, rows: int | None) -> None:
-    """Print the queue as it is: what needs a person first.
+    """Print the queue, problems first.
 
-    With `rows`, at least half of them are for lanes, so that the worst is never out of sight.
+    With `rows`, lanes get at least half of them, so that the worst is always visible.
     """
     prepare()
     if look.mismatch is not None:
@@ -48,16 +48,16 @@ def _count_lanes(look: Look, rows: int) -> int:
 
 
 def _count_states(look: Look) -> dict[str, int]:
-    """Count lanes by state: as the database does, and as the lanes that are shown below say."""
+    """Count lanes by state, from the database's counts and the lanes shown below."""
     shown = Counter(lane.state for lane in look.troubled)
     counts = {state: max(look.lanes.get(state, 0), shown[state]) for state in STATES}
-    # The database counts a lane as held if its worker is blocked.
+    # The database counts a lane as held even if its worker is blocked.
     counts["held"] -= counts["stalled"] - look.lanes.get("stalled", 0)
     return counts | {state: count for state, count in shown.items() if state not in counts}
 
 
 def _say(text: str, style: str = "", *, cut: bool = False) -> None:
-    """Print a line. On a terminal it is cut, or goes on below."""
+    """Print a line. On a terminal, it is cut or wrapped."""
     if find_width() is None:
         click.echo(text)
         return
@@ -72,7 +72,7 @@ def _say(text: str, style: str = "", *, cut: bool = False) -> None:
 def _rates(rates: Rates) -> str:
     failed = f"{amount(rates.failed_last_minute, 'job')} failed in the last minute"
     if rates.ended is None or rates.deferred is None:
-        return f"jobs a second: known after the next look. {failed}"
+        return f"jobs a second: after the next refresh. {failed}"
     return f"jobs a second: {rates.ended:.1f} ended, {rates.deferred:.1f} deferred. {failed}"
 
 
@@ -93,11 +93,11 @@ def _print_lanes(look: Look, most: int | None) -> None:
             _say(line, style, cut=cut)
     if len(look.troubled) > len(shown):
         others = len(look.troubled) - len(shown)
-        _say(complete(f"… {others:,} more of them: queue lanes list"), "dim")
+        _say(complete(f"… {others:,} more: queue lanes list"), "dim")
 
 
 def _draw_lane(lane: StuckLane, look: Look) -> Iterator[tuple[str, str, bool]]:
-    """Yield lines, with a style, and True if they may be cut. A command is never cut."""
+    """Yield lines, each with a style, and True if it may be cut. Commands are never cut."""
     waiting = f"{at_least(lane.waiting, lane.more)} waiting"
     head = f"{visible(lane.lock)}  {lane.state} {span(look.at - lane.since)}, {waiting}"
     style = STYLES.get(lane.state, "yellow")
@@ -151,7 +151,7 @@ def _print_queues(look: Look) -> None:
 
 
 def _find_paused(look: Look) -> Iterator[str]:
-    """Yield a line about each pause of a queue, of all queues, or of a task."""
+    """Yield a line for each pause of a queue, of all queues, or of a task."""
     pauses: list[PausedQueue | PausedTask] = [*look.paused_queues, *look.paused_tasks]
     for pause in pauses:
         command = complete(get_resume_command(pause))
@@ -159,7 +159,7 @@ def _find_paused(look: Look) -> Iterator[str]:
 
 
 def _find_unserved(look: Look) -> Iterator[str]:
-    """Yield a line about each queue and task that no worker can run."""
+    """Yield a line for each queue and task that no worker can run."""
     for queue in look.queues:
         if queue.runnable and not queue.workers:
             start = complete(f"queue worker --queues {option_value(queue.queue)}")
@@ -170,11 +170,11 @@ def _find_unserved(look: Look) -> Iterator[str]:
 
 
 def _find_endless(look: Look) -> Iterator[str]:
-    """Yield a line about each job or batch that waits for a person, outside of any lane."""
+    """Yield a line for each job or batch outside lanes that waits for a person."""
     for job in look.failed_parents:
         ask = complete(f"queue jobs explain {job.job_id}")
         what = f"job {job.job_id} {visible(job.task)} waits for job {job.parent_id}"
-        yield f"{what}, which has failed: {ask}"
+        yield f"{what}, which failed: {ask}"
     for batch in look.forgotten_batches:
         ask = complete(f"queue batches show {batch.id}")
         age = span(look.at - batch.opened_at)

@@ -1,1 +1,1 @@
-"""What commands print, and how they end."""
+"""The output of commands, and their exit status."""

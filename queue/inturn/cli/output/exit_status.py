@@ -1,6 +1,6 @@
-"""How a command ends: a status that scripts can rely on, and one line about the error.
+"""The end of a command: an exit status for scripts, and one line about the error.
 
-The line says what went wrong, why, and what to do.
+The line names the problem, the cause and the remedy.
 """
 
 import logging
@@ -20,10 +20,10 @@ from inturn.formatting import visible
 
 UNEXPECTED, USAGE, NOT_FOUND, CONFLICT, PARTLY, DECLINED, UNHEALTHY = 1, 2, 3, 4, 5, 6, 10
 SCHEMA, UNAVAILABLE, INTERRUPTED = 11, 69, 130
-OF_COMMANDS = ("--dsn", "--schema", "-o", "--output", "--json")  # nearly all commands have them
+OF_COMMANDS = ("--dsn", "--schema", "-o", "--output", "--json")  # nearly all commands have these
 OLD_ADDRESS = re.compile(r'socket "[^"]*/inturn-dev-[^"/]*/[^"]*" failed: No such file')
-NEW_ADDRESS = ". Start `queue dev` again. If it prints another address, use that one"
-IDLE_THREAD_SECONDS = 0.5  # how long an idle thread has to end on its own
+NEW_ADDRESS = ". Start `queue dev` again. If it prints a new address, use that"
+IDLE_THREAD_SECONDS = 0.5  # time for idle threads to end by themselves
 
 
 class NotFound(errors.InturnError):
@@ -31,19 +31,19 @@ class NotFound(errors.InturnError):
 
 
 class Conflict(errors.InturnError):
-    """It exists, but its state does not allow what you asked for."""
+    """It exists, but its state does not allow the action."""
 
 
 class Unavailable(errors.InturnError):
-    """The store of a lock cannot be reached, or refuses the request."""
+    """The lock's store cannot be reached or refuses the request."""
 
 
 class Unconfirmed(errors.InturnError):
-    """The command needs a confirmation, and there is nobody to ask."""
+    """The command needs confirmation, but there is no terminal."""
 
 
 class Declined(errors.InturnError):
-    """The user was asked, and said no."""
+    """The user declined."""
 
 
 # The first match decides.
@@ -71,8 +71,8 @@ def report_error(error: BaseException, settings: Settings) -> int:
         error = error.exceptions[0]  # task groups wrap even a single error
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else UNEXPECTED if error.code else 0
-    if isinstance(error, BrokenPipeError):  # our reader has seen enough: `queue demo | head -1`
-        # Without this the interpreter complains when it flushes.
+    if isinstance(error, BrokenPipeError):  # the reader closed the pipe: `queue demo | head -1`
+        # Without this, the interpreter complains when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNEXPECTED
     if isinstance(error, click.Abort | KeyboardInterrupt):
@@ -92,9 +92,9 @@ def report_error(error: BaseException, settings: Settings) -> int:
 
 
 def leave_threads_behind(status: int) -> None:
-    """End the process now if a worker has given up on sync tasks.
+    """End the process now if a worker has abandoned sync tasks.
 
-    Otherwise the interpreter would wait for their threads, perhaps forever.
+    Otherwise, the interpreter would wait for their threads, perhaps forever.
     """
     tasks = [thread for thread in threading.enumerate() if thread.name == "AnyIO worker thread"]
     for thread in tasks:
@@ -111,7 +111,7 @@ def get_status(error: errors.InturnError) -> int:
 
 
 def print_error(message: str) -> None:
-    """Print a message on standard error, after the word `error:`."""
+    """Print a message on standard error, prefixed with `error:`."""
     prepare()
     coloured = is_coloured(sys.stderr)
     word = click.style("error:", fg="red", bold=True) if coloured else "error:"
@@ -120,7 +120,7 @@ def print_error(message: str) -> None:
 
 
 def _where_it_belongs(error: click.ClickException) -> str:
-    """Return a sentence about an option that stands before its command."""
+    """Return a hint if an option comes before its command."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None or error.ctx.parent:
         return ""
     is_ours = error.option_name in OF_COMMANDS
@@ -128,7 +128,7 @@ def _where_it_belongs(error: click.ClickException) -> str:
 
 
 def _print_mistake(error: click.ClickException) -> None:
-    """Print a mistake in the arguments, and how to get help."""
+    """Print a usage error, and how to get help."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
         click.echo(error.format_message(), err=True)  # click 8.2 and later: the message is the help

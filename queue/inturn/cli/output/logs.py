@@ -1,10 +1,10 @@
-"""A worker's log on standard error: one line for each event.
+"""A worker's log on standard error: one line per event.
 
-The library itself configures no handlers: logging is up to your program.
+The library itself configures no handlers: your program decides about logging.
 
-Names of tasks and texts of errors come from anyone who can defer a job.
-They must not act on a terminal, or look like a line of the log.
-This formatter escapes everything that is logged, so that no other code has to.
+Anyone who can defer a job controls task names and error texts.
+They must not control a terminal or forge a log line.
+This formatter escapes everything logged, so no other code has to.
 """
 
 import json
@@ -32,7 +32,7 @@ PLACEHOLDER = re.compile(r"%(?!%)")
 class LineFormatter(logging.Formatter):
     """Writes each message on one line.
 
-    What follows a line break in the template, such as a traceback, is indented below it.
+    Text after a line break in the template, such as a traceback, is indented below.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def _split(record: logging.LogRecord) -> tuple[str, str]:
 
 
 def _name_job(record: logging.LogRecord) -> str:
-    """Return the job that has logged this. Lines of inturn name it by themselves."""
+    """Return the job that logged this, except for inturn's own lines, which name it."""
     fields = vars(record)
     if is_ours(record) or "job_id" not in fields:
         return ""
@@ -77,14 +77,14 @@ def indent(text: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each record as one JSON object, with what `extra` has added to it."""
+    """Writes each record as one JSON object, including its `extra` fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps(_collect(self, record), default=str)
 
 
 class LogfmtFormatter(logging.Formatter):
-    """Writes each record as one line of `name=value`. A value with other signs is in quotes."""
+    """Writes each record as one line of `name=value`. Values with special characters are quoted."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = _collect(self, record).items()
@@ -106,13 +106,13 @@ def _collect(formatter: logging.Formatter, record: logging.LogRecord) -> dict[st
 
 
 def find_event(record: logging.LogRecord) -> str | None:
-    """Return the name of an event of inturn, such as `job.failed`. docs/logging.md lists them."""
+    """Return the name of an inturn event, such as `job.failed`. docs/logging.md lists them."""
     found = EVENT.match(record.getMessage()) if is_ours(record) else None
     return found[1] if found else None
 
 
 def is_ours(record: logging.LogRecord) -> bool:
-    """Return True if inturn has logged this, and not your code."""
+    """Return True if inturn, and not your code, logged this."""
     return str(record.name).partition(".")[0] == "inturn"
 
 
@@ -125,7 +125,7 @@ FORMATTERS = {"console": LineFormatter, "json": JsonFormatter, "logfmt": LogfmtF
 
 
 def log_options(command: F) -> F:
-    """Add --log-level and --log-format, which the command passes on to `configure`."""
+    """Add --log-level and --log-format, which the command passes to `configure`."""
     level = click.option(
         "--log-level",
         envvar="INTURN_LOG_LEVEL",
@@ -138,30 +138,30 @@ def log_options(command: F) -> F:
         type=click.Choice([*FORMATTERS]),
         default="console",
         show_default=True,
-        help="How to write each line: for people, as a JSON object, or as name=value.",
+        help="How to write each line: plain text, a JSON object, or name=value.",
     )
     return level(form(command))
 
 
 def configure(*, verbose: bool, level: str | None = None, form: str = "console") -> None:
-    """Log to standard error, from this level on: by default INFO, or DEBUG if `verbose`."""
+    """Log to standard error at this level and above: by default INFO, or DEBUG if `verbose`."""
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[form]())
     handler.addFilter(JobFilter())
     logging.basicConfig(level=level.upper() if level else logging.INFO, handlers=[handler])
     if verbose or level == "debug":
         logging.getLogger("inturn").setLevel(logging.DEBUG)
-    for name in ("alembic", "watchfiles"):  # they announce every step
+    for name in ("alembic", "watchfiles"):  # they log every step
         logging.getLogger(name).setLevel(logging.WARNING)
-    # The pool logs every failed attempt to connect, but the worker reports the outage itself.
+    # The pool logs every failed attempt to connect. The worker already reports the outage.
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 def enable() -> None:
-    """Enable inturn's loggers, after your module was imported.
+    """Re-enable inturn's loggers after your module was imported.
 
-    `dictConfig` disables the loggers that exist before it, unless told otherwise. Then the worker
-    would be silent, even about failed jobs.
+    By default, `dictConfig` disables existing loggers. The worker would then be silent, even about
+    failed jobs.
     """
     for name, logger in logging.root.manager.loggerDict.items():
         if name.partition(".")[0] == "inturn" and isinstance(logger, logging.Logger):

@@ -1,4 +1,4 @@
-"""Complete the commands that inturn advises, so that they run as printed."""
+"""Complete the commands that inturn suggests, so that they run as printed."""
 
 import re
 import shlex
@@ -17,9 +17,9 @@ WITHOUT_SCHEMA = ("worker",)
 
 
 def complete(text: str, settings: Settings | None = None) -> str:
-    """Give each command in the text the app and the database that this command line names.
+    """Add this command line's app and database to each command in the text.
 
-    `settings` are those of the running command, unless you pass others.
+    `settings` defaults to those of the running command.
     """
     if settings is None:
         context = click.get_current_context(silent=True)
@@ -49,7 +49,7 @@ def _has_no_app(settings: Settings) -> bool:
 
 
 def _holds_a_password(dsn: str) -> bool:
-    """Return True if the address has a password, or cannot be read."""
+    """Return True if the address has a password or cannot be parsed."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Columns = Mapping[str, Callable[[Any], str]]
 
 UNCUT = ("ID", "STATUS", "STATE")
-LEGIBLE = 24  # characters: as much of an error as a narrow terminal should show
+LEGIBLE = 24  # characters of an error that a narrow terminal should show
 STYLES = {
     **dict.fromkeys(("halted", "failed", "late", "fail"), "red"),
     **dict.fromkeys(("paused", "retrying", "delayed", "idle", "warn"), "yellow"),
@@ -30,7 +30,7 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Output:
-    """Prints the result of a command in the form that the user chose."""
+    """Prints the result of a command in the chosen format."""
 
     form: str
 
@@ -45,9 +45,9 @@ class Output:
         nothing: str,
         spare: Sequence[str] = (),
     ) -> None:
-        """Print a list as JSON, or as a table that cuts what does not fit a terminal.
+        """Print a list as JSON, or as a table that is cut to fit a terminal.
 
-        There, a table that is too wide first loses the `spare` columns, one after the other.
+        A table that is too wide first loses the `spare` columns, one by one.
         """
         prepare()
         if not self.for_people:
@@ -58,7 +58,7 @@ class Output:
             click.echo(nothing, err=True)
 
     def lines(self, records: Sequence[Any], lines: Sequence[str]) -> None:
-        """Print a list as JSON, or as lines that are never cut."""
+        """Print a list as JSON, or as uncut lines."""
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
@@ -66,7 +66,7 @@ class Output:
             self._print_json(records)
 
     def record(self, record: object, *lines: str) -> None:
-        """Print one thing as a JSON object, or as lines. A dict becomes an object of its values."""
+        """Print one record as a JSON object or as lines. A dict becomes an object of its values."""
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
@@ -87,9 +87,9 @@ class Output:
 
 
 def output_options(command: F) -> F:
-    """Add -o and --json. The command gets the choice as `form`.
+    """Add -o and --json. The command receives the choice as `form`.
 
-    A list, whose function is called `list_…`, also gets --watch.
+    Lists, whose functions are called `list_…`, also get --watch.
     """
     if getattr(command, "__name__", "").startswith("list_"):
         command = watch_option(command)
@@ -108,7 +108,7 @@ def output_options(command: F) -> F:
 
 
 def more(count: int, *, or_more: bool) -> None:
-    """Print how many records the output leaves out."""
+    """Print how many records were left out."""
     if count > 0:
         prepare()
         at_least = "at least " if or_more else ""
@@ -116,15 +116,15 @@ def more(count: int, *, or_more: bool) -> None:
 
 
 def remark(text: str) -> None:
-    """Print something for people that is not a part of the result."""
+    """Print a note for people that is not part of the result."""
     prepare()
     click.echo(text, err=True)
 
 
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
-    """Return a finding, with the command that helps on a line of its own.
+    """Return a finding, with its remedy on a separate line.
 
-    On a terminal, a long detail goes on below itself. The command is never broken.
+    On a terminal, a long detail is wrapped. The command is never broken.
     """
     lines = [visible(detail)]
     width = find_width()
@@ -137,17 +137,16 @@ def advice(head: str, detail: str, command: str | None, label: str) -> str:
 
 
 def details(pairs: Mapping[str, str | None]) -> list[str]:
-    """Return one line for each name that has a value."""
+    """Return one line per name that has a value."""
     known = {name: value for name, value in pairs.items() if value}
     width = max(map(len, known))
     return [f"{name:<{width}}  {value}" for name, value in known.items()]
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """Return the value as JSON has it: times in UTC, and ids as text.
+    """Return the value for JSON: times in UTC, ids as text, lengths of time in seconds.
 
-    Many JSON readers round large numbers, so an id is safe only as text. A length of time is a
-    number of seconds.
+    Many JSON readers round large numbers, so ids are safe only as text.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {
@@ -192,7 +191,7 @@ def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 def _drop_spare(
     titles: list[str], rows: list[list[str]], spare: Sequence[str], width: int
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the table without as many spare columns as it takes to fit, if that helps."""
+    """Return the table without the spare columns that must go for it to fit, if that helps."""
     for title in spare:
         widths = _widths(titles, rows)
         widths[-1] = min(widths[-1], LEGIBLE)

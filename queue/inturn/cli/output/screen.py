@@ -1,6 +1,6 @@
-"""A terminal that shows one page again and again, in place.
+"""A terminal that redraws one page in place.
 
-The page is drawn on the terminal's second screen, so what was there before comes back at the end.
+It uses the terminal's alternate screen, so the previous contents return at the end.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # the second screen, no cursor, no wrapping of long lines
+ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # alternate screen, no cursor, no wrapping of long lines
 LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 HOME, END_LINE, END_PAGE = "\x1b[H", "\x1b[m\x1b[K", "\x1b[J"
 RESIZED = "resized"
 
 
 class _Page(io.StringIO):
-    """Takes output as a terminal would, so that tables fit the terminal and have colours."""
+    """Captures output as if on a terminal, so that tables fit it and have colours."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Screen:
-    """Shows pages, and tells which key was pressed."""
+    """Shows pages and reads keys."""
 
     def __init__(self) -> None:
         self._keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
@@ -42,12 +42,12 @@ class Screen:
         self._wakeups, self._waker = os.pipe()
 
     def show(self, page: str) -> None:
-        """Draw a page. If it does not fit, the last line says how many lines are missing."""
+        """Draw a page. If it does not fit, the last line counts the missing lines."""
         self._lines = page.rstrip("\n").split("\n")
         self._draw()
 
     def wait(self, until: float | None) -> str | None:
-        """Return the next key, or RESIZED after a new size, or None at a monotonic time."""
+        """Return the next key, RESIZED if the size changed, or None at a monotonic time."""
         sources = [self._wakeups] if self._keys is None else [self._wakeups, self._keys]
         rest = None if until is None else max(0.0, until - time.monotonic())
         ready, _, _ = select.select(sources, [], [], rest)
@@ -56,7 +56,7 @@ class Screen:
             return RESIZED
         if ready and self._keys is not None:
             key = os.read(self._keys, 1).decode("ascii", "replace")
-            if not key:  # nobody will press a key any more
+            if not key:  # end of input: no more keys
                 self._keys = None
             return key
         return None
@@ -81,14 +81,14 @@ class Screen:
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._modes)
 
     def _suspend(self, *_: object) -> None:
-        """Give the terminal back while Ctrl-Z stops us."""
+        """Restore the terminal while Ctrl-Z stops us."""
         self._leave()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._enter()
         self._draw()
 
     def _write(self, text: str) -> None:
-        # Ctrl-Z may come while `sys.stdout` is busy, or while it is that of `capture`.
+        # Ctrl-Z may come while `sys.stdout` is busy or replaced by `capture`.
         rest = text.encode(self._encoding, "backslashreplace")
         while rest:
             rest = rest[os.write(self._output, rest) :]
@@ -103,8 +103,8 @@ class Screen:
 
 @contextmanager
 def open_screen() -> Iterator[Screen]:
-    """Take the terminal, and give it back however the block ends."""
-    # A shell, or a program that runs us, may have noted a size here that would hide a new one.
+    """Take over the terminal, and restore it however the block ends."""
+    # A parent process may have set a size here, which would hide later changes.
     for name in ("LINES", "COLUMNS"):
         os.environ.pop(name, None)
     screen = Screen()
@@ -121,7 +121,7 @@ def open_screen() -> Iterator[Screen]:
 
 
 def capture(command: Callable[[], object]) -> str:
-    """Return what a command prints, as it would print it on this terminal."""
+    """Return a command's output as it would appear on this terminal."""
     page = _Page()
     with redirect_stdout(page), redirect_stderr(page):
         command()
@@ -129,15 +129,15 @@ def capture(command: Callable[[], object]) -> str:
 
 
 def is_live() -> bool:
-    """Return True if standard output is a terminal that can show a page in place."""
+    """Return True if standard output is a terminal that can redraw a page."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def get_rows() -> int:
-    """Return how many lines the terminal has."""
+    """Return the terminal's height in lines."""
     return shutil.get_terminal_size().lines
 
 
 def get_columns() -> int:
-    """Return how many characters a line of the terminal has."""
+    """Return the terminal's width in characters."""
     return shutil.get_terminal_size().columns

@@ -1,4 +1,4 @@
-"""`--watch`: print a list again and again."""
+"""`--watch`: print a list repeatedly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def watch_option(command: F) -> F:
             return
         try:
             _repeat(once, watch, is_table=form == "table")
-        except KeyboardInterrupt:  # this is how you end it
+        except KeyboardInterrupt:  # the usual way to end it
             return
 
     add = click.option(
@@ -39,9 +39,9 @@ def watch_option(command: F) -> F:
         flag_value=INTERVAL,
         type=Seconds(positive=True),
         metavar="[SECONDS]",
-        help=f"Print it again every SECONDS, until Ctrl-C.  [default: {INTERVAL}]",
+        help=f"Refresh every SECONDS until Ctrl-C.  [default: {INTERVAL}]",
     )
-    return add(watched)  # type: ignore[return-value]  # the same parameters, and one more
+    return add(watched)  # type: ignore[return-value]  # the same parameters plus one
 
 
 def _repeat(once: Callable[[], object], seconds: float, *, is_table: bool) -> None:
@@ -61,7 +61,7 @@ def _repeat(once: Callable[[], object], seconds: float, *, is_table: bool) -> No
 def _repeat_in_place(once: Callable[[], object], seconds: float) -> None:
     from inturn.cli.output.screen import capture, open_screen
 
-    page = capture(once)  # a mistake is reported as if there were no --watch
+    page = capture(once)  # errors are reported as without --watch
     with open_screen() as screen:
         while True:
             text = f"{_head(seconds)}\n\n{page}"
@@ -82,7 +82,7 @@ def _head(seconds: float) -> str:
 
 
 def _repeat_or_report(once: Callable[[], object]) -> None:
-    """Print the list, or why it cannot be printed now."""
+    """Print the list, or the error that prevents it."""
     try:
         once()
     except (DatabaseUnavailable, Unavailable, NotFound) as error:
@@ -90,4 +90,4 @@ def _repeat_or_report(once: Callable[[], object]) -> None:
 
 
 def _say(error: InturnError) -> str:
-    return f"{visible(str(error))} (trying again)"
+    return f"{visible(str(error))} (retrying)"

@@ -1,1 +1,1 @@
-"""Processes that a command starts, and servers that run beside it."""
+"""Processes and servers that commands start."""

@@ -1,4 +1,4 @@
-"""The server that `queue dev` runs in this folder, so that other commands find it."""
+"""The server of `queue dev` in this folder, for other commands to find."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DevServer(NamedTuple):
 
 
 def find_dev_server() -> DevServer | None:
-    """Return the server of a `queue dev` that runs in this folder."""
+    """Return the server of a `queue dev` running in this folder."""
     try:
         noted = json.loads(FILE.read_text(encoding="utf-8"))
         server = DevServer(str(noted["dsn"]), int(noted["pid"]))
@@ -30,7 +30,7 @@ def find_dev_server() -> DevServer | None:
 
 
 def use_dev_server() -> None:
-    """Let this process, and those that it starts, use that server unless another one is named."""
+    """Let this process and its children use that server unless another is named."""
     from inturn.cli.version import NAMES
 
     if any(os.environ.get(name) for name in NAMES):
@@ -42,7 +42,7 @@ def use_dev_server() -> None:
 
 @contextmanager
 def announce(dsn: str) -> Iterator[None]:
-    """Let other commands find this server, until the end of the block."""
+    """Let other commands find this server until the end of the block."""
     FILE.write_text(json.dumps(DevServer(dsn, os.getpid())._asdict()), encoding="utf-8")
     try:
         yield

@@ -10,8 +10,8 @@ from pathlib import Path
 from watchfiles import PythonFilter, watch
 
 logger = logging.getLogger("inturn.dev")
-GRACE = "5"  # seconds: after you save a file, you do not want to wait for a long job
-CHECK_INTERVAL = 300  # milliseconds between looks at the process
+GRACE = "5"  # seconds: do not wait for a long job after you save a file
+CHECK_INTERVAL = 300  # milliseconds between checks of the process
 
 
 def follow(path: str, dsn: str, *, verbose: bool) -> None:
@@ -31,7 +31,7 @@ def follow(path: str, dsn: str, *, verbose: bool) -> None:
                 worker.start()
             else:
                 worker.check()
-        raise KeyboardInterrupt  # watch() ends like this if Ctrl-C came while it slept
+        raise KeyboardInterrupt  # watch() ends this way if Ctrl-C came while it slept
     finally:
         worker.stop()
 
@@ -59,7 +59,7 @@ class DevWorkerProcess:
             self._command,
             env=self._environment,
             stdin=subprocess.DEVNULL,
-            # Ctrl-C is for us. For the worker it would be a second signal, which aborts its jobs.
+            # Keep Ctrl-C from the worker: it would be a second signal, which aborts its jobs.
             process_group=0,
         )
 
@@ -74,7 +74,7 @@ class DevWorkerProcess:
     def stop(self) -> None:
         """Let the worker finish its jobs.
 
-        Each further Ctrl-C goes one step further: abort the jobs, then kill the worker.
+        Each further Ctrl-C escalates: abort the jobs, then kill the worker.
         """
         process, self._process = self._process, None
         if process is None:

@@ -1,9 +1,9 @@
 """A worker process of `queue worker --processes N`, and its link to the supervisor.
 
 The two share a pair of sockets.
-The worker writes a word to it once it serves, and from then on every few seconds: a process that
-stands still, such as one that was stopped or whose interpreter is locked, is silent.
-It reads the end of the stream if the supervisor dies, however that happens.
+The worker writes a word once it serves, and then every few seconds: a process that hangs, because
+it was stopped or its interpreter is locked, is silent.
+If the supervisor dies, however that happens, the worker reads the end of the stream.
 """
 
 import logging
@@ -23,7 +23,11 @@ OWN_PATH = "INTURN_SUPERVISOR_PYTHONPATH"
 PATH = "PYTHONPATH"
 SERVING, ALIVE = b"serving\n", b"."
 WORD_SECONDS = 5.0  # between two words
-FOR_SYSTEMD = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # the supervisor speaks for all
+FOR_SYSTEMD = (
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+)  # only the supervisor talks to systemd
 
 
 class SupervisorLink:
@@ -34,12 +38,12 @@ class SupervisorLink:
         self._is_serving = False
 
     def report_serving(self) -> None:
-        with suppress(OSError):  # the supervisor is gone, and our reader is about to notice
+        with suppress(OSError):  # the supervisor is gone; our reader will notice
             self._ours.sendall(SERVING)
         self._is_serving = True
 
     def drain_when_gone(self) -> None:
-        """Start a thread that drains the worker when the supervisor is gone."""
+        """Start a thread that drains the worker if the supervisor dies."""
         threading.Thread(target=self._wait, name="inturn-supervisor", daemon=True).start()
 
     def _wait(self) -> None:
@@ -66,7 +70,7 @@ class SupervisorLink:
 def make_environment(dsn: str | None) -> dict[str, str]:
     """Return the environment for worker processes.
 
-    They import from where the supervisor does, such as the folder of a script.
+    They use the supervisor's import path, such as the folder of a script.
     """
     environment = {name: os.environ[name] for name in os.environ if name not in FOR_SYSTEMD}
     if dsn is not None:
@@ -78,10 +82,10 @@ def make_environment(dsn: str | None) -> dict[str, str]:
 
 
 def join_supervisor(dsn: str | None) -> tuple[SupervisorLink | None, str | None]:
-    """Return the link to the supervisor, if there is one, and the address of the database.
+    """Return the link to the supervisor, if any, and the address of the database.
 
-    This removes from the environment what the supervisor has added to it.
-    A process that a task starts is not a worker, and needs no password.
+    Remove the supervisor's additions from the environment: a process that a task starts is not a
+    worker and needs no password.
     """
     number = os.environ.pop(SOCKET, None)
     if number is None:
@@ -99,7 +103,7 @@ def join_supervisor(dsn: str | None) -> tuple[SupervisorLink | None, str | None]
 def without_dsn(arguments: list[str]) -> list[str]:
     """Return the arguments without --dsn.
 
-    Every user can see arguments in a process list, and the address may contain a password.
+    All users can see arguments in the process list, and the address may contain a password.
     """
     kept, words = [], iter(arguments)
     for word in words:

@@ -1,10 +1,10 @@
 """The supervisor of `queue worker --processes N`: it runs N worker processes.
 
-It passes signals on to all of them, and replaces one that dies.
-It kills one that stands still: such a process sends no heartbeat either, so that other workers have
-taken over its jobs by then.
-If a worker process fails before any has served, and the reason applies to all (the app cannot be
-imported, or the schema does not fit), all of them end.
+It passes signals to all of them, and replaces those that die.
+It kills those that hang: they send no heartbeats either, so other workers have already taken over
+their jobs.
+If a worker process fails before any has served, for a reason that applies to all (the app cannot
+be imported, or the schema does not fit), all of them end.
 If the supervisor dies, its worker processes drain: see `supervised`.
 """
 
@@ -29,19 +29,19 @@ from inturn.health.systemd import Notifier, find_notifier
 from inturn.worker import signals
 
 logger = logging.getLogger(__name__)
-HOPELESS = (USAGE, NOT_FOUND, SCHEMA)  # another worker process would end with this too
+HOPELESS = (USAGE, NOT_FOUND, SCHEMA)  # any other worker process would end the same way
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a dead worker is replaced
-WELL_AFTER = 60.0  # seconds: a worker process that lived this long was well
-SILENT_SECONDS = 60.0  # without a word of a worker process: by then its heartbeat is late, too
-LOOK_SECONDS = 0.1  # between two looks at whether all worker processes serve
-PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # the worker processes use up theirs first
+WELL_AFTER = 60.0  # seconds: a worker process that lived this long was healthy
+SILENT_SECONDS = 60.0  # without a word from a worker process: its heartbeat is late by then
+LOOK_SECONDS = 0.1  # between checks whether all worker processes serve
+PATIENCE = signals.PATIENCE + signals.LAST_WORDS  # the worker processes must time out first
 
 
 def name_processes(name: str, count: int, ports: Mapping[str, int | None]) -> dict[str, list[str]]:
-    """Return the name of each worker process, with the arguments that only it gets.
+    """Return the name of each worker process, with its specific arguments.
 
-    Each has its own port for each option: the first one those that are given, the next ones those
-    that follow. Port 0, any free one, is for all of them.
+    Each gets its own port for each option: the first process the given port, the others the ports
+    after it. With port 0, each picks a free one.
     """
     given = {option: port for option, port in ports.items() if port}
     for (option, port), (other, further) in pairwise(sorted(given.items(), key=itemgetter(1))):
@@ -60,8 +60,8 @@ def name_processes(name: str, count: int, ports: Mapping[str, int | None]) -> di
 def run(call: Sequence[str], processes: Mapping[str, list[str]], dsn: str | None) -> int:
     """Run worker processes until all have ended, and return their exit status.
 
-    `call` holds the interpreter's arguments for one of them. `processes` has the name of each, and
-    its further arguments.
+    `call` holds the interpreter's arguments for a process. `processes` maps the name of each to
+    its additional arguments.
     """
     command = [sys.executable, *supervised.without_dsn(list(call)), "--processes", "1"]
     signals.dedicate()
@@ -80,12 +80,12 @@ class Supervisor:
         self._arguments = processes
         self._notifier = find_notifier()
         self._processes: dict[str, Process] = {}
-        self._sockets: dict[str, socket.socket] = {}  # the workers have the other ends
+        self._sockets: dict[str, socket.socket] = {}  # the workers hold the other ends
         self._stopping = anyio.Event()
-        self._served: set[str] = set()  # names that have ever served
-        self._silence: dict[str, float] = {}  # seconds since the last word of each that serves
-        self._status = 0  # the worst status of those that were told to end
-        self._hopeless = 0  # the status for which we stopped all of them
+        self._served: set[str] = set()  # names that have served at some time
+        self._silence: dict[str, float] = {}  # seconds since the last word from each that serves
+        self._status = 0  # the worst status of those told to end
+        self._hopeless = 0  # the status that made us stop all of them
 
     async def run(self) -> int:
         with signals.caught(PATIENCE) as caught:
@@ -102,7 +102,7 @@ class Supervisor:
         return self._hopeless or self._status
 
     def _pass_on(self, name: str) -> None:
-        """Pass on each signal: the second one means something else to a worker."""
+        """Pass on every signal, because a second one has another meaning to workers."""
         self._stop(name, signal.Signals[name])
 
     def _stop(self, reason: str, number: signal.Signals) -> None:
@@ -117,7 +117,7 @@ class Supervisor:
                 process.send_signal(number)
 
     async def _tell_systemd(self, notifier: Notifier) -> None:
-        """Say when all worker processes serve, and from then on that this process is alive."""
+        """Tell systemd when all worker processes serve, and then that this process is alive."""
         while not self._all_serve():  # noqa: ASYNC110 (what they write says so, and stays unread)
             await anyio.sleep(LOOK_SECONDS)
         notifier.say_ready()
@@ -136,7 +136,7 @@ class Supervisor:
                 self._silence[name] = 0.0
 
     async def _watch(self) -> None:
-        """Kill each worker process that stands still, but not because we stood still ourselves."""
+        """Kill hanging worker processes, unless we were the ones that hung."""
         while True:
             await anyio.sleep(LOOK_SECONDS)
             self._hear()
@@ -185,7 +185,7 @@ class Supervisor:
             try:
                 async with process:
                     if self._stopping.is_set():
-                        process.terminate()  # the signal came while it was starting
+                        process.terminate()  # the signal came during its start
                     status = await process.wait()
                 self._hear()
             finally:
@@ -196,7 +196,7 @@ class Supervisor:
         return status if status >= 0 else 128 - status
 
     async def _start(self, name: str, its: socket.socket) -> Process:
-        """Start a worker process in a session of its own, or it would get Ctrl-C twice."""
+        """Start a worker process in a new session, or it would get Ctrl-C twice."""
         return await anyio.open_process(
             [*self._command, "--name", name, *self._arguments[name]],
             stdin=DEVNULL,

@@ -1,4 +1,4 @@
-"""Serve the dashboard: as a command of its own, or beside another one."""
+"""Serve the dashboard, alone or beside another command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PORT = 8780
 
 
 def check_packages() -> None:
-    """Raise MissingExtra if the packages of the dashboard are not there."""
+    """Raise MissingExtra if the dashboard's packages are missing."""
     import_module("inturn.web")
     try:
         import_module("uvicorn")
@@ -33,24 +33,24 @@ def check_packages() -> None:
 
 def serve(site: Gate, listener: socket.socket) -> None:
     """Serve the pages until Ctrl-C or SIGTERM."""
-    with suppress(KeyboardInterrupt):  # this is how you end it
+    with suppress(KeyboardInterrupt):  # the usual way to end it
         _make_server(site).run([listener])
 
 
 @contextmanager
 def serve_beside(dsn: str, port: int | None = None) -> Iterator[str]:
-    """Serve the pages from a thread, until the end of the block. Give the link.
+    """Serve the pages from a thread until the end of the block, and yield the link.
 
     Without a port, it is PORT or a free one.
 
-    Raise MissingExtra if the packages of the dashboard are not there.
+    Raise MissingExtra if the dashboard's packages are missing.
     """
     from inturn.web import SecretLink, create_app
 
     link = SecretLink()
     server = _make_server(create_app(make_app(dsn, None), authorize=link))
     with listen(LOOPBACK, port) if port else listen_nearly(LOOPBACK, PORT) as listener:
-        # A daemon, so that a second Ctrl-C need not wait for browsers.
+        # A daemon thread, so that a second Ctrl-C need not wait for browsers.
         thread = Thread(target=server.run, args=([listener],), name="inturn dashboard", daemon=True)
         thread.start()
         try:
@@ -61,7 +61,7 @@ def serve_beside(dsn: str, port: int | None = None) -> Iterator[str]:
 
 
 def make_app(dsn: str | None, schema: str | None) -> App:
-    """Return an app that only knows the database. OpenTelemetry traces it, if it is there."""
+    """Return an app that only knows the database, traced if OpenTelemetry is installed."""
     from inturn.app import App
     from inturn.database.connectors import PsycopgConnector
     from inturn.sql import SCHEMA
@@ -79,14 +79,14 @@ def listen(bind: str, port: int) -> socket.socket:
     except OSError as error:
         raise ConfigurationError(
             f"The port {port} of {bind} cannot be used: {error}. Choose another port, "
-            "or find out who has it"
+            "or find the process that has it"
         ) from error
 
 
 def listen_nearly(bind: str, port: int) -> socket.socket:
-    """Return a socket that listens at this port, or at any other if somebody has it.
+    """Return a socket that listens on this port, or on another if it is taken.
 
-    So a browser finds the same page after a restart.
+    Browsers then usually find the page again after a restart.
     """
     try:
         return listen(bind, port)
@@ -95,7 +95,7 @@ def listen_nearly(bind: str, port: int) -> socket.socket:
 
 
 def describe_address(bind: str, listener: socket.socket) -> str:
-    """Return the address that a browser opens."""
+    """Return the address to open in a browser."""
     shown = f"[{bind}]" if ":" in bind else bind
     return f"http://{shown}:{listener.getsockname()[1]}/"
 
@@ -104,7 +104,7 @@ def _make_server(site: Gate) -> uvicorn.Server:
     check_packages()
     import uvicorn
 
-    # A header of a client must not pass for its address: --proxy says whom to believe.
+    # A client must not forge its address with a header: --proxy names the trusted sender.
     config = uvicorn.Config(
         site,
         log_level="warning",

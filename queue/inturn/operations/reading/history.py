@@ -142,7 +142,7 @@ def say_nothing_ended() -> Operation[str]:
             "No figures yet: jobs have ended, and a worker counts them once it has lived for a "
             "minute or two."
         )
-    return "No job has ended in the last hour, or the history is not kept."
+    return "No jobs ended in the last hour, or no history is kept."
 
 
 def list_buckets(

@@ -1,1 +1,1 @@
-"""Changes of many jobs or lanes, from the request to the last step."""
+"""Bulk changes of jobs and lanes, from the request to the last step."""

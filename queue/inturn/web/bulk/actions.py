@@ -1,4 +1,4 @@
-"""Begin and stop changes of many jobs or lanes."""
+"""Start and stop bulk changes of jobs and lanes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def change_jobs(action: str, change: Change) -> Done:
-    """Begin a bulk of jobs, if it is still the one that the person saw."""
+    """Start a bulk change of jobs, if it still matches the preview."""
     asked = _check(change, "/bulk", lambda: JobBulk.read(action, change.request.query_params, []))
 
     def plan() -> RunPlan:
@@ -46,7 +46,7 @@ def change_jobs(action: str, change: Change) -> Done:
 
 
 def change_lanes(action: str, change: Change) -> Done:
-    """Begin a bulk of lanes."""
+    """Start a bulk change of lanes."""
     asked = _check(
         change, "/bulk/lanes", lambda: LaneBulk.read(action, change.request.query_params)
     )
@@ -66,10 +66,10 @@ def change_lanes(action: str, change: Change) -> Done:
 
 
 def stop(noun: str, action: str, change: Change) -> Done:
-    """Let a run end after its step."""
+    """Stop a run after its current step."""
     run = _runs(change).get(change.request.query_params.get("run", ""))
     if run is None or (run.noun, run.action) != (noun, action):
-        raise Refused("This process of the dashboard does not know this change.", "/jobs")
+        raise Refused("This dashboard process does not know this change.", "/jobs")
     run.is_to_stop.set()
     return _show(run, "bulk-stopping")
 
@@ -80,7 +80,7 @@ def _begin(change: Change, plan: RunPlan) -> Done:
         return _show(_runs(change).begin(plan), "bulk-begun")
     except TooManyRuns:
         raise Refused(
-            f"{MOST_AT_ONCE} changes of many jobs or lanes run already. Wait until one has ended.",
+            f"{MOST_AT_ONCE} bulk changes are already running. Wait until one has ended.",
             _back(back, plan.query),
         ) from None
 

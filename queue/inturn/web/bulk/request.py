@@ -1,6 +1,6 @@
-"""What a bulk is about, as its address says: an action, and a filter or chosen rows.
+"""The address of a bulk change: an action, and a filter or selected rows.
 
-The page that previews a bulk and the action that begins it read the same address.
+The preview page and the action that starts the change read the same address.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from inturn.web.jobs.filter import for_bulk, read_filter
 from inturn.web.page import HIGHEST_ID
 
 MOST_CHOSEN = 1_000  # jobs; a page has far fewer
-CONFIRMED_BY_CLICK = 100  # a bulk of more is confirmed with its number
+CONFIRMED_BY_CLICK = 100  # for more, you type the number
 Run = Callable[[Operation[Any]], Any]
-# The right that each action needs. Whether it is in the address or in a form, it is one of these.
+# The right that each action needs. Addresses and forms allow only these actions.
 JOB_RIGHTS = {"retry": "retry", "cancel": "cancel", "delete": "delete"}
 LANE_RIGHTS = {"resume": "pause", "retry-head": "retry", "skip-head": "cancel", "pause": "pause"}
 assert JOB_RIGHTS.keys() == set(get_args(JobAction))
@@ -30,12 +30,12 @@ assert LANE_RIGHTS.keys() == set(get_args(LaneAction))
 
 
 class BadBulk(ValueError):
-    """The address describes no bulk. The text says why."""
+    """The address does not describe a bulk change. The text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobBulk:
-    """A bulk of jobs. Without `ids`, it is about all that the filter asks for."""
+    """A bulk change of jobs. Without `ids`, it covers all jobs that match the filter."""
 
     action: JobAction
     text: str
@@ -45,7 +45,7 @@ class JobBulk:
 
     @classmethod
     def read(cls, action: str, query: Mapping[str, str], chosen: list[str]) -> JobBulk:
-        """Return the bulk that an address describes. `chosen` are the boxes that are ticked."""
+        """Return the bulk change that an address describes. `chosen` are the ticked boxes."""
         if action not in JOB_RIGHTS:
             raise BadBulk("Choose what to do with the jobs: retry, cancel or delete.")
         return cls(
@@ -88,7 +88,7 @@ class JobBulk:
 
 @dataclass(frozen=True, slots=True)
 class LaneBulk:
-    """A bulk of lanes in some state."""
+    """A bulk change of lanes in some state."""
 
     action: LaneAction
     state: str
@@ -96,12 +96,12 @@ class LaneBulk:
 
     @classmethod
     def read(cls, action: str, query: Mapping[str, str]) -> LaneBulk:
-        """Return the bulk that an address describes."""
+        """Return the bulk change that an address describes."""
         state = query.get("state", "")
         if action not in LANE_RIGHTS:
             raise BadBulk(f"Choose what to do with the lanes: {', '.join(LANE_RIGHTS)}.")
         if state and state not in LANE_STATES:
-            raise BadBulk(f"A bulk of lanes is about one of these states: {', '.join(LANE_STATES)}")
+            raise BadBulk(f"Choose one of these states: {', '.join(LANE_STATES)}")
         prefix = query.get("prefix", "").replace("\0", "")
         return cls(cast(LaneAction, action), state, prefix)
 
@@ -118,10 +118,10 @@ class LaneBulk:
 
 
 def check_number(count: int, form: Mapping[str, str], noun: str) -> None:
-    """Raise BadBulk unless the person has seen this count, and typed it if it is large."""
+    """Raise BadBulk unless the person has seen this count and, if it is large, typed it."""
     shown = _read_number(form.get("count", ""))
     if shown is None or count > shown:
-        raise BadBulk(f"By now it is about {count:,} {noun}s. Look at the preview again.")
+        raise BadBulk(f"It now covers {count:,} {noun}s. Check the preview again.")
     typed = _read_number(re.sub(r"[\s,.'+]", "", form.get("typed", "")))
     if shown > CONFIRMED_BY_CLICK and typed != shown:
         raise BadBulk(f"Type the number of {noun}s, {shown:,}, to confirm.")
@@ -131,7 +131,7 @@ def read_until(form: Mapping[str, str]) -> datetime:
     """Return the time of the preview, which the confirmation carries."""
     until = _read_time(form.get("until", ""))
     if until is None:
-        raise BadBulk("The time of the preview is missing. Look at the preview again.")
+        raise BadBulk("The time of the preview is missing. Check the preview again.")
     return until
 
 
@@ -142,9 +142,9 @@ def _read_ids(query: Mapping[str, str], chosen: list[str]) -> list[int] | None:
     texts = chosen if scope == "rows" else query.get("ids", "").split(",")
     ids = [_read_number(text) for text in texts if text]
     if None in ids or len(ids) > MOST_CHOSEN:
-        raise BadBulk(f"Choose at most {MOST_CHOSEN:,} jobs by their ids.")
+        raise BadBulk(f"Select at most {MOST_CHOSEN:,} jobs by id.")
     if not ids and scope:
-        raise BadBulk("You have chosen no job. Tick some, or choose the whole page.")
+        raise BadBulk("You have selected no jobs. Select some, or choose the whole page.")
     return sorted({id for id in ids if id is not None}) or None
 
 
@@ -162,5 +162,5 @@ def _read_time(text: str) -> datetime | None:
     except ValueError:
         raise BadBulk("The time in the address cannot be read.") from None
     if found.tzinfo is None:
-        raise BadBulk("The time in the address needs a zone.")
+        raise BadBulk("The time in the address needs a time zone.")
     return found

@@ -1,7 +1,7 @@
-"""Changes of many jobs or lanes that run in this process, step by step, while people look on.
+"""Bulk changes that run in this process, step by step, while people watch.
 
-Each step commits by itself. So a run that was stopped, or whose process ended, has done some of its
-steps, and a new run of the same filter does the rest. That is why nothing is stored about them.
+Each step commits separately. If a run was stopped or its process ended, a new run of the same
+filter does the rest, so runs are not stored.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ logger = logging.getLogger(__name__)
 
 
 class TooManyRuns(Exception):
-    """As many changes run already as may run at once."""
+    """The maximum number of bulk changes is already running."""
 
 
 class _Stopped(Exception):
-    """A person has stopped the run."""
+    """A person stopped the run."""
 
 
 @dataclass
 class BulkRun:
-    """A change of many jobs or lanes, and how far it has come."""
+    """A bulk change and its progress."""
 
     name: str
     noun: str  # job or lane
     action: str
     by: str
-    count: int  # as the preview said
+    count: int  # from the preview
     more: bool
     query: dict[str, str]  # the address of its preview
     started_at: datetime
@@ -55,14 +55,14 @@ class BulkRun:
     is_to_stop: threading.Event = field(default_factory=threading.Event)
 
     def watch(self, done: Bulk) -> None:
-        """End the run between two steps if somebody wants it to."""
+        """End the run between two steps if a person asked for it."""
         if self.is_to_stop.is_set():
             raise _Stopped
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What a run is to do."""
+    """The work of a run."""
 
     noun: str
     action: str
@@ -95,7 +95,7 @@ class BulkRuns:
                 datetime.now(UTC),
             )
             self._runs[run.name] = run
-        # A daemon: a process that ends does not wait for it, and each step is a transaction.
+        # A daemon thread: the process exits without waiting, and each step is a transaction.
         threading.Thread(
             target=self._run, args=(run, plan), name="inturn-web-bulk", daemon=True
         ).start()
@@ -106,7 +106,7 @@ class BulkRuns:
         return self._runs.get(name)
 
     def close(self) -> None:
-        """Let all runs end after their step."""
+        """Stop all runs after their current step."""
         for run in list(self._runs.values()):
             run.is_to_stop.set()
 
@@ -123,7 +123,7 @@ class BulkRuns:
         except InturnError as error:
             run.error = str(error)
         except Exception:
-            run.error = "An error that nobody expected is in the log of the dashboard."
+            run.error = "Unexpected error. See the dashboard's log."
             logger.exception("dashboard.bulk_broken: %s %ss", run.action, run.noun)
         finally:
             run.state = state

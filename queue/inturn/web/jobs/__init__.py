@@ -1,1 +1,1 @@
-"""The filter and the life of jobs."""
+"""The filter and the timeline of jobs."""

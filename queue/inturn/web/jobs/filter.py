@@ -1,7 +1,7 @@
-"""The filter of jobs as people write it: `task:mail.* state:failed error:"no money" waited>5m`.
+"""The job filter as people write it: `task:mail.* state:failed error:"no money" waited>5m`.
 
-The text is the only state, and stands in the address. A word that is not understood is a problem
-that the page shows. It never widens the filter.
+The filter text is the only state; it lives in the URL. The page reports invalid terms; they never
+widen the filter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXAMPLES = 'task:mail.* queue:default lock:"order:4711" state:failed error:Timeo
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One word of a filter. `raw` is how the person wrote it."""
+    """One term of a filter. `raw` is its original text."""
 
     raw: str
     name: str
@@ -40,17 +40,17 @@ class Term:
 
 @dataclass
 class Asked:
-    """What a filter asks for. If there are problems, it is about no job at all."""
+    """A parsed filter. If it has problems, it matches no jobs."""
 
     terms: list[Term] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)  # of JobFilter
     task_prefix: str | None = None
-    like: int | None = None  # jobs that failed as this one, in the last hour
+    like: int | None = None  # jobs that failed like this one in the last hour
 
     @property
     def text(self) -> str:
-        """The filter as it was written, with one space between words."""
+        """The filter as written, with single spaces."""
         return " ".join(term.raw for term in self.terms)
 
     @property
@@ -60,26 +60,26 @@ class Asked:
 
     @property
     def which(self) -> JobFilter:
-        """What list_jobs and find_jobs understand of it."""
+        """The part that list_jobs and find_jobs support."""
         return JobFilter(**self.fields)
 
     @property
     def can_count(self) -> bool:
-        """True if count_jobs understands all of it."""
+        """True if count_jobs supports all of it."""
         beyond = self.fields.keys() & {"id", "worker_id", "queueing_lock"}
         return not (beyond or self.task_prefix or self.like or self.problems)
 
     def without(self, *names: str) -> str:
-        """Return the text of the filter without the words of these names."""
+        """Return the text of the filter without the terms of these names."""
         return " ".join(term.raw for term in self.terms if term.name not in names)
 
     def with_state(self, state: str) -> str:
-        """Return the text of the filter with this state, and no other."""
+        """Return the text of the filter with only this state."""
         return f"{self.without('state')} {f'state:{state}' if state else ''}".strip()
 
 
 def read_filter(text: str, now: datetime) -> Asked:
-    """Return what a text asks for. `now` is the server's time."""
+    """Parse a filter. `now` is the server's time."""
     asked = Asked()
     if len(text) > LONGEST:
         asked.problems.append(f"The filter is longer than {LONGEST:,} characters.")
@@ -87,7 +87,7 @@ def read_filter(text: str, now: datetime) -> Asked:
     for written in _split(text):
         try:
             term = _unquote(written)
-            if term.name == "status":  # the word of the commands and of the API
+            if term.name == "status":  # the name in commands and the API
                 term = replace(term, name="state", raw=f"state{term.raw.removeprefix('status')}")
             _take(asked, term, now)
         except BadTerm as bad:
@@ -95,23 +95,23 @@ def read_filter(text: str, now: datetime) -> Asked:
             term = replace(written, raw=visible(written.raw))
         asked.terms.append(term)
     if len(asked.terms) > MOST_TERMS:
-        asked.problems.append(f"A filter has at most {MOST_TERMS} words.")
+        asked.problems.append(f"A filter can have at most {MOST_TERMS} terms.")
     if not asked.problems:
         _complete(asked)
     return asked
 
 
 def quote(value: str) -> str:
-    """Return a value as a filter may have it: as it is, or as a JSON string."""
+    """Return a value as written in a filter: plain, or as a JSON string."""
     if value.isprintable() and re.fullmatch(r'[^\s"]+', value) and not value.endswith("*"):
         return value
     return json.dumps(value, ensure_ascii=not value.isprintable())
 
 
 def for_bulk(action: JobAction, asked: Asked, ids: list[int] | None, *, abort: bool) -> JobFilter:
-    """Return the filter of a bulk of these jobs, or of all that the filter asks for.
+    """Return the filter for a bulk change of these jobs, or of all that match.
 
-    A person who has chosen jobs means all of them, so scheduled ones are retried too.
+    Selected jobs are all meant, so scheduled ones are retried too.
     """
     which = asked.which if ids is None else JobFilter(ids=ids, before=asked.fields.get("before"))
     if ids is not None and not asked.statuses:
@@ -126,7 +126,7 @@ def _split(text: str) -> Iterator[Term]:
     at = 0
     while at < len(text.rstrip()):
         found = TERM.match(text, at)
-        if found is None or found.end() == at:  # a quote that is not closed, or in the middle
+        if found is None or found.end() == at:  # an unclosed or misplaced quote
             rest = text[at:].strip()
             yield Term(rest, "", "", rest, False)
             return
@@ -136,7 +136,7 @@ def _split(text: str) -> Iterator[Term]:
 
 
 def _unquote(term: Term) -> Term:
-    """Return the term with the value that is meant, and written so that it can be seen."""
+    """Return the term with its unquoted value, and with visible text."""
     if not term.is_quoted:
         shown = term.raw if term.raw.isprintable() else f"{term.name}{term.sign}{quote(term.value)}"
         return replace(term, raw=shown)
@@ -164,7 +164,7 @@ def _take(asked: Asked, term: Term, now: datetime) -> None:
     if not term.value:
         raise BadTerm(f"{term.name}{term.sign} needs a value.")
     if any(each.name == term.name for each in asked.terms):
-        raise BadTerm(f"{term.name} stands there twice. Name it once.")
+        raise BadTerm(f"{term.name} occurs twice. Use it once.")
     reader(asked, term, now)
 
 
@@ -173,12 +173,12 @@ def _say_what_is_known(term: Term) -> str:
     names = {name: sign for name, sign in READERS}
     if term.name in names:
         sign = names[term.name]
-        return f"“{shown}” cannot be understood. Write {term.name}{sign}{EXAMPLE_OF[term.name]}"
+        return f"“{shown}” is invalid. Write {term.name}{sign}{EXAMPLE_OF[term.name]}"
     if term.name.isdecimal() and not term.sign:
         return f"“{shown}” is only a number. For a job, write id:{shown}"
     if '"' in term.raw and not term.sign:
-        return f"“{shown}” has a quote that is not closed."
-    return f"“{shown}” is not a filter. There are: {', '.join(n + s for n, s in READERS)}"
+        return f"“{shown}” has an unclosed quote."
+    return f"“{shown}” is not a filter. Use one of: {', '.join(n + s for n, s in READERS)}"
 
 
 def _take_text(name: str) -> Callable[[Asked, Term, datetime], None]:
@@ -213,7 +213,7 @@ def _take_state(asked: Asked, term: Term, now: datetime) -> None:
     names = tuple(dict.fromkeys(term.value.split(",")))
     for name in names:
         if name not in STATUSES:
-            raise BadTerm(f"“{visible(name)}” is not a state. There are: {', '.join(STATUSES)}")
+            raise BadTerm(f"“{visible(name)}” is not a state. Use one of: {', '.join(STATUSES)}")
     asked.fields["statuses"] = names
 
 
@@ -221,7 +221,7 @@ def _take_worker(asked: Asked, term: Term, now: datetime) -> None:
     try:
         asked.fields["worker_id"] = UUID(term.value)
     except ValueError:
-        raise BadTerm("worker: needs the id of a worker, as its jobs show it.") from None
+        raise BadTerm("worker: needs a worker id, as shown on its jobs.") from None
 
 
 def _take_like(asked: Asked, term: Term, now: datetime) -> None:
@@ -239,7 +239,7 @@ def _take_length(asked: Asked, term: Term, now: datetime) -> None:
 
 
 def _complete(asked: Asked) -> None:
-    """Add the states that some words imply, and refuse those that they exclude."""
+    """Add the states that some terms imply, and refuse those they exclude."""
     names = {term.name for term in asked.terms}
     for name, implied in (("waited", WAITING), ("ended", ENDED), ("like", ("failed",))):
         if name not in names:
@@ -247,7 +247,7 @@ def _complete(asked: Asked) -> None:
         if not asked.statuses:
             asked.fields["statuses"] = implied
         elif not set(asked.statuses) <= set(implied):
-            asked.problems.append(f"{name} is only about jobs in these states: {_join(implied)}")
+            asked.problems.append(f"{name} only applies to jobs in these states: {_join(implied)}")
 
 
 def _join(names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The life of a job, with each wait named."""
+"""The timeline of a job, with each wait named."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from inturn.model import StoredJob
 
 RUNNING = ("claimed", "doing")
 DUE = "due"
-SAME = timedelta(seconds=1)  # the end is stored a moment after the attempt has failed
+SAME = timedelta(seconds=1)  # the end is stored a moment after the attempt failed
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened, and what filled the time since the moment before."""
+    """An event, and what filled the time since the previous one."""
 
     at: datetime
     what: str
@@ -26,7 +26,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """An attempt that failed."""
+    """A failed attempt."""
 
     number: int
     started_at: datetime | None
@@ -36,13 +36,13 @@ class FailedAttempt:
 
     @property
     def lasted(self) -> timedelta | None:
-        """How long it ran, if that is known."""
+        """How long it ran, if known."""
         return self.at - self.started_at if self.at and self.started_at else None
 
 
 def read_attempts(job: StoredJob) -> list[FailedAttempt]:
-    """Return the failed attempts that the job keeps, the newest last."""
-    stored: list[Any] = job.errors  # somebody else may have written something else
+    """Return the failed attempts stored with the job, newest last."""
+    stored: list[Any] = job.errors  # may be written by others, in any form
     return [
         FailedAttempt(
             error["attempt"] if isinstance(error.get("attempt"), int) else number,
@@ -57,7 +57,7 @@ def read_attempts(job: StoredJob) -> list[FailedAttempt]:
 
 
 def draw_timeline(job: StoredJob, now: datetime) -> list[Moment]:
-    """Return the moments of a job, the first of them first."""
+    """Return the moments of a job, oldest first."""
     known = sorted(_list_moments(job), key=lambda each: each[0])
     timeline: list[Moment] = []
     for at, what, wait in known:
@@ -94,13 +94,13 @@ def _list_moments(job: StoredJob) -> Iterator[tuple[datetime, str, str]]:
 
 
 def _is_the_end(job: StoredJob, at: datetime) -> bool:
-    """Return True if the job has failed for good in the attempt that failed then."""
+    """Return True if the job failed for good in the attempt that failed then."""
     ended = job.finished_at if job.status == "failed" else None
     return ended is not None and abs(ended - at) < SAME
 
 
 def _name_wait(job: StoredJob) -> str:
-    """Return what a job that is due waits for."""
+    """Return what a due job waits for."""
     if job.status == "pending":
         return "parents"
     if job.status == "limited":
@@ -109,7 +109,7 @@ def _name_wait(job: StoredJob) -> str:
 
 
 def read_time(text: Any) -> datetime | None:
-    """Return a time that an error of a job holds, or None if somebody else wrote it."""
+    """Return the time in a job's error, or None if it is not in inturn's format."""
     try:
         at = datetime.fromisoformat(text)
     except (TypeError, ValueError):

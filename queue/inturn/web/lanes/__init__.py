@@ -1,1 +1,1 @@
-"""Lists and pictures of lanes, and what can be done with one."""
+"""Lists, pictures and actions of lanes."""

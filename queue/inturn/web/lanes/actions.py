@@ -1,4 +1,4 @@
-"""What can be done with a lane, and what each of it does to the order."""
+"""The actions of a lane, and how each affects the order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from inturn.operations.changes.lanes import LaneReport
 
 
 class Offer(NamedTuple):
-    """An action that a page offers, with its effect in words."""
+    """An action on a page, with its effect in words."""
 
     path: str
     permission: str
     title: str
     effect: str
-    field: str | None = None  # what the form asks for: a pause, or the name of the lane
+    field: str | None = None  # what the form asks for: a pause, or the lane's name
     head: int | None = None  # the job that the person saw
     is_final: bool = False
 
@@ -30,13 +30,13 @@ def list_offers(report: LaneReport) -> Iterator[Offer]:
             "/lane/resume",
             "pause",
             "Resume",
-            f"{_describe_waiting(report)} here. They start again, in their order."
+            f"{_describe_waiting(report)} here. They start again, in order."
             if report.waiting
-            else "Nothing waits here now. Jobs that come can start again.",
+            else "Nothing waits here now. New jobs can start again.",
         )
     if report.stopped != "halted":
-        running = " The running job may end." if report.head_runs else ""
-        instead = " This replaces the pause of now." if report.stopped else ""
+        running = " The running job may finish." if report.head_runs else ""
+        instead = " This replaces the current pause." if report.stopped else ""
         effect = f"No other job of this lane starts until it is resumed.{running}{instead}"
         yield Offer("/lane/pause", "pause", "Pause", effect, "pause")
     if report.waiting:
@@ -44,9 +44,9 @@ def list_offers(report: LaneReport) -> Iterator[Offer]:
             "/lane/cancel-waiting",
             "cancel",
             "Cancel waiting",
-            f"{_describe_waiting(report)} now, and all of them are cancelled. A running job goes "
-            "on, and so do scheduled jobs that are not due yet. This cannot be undone at once: "
-            "cancelled jobs can only be retried.",
+            f"{_describe_waiting(report)} now, and all of them are cancelled. A running job "
+            "continues, and scheduled jobs that are not due yet stay. This has no undo: cancelled "
+            "jobs can only be retried.",
             "name",
             is_final=True,
         )
@@ -56,18 +56,18 @@ def _offer_retry(report: LaneReport) -> Iterator[Offer]:
     behind = _describe_behind(report)
     if report.failed is not None and report.stopped == "halted":
         job = f"Job {report.failed.id} ({visible(report.failed.task)})"
-        effect = f"{job} runs again, at its place at the head. Then {behind}."
+        effect = f"{job} runs again, at the head. Then {behind}."
         yield Offer("/lane/retry-head", "retry", "Retry head", effect)
     elif report.state == "retrying" and report.head is not None:
         job = f"Job {report.head.id} ({visible(report.head.task)})"
-        effect = f"{job} is due now, and not only after its delay. Then {behind}."
+        effect = f"{job} is due now, without its delay. Then {behind}."
         yield Offer("/lane/retry-head", "retry", "Retry head now", effect)
 
 
 def _offer_skip(report: LaneReport) -> Iterator[Offer]:
     if report.stopped == "halted" and report.failed is not None:
         effect = (
-            f"The lane goes on without job {report.failed.id} ({visible(report.failed.task)}), "
+            f"The lane continues without job {report.failed.id} ({visible(report.failed.task)}), "
             f"which stays failed. {_describe_waiting(report)}, and run without its work."
         )
         yield Offer(
@@ -88,7 +88,7 @@ def _describe_behind(report: LaneReport) -> str:
     if not count:
         return "nothing waits behind it"
     least = " or more" if report.is_cut else ""
-    return f"the {count:,}{least} behind it follow in their order"
+    return f"the {count:,}{least} behind it follow in order"
 
 
 def _describe_waiting(report: LaneReport) -> str:

@@ -1,6 +1,6 @@
-"""What the address of the list of lanes asks for.
+"""The filter in the address of the lane list.
 
-A value that cannot be understood is a problem that the page shows. It never widens the filter.
+The page reports invalid values; they never widen the filter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORDS = ("state", "prefix", "queue", "task", "waiting", "oldest")
 
 @dataclass
 class LaneSearch:
-    """Which lanes, and in which order. `words` are the values as somebody wrote them."""
+    """Which lanes, and in which order. `words` are the values as written."""
 
     words: dict[str, str]
     sort: str
@@ -41,7 +41,7 @@ class LaneSearch:
 
     @classmethod
     def read(cls, view: View) -> LaneSearch:
-        """Return what the address asks for."""
+        """Parse the address."""
         words = {name: view.get(name) for name in WORDS}
         asked = cls(words, view.choose("sort", tuple(SORTS)))
         for name, read in (
@@ -58,7 +58,7 @@ class LaneSearch:
 
     def _read_state(self, text: str) -> None:
         if text not in STATES:
-            raise BadTerm(f"“{show(text)}” is not a state. There are: {', '.join(STATES)}")
+            raise BadTerm(f"“{show(text)}” is not a state. Use one of: {', '.join(STATES)}")
 
     def _read_waiting(self, text: str) -> None:
         self.least_waiting = read_number(text, "100", BOUND)
@@ -68,30 +68,30 @@ class LaneSearch:
 
     @property
     def state(self) -> str:
-        """The state that the lanes have. Empty: any."""
+        """The state of the lanes. Empty: any."""
         return self.words["state"]
 
     @property
     def prefix(self) -> str:
-        """How their locks begin."""
+        """The prefix of their locks."""
         return self.words["prefix"]
 
     @property
     def names_jobs(self) -> bool:
-        """True if it is about the job that a lane waits for, or that holds it."""
+        """True if it filters by the job that a lane waits for or that holds it."""
         return bool(self.words["queue"] or self.words["task"])
 
     @property
     def looks_closer(self) -> bool:
-        """True if it asks for more than a state and the beginning of a lock, as bulks do."""
+        """True if it has more than a state and a prefix, which is all that bulk changes support."""
         return any(self.words[name] for name in ("queue", "task", "waiting", "oldest"))
 
     def asking(self, **other: str) -> dict[str, str]:
-        """Return the values of an address that asks for something else in some words."""
+        """Return the values of this address with some of them changed."""
         return {**self.words, "sort": self.sort, **other}
 
     def fits(self, lane: TroubledLane, job: LaneJob | None, now: datetime) -> bool:
-        """Return True if a lane is one of those. `job` is the one that it waits for or runs."""
+        """Return True if a lane matches. `job` is the one that it waits for or runs."""
         return (
             self.state in ("", lane.trouble)
             and lane.waiting >= self.least_waiting

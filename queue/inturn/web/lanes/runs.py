@@ -1,4 +1,4 @@
-"""The last runs of a lane as a picture: one row of time, with what filled it."""
+"""The last runs of a lane as a picture: one row of runs and waits over time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.changes.lanes import LaneReport
 from inturn.web.charts import ChartSpan, Tick, draw_ticks
 
-WIDTH = 1200  # of the picture, which is flat
+WIDTH = 1200  # of the flat picture
 THINNEST, GAP = 6.0, 2.0
-ENOUGH = 5  # runs, for a pace
-MOVING = ("held", "free")  # only of these the pace says how long the rest takes
+ENOUGH = 5  # runs to compute a pace
+MOVING = ("held", "free")  # only for these does the pace predict the rest
 
 
 class LaneRun(NamedTuple):
-    """A job on the row: the part for which it waited though the lane was free, and its run."""
+    """A job on the row: its wait while the lane was free, and its run."""
 
     job_id: int
     kind: str
@@ -32,7 +32,7 @@ class LaneRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The row, the times below it, and how fast the lane goes."""
+    """The row, the times below it, and the lane's pace."""
 
     runs: list[LaneRun]
     ticks: list[Tick]
@@ -43,14 +43,14 @@ class Picture:
 
 
 def draw_runs(ended: Sequence[JobSummary], report: LaneReport, now: datetime) -> Picture | None:
-    """Return the last runs, or None if fewer than two make no picture."""
+    """Return the last runs, or None if there are fewer than two."""
     times = [
         (each.id, each.status, _get_due(each), each.started_at, each.finished_at)
         for each in ended
         if each.started_at and each.finished_at and each.finished_at >= each.started_at
     ]
     if report.head is not None and report.head_runs and report.head.at:
-        # Since when it was due is not known here, so it has no wait.
+        # Its due time is unknown here, so it has no wait.
         times.append((report.head.id, "doing", report.head.at, report.head.at, now))
     if len(times) < 2:
         return None
@@ -89,5 +89,5 @@ def _get_due(job: JobSummary) -> datetime:
 def _measure_pace(runs: Sequence[LaneRun], length: timedelta) -> float | None:
     if len(runs) < ENOUGH:
         return None
-    # Five runs of one second are five in a minute, as in the list of lanes.
+    # Five one-second runs count as five per minute, as in the list of lanes.
     return len(runs) / max(length / timedelta(minutes=1), 1.0)

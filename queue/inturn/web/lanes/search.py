@@ -1,4 +1,4 @@
-"""Find the lanes that a filter asks for: among those in trouble or in use, or by their locks."""
+"""Find the lanes that match a filter: among those in trouble or in use, or by their locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inturn.web.reading import PageReader
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Lanes that may fit, the rows of those in use or stopped, and the jobs by lane."""
+    """Lanes that may match, the rows of those in use or stopped, and the jobs by lane."""
 
     lanes: list[TroubledLane]
     rows: Mapping[str, Lane]
@@ -26,7 +26,7 @@ class Candidates:
 def find_candidates(
     reader: PageReader, seen: Situation, asked: LaneSearch, limit: int
 ) -> Candidates:
-    """Return at most so many lanes that the filter may be about."""
+    """Return lanes that may match the filter, up to a maximum."""
     if asked.prefix:
         return _find_by_lock(reader, seen, asked.prefix, limit)
     lanes = find_troubled(
@@ -51,7 +51,7 @@ def _find_by_lock(reader: PageReader, seen: Situation, prefix: str, limit: int) 
 def _read_jobs(
     reader: PageReader, heads: Mapping[str, int | None], rows: Mapping[str, Lane]
 ) -> dict[str, LaneJob]:
-    """Return the job that each lane waits for, or that holds it."""
+    """Return the job that each lane waits for or that holds it."""
     failed = {
         lock: (row.failed_job_id, row.stopped_at)
         for lock, row in rows.items()
@@ -66,7 +66,7 @@ def _read_jobs(
 def _describe(
     found: FoundLane, row: Lane | None, job: LaneJob | None, seen: Situation
 ) -> TroubledLane:
-    """Return a lane with the word for its state that it has in the list of all lanes."""
+    """Return a lane with its state named as in the list of all lanes."""
     if row is None:
         since = found.since or seen.now
         return TroubledLane(found.lock, _judge(job, seen), since, found.job_id, found.waiting)
@@ -79,7 +79,7 @@ def _describe(
 
 
 def _judge(job: LaneJob | None, seen: Situation) -> str:
-    """Return what keeps a lane that nobody holds and that waits for no other."""
+    """Return what stops a lane that is not held and does not wait for another lane."""
     if job is None:
         return "free"
     if job.status == "limited":

@@ -1,4 +1,4 @@
-"""The pages. Each module has one `PAGE` or a few pages, and is listed here."""
+"""The pages. Each module defines one `PAGE` or a few, and is listed here."""
 
 from inturn.web.pages import (
     batches,

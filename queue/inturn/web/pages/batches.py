@@ -1,4 +1,4 @@
-"""Batches: how far each is, and what runs at its end."""
+"""Batches: progress and callback of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LISTED = 50
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return batches, the newest first."""
+    """Return batches, newest first."""
     before = read_id(view, "before")
     found = view.panel(lambda reader: reader.run(batches.list_batches(LISTED + 1, before)))
     shown = (found.value or [])[:LISTED]
@@ -28,12 +28,12 @@ def read_one(view: View) -> dict[str, Any]:
     id = read_id(view, "id")
     found = view.panel(lambda reader: reader.run(batches.show_batch(id)))
     if found.value is None and found.problem is None:
-        raise NotThere("There is no such batch. Batches are deleted some time after their end.")
+        raise NotThere("No such batch. Batches are deleted some time after they end.")
     return {"found": found, "batch": found.value, "id": id}
 
 
 def read_id(view: View, name: str) -> int:
-    """Return a number of the address, or the highest there is."""
+    """Return a number from the address, or the highest possible one."""
     text = view.get(name)
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(HIGHEST_ID))):
         return HIGHEST_ID

@@ -1,4 +1,4 @@
-"""Before a bulk: how many jobs or lanes it is about, and what becomes of the order."""
+"""The preview of a bulk change: its jobs or lanes, and its effect on the order."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import PageReader
 from inturn.web.rendering import make_url
 
-SECONDS = 10.0  # a person waits for this one, and it reads all that match
+SECONDS = 10.0  # a person waits for it, and it reads all matches
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a person confirms."""
+    """The change that a person confirms."""
 
     seen: JobPreview | LanePreview
     effect: Sequence[str]
@@ -38,7 +38,7 @@ class Preview:
 
 
 def read_jobs(view: View) -> dict[str, Any]:
-    """Return what a bulk of jobs would do."""
+    """Return the effect of a bulk change of jobs."""
     query = view.request.query_params
     try:
         asked = JobBulk.read(view.get("action"), query, query.getlist("id"))
@@ -50,7 +50,7 @@ def read_jobs(view: View) -> dict[str, Any]:
 
 
 def read_lanes(view: View) -> dict[str, Any]:
-    """Return what a bulk of lanes would do."""
+    """Return the effect of a bulk change of lanes."""
     try:
         asked = LaneBulk.read(view.get("action"), view.request.query_params)
     except BadBulk as bad:
@@ -70,7 +70,7 @@ def read_lanes(view: View) -> dict[str, Any]:
 
 
 def _applies(action: str, state: str) -> bool:
-    """Return True if an action can do something to lanes in this state."""
+    """Return True if an action applies to lanes in this state."""
     return not state or state in (bulk.STATES[action] or ("held", "retrying", "delayed", "idle"))
 
 
@@ -94,7 +94,7 @@ def _preview_jobs(reader: PageReader, asked: JobBulk, now: datetime) -> Preview:
     except BadBulk as bad:
         raise NotThere(str(bad), _back(asked.text)) from bad
     seen = reader.run(bulk.preview_jobs(asked.action, which))
-    # If a filter says "ended before", that time bounds the bulk, and else that of the preview.
+    # The filter's "ended before" bounds the change, or else the time of the preview.
     which = replace(which, before=which.before or seen.until)
     jobs = reader.run(job_pages.list_by_id(seen.sample)) if seen.sample else []
     effect = bulk_effect.describe_jobs(asked.action, seen)

@@ -1,4 +1,4 @@
-"""A bulk while it runs, and what it has done."""
+"""The progress and result of a bulk change."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from inturn.web.page import Page, View
 
 
 def read_jobs(view: View) -> dict[str, Any]:
-    """Return how far a bulk of jobs has come."""
+    """Return the progress of a bulk change of jobs."""
     return _read(view, "job", "/bulk", JOB_RIGHTS)
 
 
 def read_lanes(view: View) -> dict[str, Any]:
-    """Return how far a bulk of lanes has come."""
+    """Return the progress of a bulk change of lanes."""
     return _read(view, "lane", "/bulk/lanes", LANE_RIGHTS)
 
 

@@ -1,4 +1,4 @@
-"""Errors: the failures of the last hour by task and error, and those that stop several lanes."""
+"""Errors: failures of the last hour by task and error, and errors that stop several lanes."""
 
 from __future__ import annotations
 

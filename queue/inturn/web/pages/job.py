@@ -1,4 +1,4 @@
-"""Job: why it does not run, its life so far, its attempts, and what can be done."""
+"""Job: why it does not run, its timeline, attempts and actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAITING = tuple(status for status in LIVE if status not in STARTED)
 
 
 class JobOffer(NamedTuple):
-    """An action that the page offers, with its effect in words."""
+    """An action on the page, with its effect in words."""
 
     verb: str
     permission: str
@@ -42,7 +42,7 @@ def read(view: View) -> dict[str, Any]:
     if job is None and found.problem is None:
         raise NotThere(
             f"There is no job {job_id}: it was never deferred, is not committed yet, was deleted, "
-            "or has ended and left no history."
+            "or ended without history."
         )
     line = view.panel(lambda reader: _read_line(reader, job))
     may_see = view.access.may("view_args")
@@ -90,33 +90,29 @@ def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[JobOffer]:
     waits = f" {count} other {noun} of its lane keep their order." if others else ""
     if job.status in ENDED:
         place = (
-            "It keeps its place in its lane, so it goes before jobs that were deferred later."
+            "It keeps its place in its lane, ahead of jobs deferred later."
             if job.lock
-            else "It can run at once, since it has no lock."
+            else "It can run immediately, because it has no lock."
         )
         yield JobOffer("retry", "retry", "Retry", f"The job runs again. {place}")
-        yield JobOffer(
-            "delete", "delete", "Delete", "Nobody can look at it or retry it after that.", True
-        )
+        yield JobOffer("delete", "delete", "Delete", "It can no longer be shown or retried.", True)
     if job.status == "scheduled":
         yield JobOffer("retry", "retry", "Run now", f"The job is due now.{waits}")
     if job.status in WAITING:
-        yield JobOffer(
-            "cancel", "cancel", "Cancel", f"The job ends without having run.{waits}", True
-        )
+        yield JobOffer("cancel", "cancel", "Cancel", f"The job ends without running.{waits}", True)
     if job.status in STARTED:
         yield JobOffer(
             "abort",
             "cancel",
             "Abort",
-            "Its worker is asked to end it. An async task is cancelled, and a sync task has to ask "
+            "Asks its worker to abort it. An async task is cancelled, and a sync task has to check "
             f"should_abort().{waits}",
             True,
         )
 
 
 def _make_command(job: StoredJob, view: View) -> str:
-    """Return a command that defers the same job again. Secrets are not in it."""
+    """Return a command that defers the same job again, without secrets."""
     shown = show_arguments(job.task_name, job.task_kwargs, view.redact)
     values = json.dumps(shown, ensure_ascii=False, default=str)
     words = ["queue defer"]

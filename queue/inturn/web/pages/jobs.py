@@ -1,4 +1,4 @@
-"""Jobs: a filter that stands in the address, and the newest jobs that match, page by page."""
+"""Jobs: the newest matching jobs, in pages, with the filter in the URL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_PREVIEW = 100  # characters
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as a line of the list."""
+    """A job as a row of the list."""
 
     job: JobSummary
     arguments: str | None
@@ -36,7 +36,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A state to choose, and how many jobs have it. None: nobody has counted them."""
+    """A state to select, and its number of jobs. None: not counted."""
 
     state: str
     query: str
@@ -44,7 +44,7 @@ class Tab:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the jobs that the address asks for."""
+    """Return the jobs that match the address."""
     asked = read_filter(view.get("q").strip(), view.now)
     before = _read_before(view)
     found = view.panel(lambda reader: _read_rows(view, reader, asked, before))
@@ -65,7 +65,7 @@ def read(view: View) -> dict[str, Any]:
 
 
 def show_preview(task: str, arguments: str | None, view: View) -> str | None:
-    """Return the first of the arguments on one line, without what looks like a secret."""
+    """Return the first arguments on one line, without likely secrets."""
     if arguments is None:
         return None
     decoded = decode(arguments)
@@ -73,7 +73,7 @@ def show_preview(task: str, arguments: str | None, view: View) -> str | None:
         return "(cannot be read)"
     try:
         shown = show_arguments(task, decoded, view.redact)
-    except Exception:  # of the hook: rather nothing than a secret
+    except Exception:  # from the hook: show nothing rather than a secret
         return HIDDEN
     text = ", ".join(
         f"{name}={json.dumps(value, ensure_ascii=False, default=str)}"
@@ -83,7 +83,7 @@ def show_preview(task: str, arguments: str | None, view: View) -> str | None:
 
 
 def describe_time(job: JobSummary) -> tuple[str, datetime]:
-    """Return what happened to a job last, or when it is due, and the time."""
+    """Return the job's last event and its time, or its due time."""
     if job.finished_at is not None:
         return "ended", job.finished_at
     if job.status in ("claimed", "doing") and job.started_at is not None:
@@ -143,18 +143,18 @@ def _make_tabs(view: View, asked: Asked) -> list[Tab]:
 
 
 def _say_what_is_searched(asked: Asked) -> str | None:
-    """Return which jobs the filter may pass over, if there are so many."""
+    """Return which jobs the filter may have missed, if any."""
     if asked.problems:
         return None
-    looked = f"It looks at the newest {LOOKED:,} jobs that match the other words."
+    looked = f"Searches the newest {LOOKED:,} jobs that match the other terms."
     if asked.like or asked.which in (JobFilter(), JobFilter(id=asked.which.id)):
         return looked if asked.task_prefix else None
     states = set(asked.statuses or STATUSES)
     ended = states & set(ENDED)
     searched = asked.which.describe_search(live=states != ended, ended=bool(ended))
     if asked.task_prefix:
-        return f"{looked} It searches {searched} for these."
-    return f"It searches {searched}."
+        return f"{looked} It finds these among {searched}."
+    return f"Searches {searched}."
 
 
 PAGE = Page("/jobs", "jobs", "jobs.html", read, "Jobs")

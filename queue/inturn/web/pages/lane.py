@@ -1,4 +1,4 @@
-"""Lane: what ran in it, what runs, what waits, why, and what can be done."""
+"""Lane: its ended, running and waiting jobs, why it waits, and its actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FURTHER = 10  # times as many jobs to search
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the lane stands, in words. `steps` say what it waits for, and what would help."""
+    """The lane's state in words. `steps` name what it waits for, and the remedies."""
 
     report: LaneReport
     reasons: list[Reason]
@@ -38,10 +38,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class DrawnRuns:
-    """The last jobs that ended, and their picture."""
+    """The last ended jobs, and their picture."""
 
     ended: list[JobSummary]
-    searched: int | None  # they were looked for among so many jobs, so there may be others
+    searched: int | None  # if the search was limited to this many jobs
     picture: Picture | None
 
 
@@ -49,14 +49,14 @@ def read(view: View) -> dict[str, Any]:
     """Return the lane that the address names."""
     lock = view.get("lock")
     if not lock:
-        raise NotThere("The address names no lane. Look for it in the list of lanes.")
+        raise NotThere("The address names no lane. Find it in the list of lanes.")
     state = view.panel(lambda reader: _read_state(reader, lock, view.now))
     report = state.value.report if state.value else None
     runs = view.panel(lambda reader: _read_runs(reader, lock, report, view.now))
     line = view.panel(lambda reader: reader.run(dashboard.list_line(lock, NEXT)))
     changes = view.panel(lambda reader: reader.run(lanes.list_audit(lock, CHANGES)))
     if report is not None and not report.is_known and not _has(runs, line, changes):
-        raise NotThere("There is no lane with this lock: no job has it, and nobody has changed it.")
+        raise NotThere("There is no lane with this lock: it has no jobs and no changes.")
     head = report.head if report else None
     command = f"queue jobs list --lock {option_value(lock)}"
     return {

@@ -1,4 +1,4 @@
-"""Lanes: every lane that does not move or is in use, and why."""
+"""Lanes: every lane that is stuck or in use, and why."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from inturn.web.page import Page, View
 from inturn.web.reading import PageReader, Panel
 
 LISTED = 50
-SEARCHED = 200  # lanes, if the filter or the order needs more than the first
+SEARCHED = 200  # lanes, if the filter or the sort order needs more than the first ones
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """A lane, how many of its jobs ran in a minute, and how long it needs for those that wait."""
+    """A lane, its jobs per minute, and the time it needs for its waiting jobs."""
 
     lane: StuckLane
     per_minute: float | None
@@ -31,7 +31,7 @@ class LaneRow:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The lanes that are shown, how many fit, and how many were searched if there may be more."""
+    """The lanes shown, how many match, and how many were searched if there may be more."""
 
     rows: Sequence[LaneRow] = ()
     fitting: int = 0
@@ -39,7 +39,7 @@ class Found:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the lanes that the address asks for."""
+    """Return the lanes that match the address."""
     asked = LaneSearch.read(view)
     seen = view.header.value
     found: Panel[Found] = (
@@ -82,7 +82,7 @@ def _measure(reader: PageReader, lanes: Sequence[StuckLane]) -> list[LaneRow]:
 
 
 def _make_row(lane: StuckLane, pace: float | None) -> LaneRow:
-    if pace is None or lane.state not in MOVING:  # what stands still has no pace
+    if pace is None or lane.state not in MOVING:  # a stuck lane has no pace
         return LaneRow(lane, None, None)
     if not lane.waiting:
         return LaneRow(lane, pace, None)
@@ -90,17 +90,17 @@ def _make_row(lane: StuckLane, pace: float | None) -> LaneRow:
 
 
 def _say_what_is_missing(found: Found, asked: LaneSearch) -> str | None:
-    """Return which lanes may fit and are not there."""
+    """Return which matching lanes may be missing."""
     said = []
     if found.fitting > len(found.rows):
-        said.append(f"{len(found.rows)} of {found.fitting} lanes that fit are shown.")
+        said.append(f"{len(found.rows)} of {found.fitting} matching lanes are shown.")
     if found.searched is not None:
-        which = "first {:,} lanes that begin so" if asked.prefix else "{:,} worst lanes"
+        which = "first {:,} lanes with this prefix" if asked.prefix else "{:,} worst lanes"
         verb = "shown" if found.searched == len(found.rows) else "searched"
-        advice = "type more of their locks" if asked.prefix else "say how their locks begin"
+        advice = "type more of their locks" if asked.prefix else "enter the start of their locks"
         said.append(f"Only the {which.format(found.searched)} are {verb}. For others, {advice}.")
     elif not asked.prefix and (asked.looks_closer or asked.state == "free"):
-        said.append("Lanes that are free are only found by how their locks begin.")
+        said.append("Free lanes are only found by the start of their locks.")
     return " ".join(said) or None
 
 

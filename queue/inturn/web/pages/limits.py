@@ -1,4 +1,4 @@
-"""Limits: how much of each is used, which keys use it, and how to change it."""
+"""Limits: usage and keys of each, and how to change it."""
 
 from __future__ import annotations
 

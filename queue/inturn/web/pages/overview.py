@@ -1,4 +1,4 @@
-"""Overview: whether all is well, in words first, and what to look at if not."""
+"""Overview: a verdict in words, then what to check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVING = ("held",)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Sums over all queues. `more`: a queue has more than was counted."""
+    """Totals of all queues. `more`: a queue has more than was counted."""
 
     runnable: int
     running: int
@@ -36,14 +36,14 @@ class Numbers:
 
     @property
     def lacks_worker(self) -> bool:
-        """True if work waits and nobody does it."""
+        """True if work waits and no worker serves it."""
         return not self.workers["live"] and bool(
             self.runnable or self.running or self.blocked or self.limited
         )
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the verdict, the numbers, the charts and what to look at."""
+    """Return the verdict, the numbers, the charts and what to check."""
     chosen = view.choose("range", tuple(RANGES))
     seen = view.header.value
     troubled = (
@@ -100,7 +100,7 @@ def _read_lanes(reader: PageReader, seen: Situation) -> list[StuckLane]:
 
 
 def _choose_stalled(lanes: list[StuckLane], still: Standstill | None) -> list[StuckLane]:
-    """Return the lanes that do not move, and those that one job holds for long."""
+    """Return the stuck lanes, and those held by one job for long."""
     held = {each.lock for each in still.held} if still else set()
     return [each for each in lanes if each.state not in MOVING or each.lock in held][:SHOWN]
 

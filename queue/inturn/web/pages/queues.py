@@ -1,4 +1,4 @@
-"""Queues: what waits in each, which workers serve it, and what is paused."""
+"""Queues: waiting jobs, workers and pauses of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class QueueLine:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the queues that the address asks for. The header has read all of them."""
+    """Return the queues that match the address. The header has already read all queues."""
     seen = view.header.value
     prefix, sort = view.get("prefix"), view.choose("sort", tuple(SORTS))
     pauses = seen.paused_queues if seen else []
@@ -53,10 +53,10 @@ def read(view: View) -> dict[str, Any]:
 
 
 def read_one(view: View) -> dict[str, Any]:
-    """Return what is in a queue, its charts and its pause."""
+    """Return a queue's counts, charts and pause."""
     name = view.get("name")
     if not name:
-        raise NotThere("There is no queue without a name.")
+        raise NotThere("The address names no queue.")
     seen = view.header.value
     pauses = seen.paused_queues if seen else []
     lines = _make_lines(seen, name) if seen else []

@@ -1,4 +1,4 @@
-"""Schedules: when each periodic task runs next, in words and as times."""
+"""Schedules: the next runs of periodic tasks, in words and as times."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from inturn.web.reading import PageReader
 
 LISTED = 50
 NEXT = 4  # instants of each schedule
-NO_WORKER = "no live worker has it, so it does not fire"
-AHEAD_OF_TIME = "it has fired for a time that is still to come, and stands still until then"
+NO_WORKER = "does not fire, because no live worker has it"
+AHEAD_OF_TIME = "has fired for a future time, and does not fire again before it"
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleLine:
-    """A schedule, in words, and the times at which it fires next."""
+    """A schedule in words, with the next times at which it fires."""
 
     stored: StoredSchedule
     words: str
@@ -47,7 +47,7 @@ def _read(reader: PageReader, now: datetime) -> list[ScheduleLine]:
 
 
 def make_line(stored: StoredSchedule, is_live: bool, now: datetime) -> ScheduleLine:
-    """Return what there is to say about a schedule."""
+    """Return the line about a schedule."""
     try:
         cron = Cron(stored.cron, stored.tz)
     except BadArgument as error:  # a later version may know more

@@ -1,4 +1,4 @@
-"""System: the schema, the server, the findings of `queue doctor`, and who has changed what."""
+"""System: the schema, the server, the findings of `queue doctor` and the audit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLES = 50
 TRANSACTIONS = 5
 RECENT, LISTED = 10, 50  # changes
 ORDER = ("fail", "warn", "ok")
-OTHERS = ("queue", "limit", "group", "task")  # what an operation may be about, if not a lane
+OTHERS = ("queue", "limit", "group", "task")  # targets of operations other than lanes
 
 
 def read(view: View) -> dict[str, Any]:
@@ -45,15 +45,14 @@ def read(view: View) -> dict[str, Any]:
 def read_checks(view: View) -> dict[str, Any]:
     """Run all checks of `queue doctor`.
 
-    They need some thirty statements, so a page of their own runs them, which does not follow
-    changes by itself.
+    They need some thirty statements, so a separate page runs them, without live updates.
     """
     found = view.panel(lambda reader: list(examine(reader)))
     return {"found": found, "findings": sort_findings(found.value or [])}
 
 
 def read_changes(view: View) -> dict[str, Any]:
-    """Return what people have changed, the newest first."""
+    """Return changes by people, newest first."""
     before = read_id(view, "before")
     found = view.panel(lambda reader: reader.run(system.list_changes(before, LISTED + 1)))
     shown = (found.value or [])[:LISTED]
@@ -67,18 +66,18 @@ def read_changes(view: View) -> dict[str, Any]:
 
 
 def describe_target(operation: str) -> str:
-    """Return what an operation of the audit is about."""
+    """Return the kind of target of an audited operation."""
     kind = operation.rpartition("-")[2]
     return kind if kind in OTHERS else "lane"
 
 
 def sort_findings(found: list[Finding]) -> list[Finding]:
-    """Return the worst first."""
+    """Return the findings, worst first."""
     return sorted(found, key=lambda each: ORDER.index(each.state))
 
 
 def _examine(seen: Situation | None, stored: Panel[history.StoredBytes]) -> list[Finding]:
-    """Return the findings that need no further statement."""
+    """Return the findings that need no more statements."""
     found = [] if seen is None else list(verdict.examine(seen))
     return found if stored.value is None else [*found, judge_history(stored.value)]
 

@@ -1,4 +1,4 @@
-"""Tasks: how often each runs, how it ends and how fast, which workers know it, and pauses."""
+"""Tasks: counts, failures and times, which workers know them, and pauses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Knowledge:
 
     @classmethod
     def of(cls, seen: Situation | None) -> Knowledge:
-        """Return what the header says."""
+        """Return the data of the header."""
         workers: dict[str, list[str]] = {}
         unknown: dict[str, list[str]] = {}
         for worker in seen.workers if seen else ():
@@ -47,7 +47,7 @@ class Knowledge:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the tasks that the address asks for."""
+    """Return the tasks that match the address."""
     prefix, sort = view.get("prefix"), view.choose("sort", tuple(SORTS))
     tasks = view.panel(lambda reader: reader.run(history.list_tasks(LOOKED)))
     found = [each for each in tasks.value or [] if each.task.startswith(prefix)]
@@ -78,7 +78,7 @@ def read_one(view: View) -> dict[str, Any]:
     """Return the charts of a task."""
     name = view.get("name")
     if not name:
-        raise NotThere("There is no task without a name.")
+        raise NotThere("The address names no task.")
     chosen = view.choose("range", tuple(RANGES))
     known = Knowledge.of(view.header.value)
     workers = known.workers.get(name, [])

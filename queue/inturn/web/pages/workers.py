@@ -1,4 +1,4 @@
-"""Workers: which live, what each of them runs, and which are lost."""
+"""Workers: live ones with their jobs, and lost ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from inturn.web.reading import PageReader
 
 LISTED, LOST_LISTED = 40, 10
 NAMED = 5  # jobs of a worker
-LOST_AFTER = timedelta(minutes=10)  # a worker that ends in peace is not listed at all
+LOST_AFTER = timedelta(minutes=10)  # a worker that ended cleanly is not listed at all
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the workers. The header has read all of them, but not their jobs."""
+    """Return the workers. The header has already read them, but not their jobs."""
     seen = view.header.value
     prefix = view.get("prefix")
     found = [each for each in (seen.workers if seen else []) if each.name.startswith(prefix)]
@@ -37,7 +37,7 @@ def read(view: View) -> dict[str, Any]:
 
 
 def is_lost(worker: WorkerStatus, now: datetime) -> bool:
-    """Return True if a worker has been silent for so long that it will not come back."""
+    """Return True if a worker has been silent too long to come back."""
     return worker.state == "late" and now - worker.heartbeat_at > LOST_AFTER
 
 
