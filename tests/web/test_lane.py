@@ -90,7 +90,7 @@ def test_the_pace_is_that_of_the_list_and_says_what_is_left_only_of_a_lane_that_
     app.run_worker()
     send.configure(lock="a").batch_defer(*[{}] * 3)
     moving = client.get("/lane?lock=a").text
-    assert "The last 6 runs, all within a minute, so about 30s for all that waits" in moving
+    assert "The last 6 runs, all within a minute, about 30s for all waiting jobs" in moving
     app.lanes.pause("a")
     assert "The last 6 runs, all within a minute</figcaption>" in client.get("/lane?lock=a").text
 
