@@ -1133,7 +1133,7 @@ def test_a_finish_gives_a_lane_back_whose_next_job_is_for_others(stage: Stage) -
     Mutation(
         "a claim starts the best of each queue",
         "claim_candidates.sql",
-        "ORDER BY priority DESC, id\n        LIMIT p_limit\n    ), chosen",
+        "ORDER BY priority DESC, id\n        LIMIT r.wanted\n    ), chosen",
         "ORDER BY priority DESC, id\n    ), chosen",
     )
 )

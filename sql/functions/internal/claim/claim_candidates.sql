@@ -1,30 +1,22 @@
 -- Reads the front for a claim: the best free jobs (locking their rows, without waiting), and a
 -- window of lane tokens, without locks.
---   free    ids of free jobs among the best p_limit
---   lanes   locks among the best p_limit that can be acquired (see lane_tokens)
+--   ids     free jobs among the best `wanted`
+--   lanes   locks among the best that can be acquired (see lane_tokens), at most `lanes_left`
 --   seen    the tokens of these lanes, in the same order
 --   behind  tokens to block, because another job of their lane is ahead (lanes: behind_locks)
---   more    true if the window was full, or there were more lanes than p_lanes
+--   more    true if the window was full, or there were more lanes than `lanes_left`
 --   widest  how wide the window may become: wider if many jobs in front stay locked
 --   limited true if some of the free jobs have a limit
---   several tokens among the best p_limit that have several lanes or share one, the best first, at
---           most p_lanes / 8
+--   several tokens among the best that have several lanes or share one, the best first, at most
+--           `lanes_left` / 8
 --   shut    tokens like these that cannot start now, to be blocked
--- Returns at most p_lanes lanes, and reads at most p_shares free jobs and p_windows tokens in each
--- queue (see front_shares).
-CREATE OR REPLACE FUNCTION claim_candidates(p_queues text[], p_shares integer[], p_limit integer,
-    p_windows integer[], p_window integer, p_lost text[], p_lanes integer)
-RETURNS TABLE (
-    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
-        widest bigint, limited boolean, several bigint[], shut bigint[]
-)
+-- Reads at most p_shares free jobs and `windows` tokens in each queue (see front_shares).
+CREATE OR REPLACE FUNCTION claim_candidates(INOUT r claim_round, p_shares integer[])
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
-    RETURN QUERY
     WITH free AS MATERIALIZED (
         SELECT f.id, f.priority, f.limit_key
-        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        FROM unnest(r.queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
@@ -34,7 +26,7 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) AS f
     ), token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(p_queues, p_windows, p_lost)
+        SELECT * FROM lane_tokens(r.queues, r.windows, r.lost)
     ), best AS (
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited,
@@ -42,27 +34,29 @@ BEGIN
             FROM free
             UNION ALL
             (SELECT token.id, token.priority, token.lock, false, token.several FROM token
-                WHERE open ORDER BY token.priority DESC, token.id LIMIT p_lanes)
+                WHERE open ORDER BY token.priority DESC, token.id LIMIT r.lanes_left)
         ) AS startable
         ORDER BY priority DESC, id
-        LIMIT p_limit
+        LIMIT r.wanted
     ), chosen AS (
         SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
                array_agg(lock) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS lanes,
                array_agg(id) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS seen,
-               (array_agg(id) FILTER (WHERE best.several))[:p_lanes / 8] AS several,
+               (array_agg(id) FILTER (WHERE best.several))[:r.lanes_left / 8] AS several,
                bool_or(best.limited) AS limited
         FROM best
     ), rest AS (
         SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
                array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
                array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
+               count(*) >= r.reach OR count(*) FILTER (WHERE open) > r.lanes_left AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
     SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
            rest.behind, rest.behind_locks, rest.more, rest.widest,
            coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut
+    INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more, r.widest, r.limited, r.several,
+        r.shut
     FROM chosen, rest;
 END $$;

@@ -18,20 +18,9 @@ BEGIN
                       THEN front_shares(r.queues, r.reach, true)
                       ELSE ARRAY[r.reach] END;
     IF r.fair THEN
-        SELECT front.free, front.lanes, front.seen, front.behind, front.behind_locks, front.more,
-            front.widest, front.limited, front.several, front.shut, front.turns
-        INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more,
-            r.widest, r.limited, r.several, r.shut, r.turns
-        FROM fair_candidates(
-            r.queues, v_shares, r.wanted, r.windows, r.reach, r.lost, r.lanes_left, r.turns)
-            AS front;
+        r := fair_candidates(r, v_shares);
     ELSE
-        SELECT front.free, front.lanes, front.seen, front.behind, front.behind_locks, front.more,
-            front.widest, front.limited, front.several, front.shut
-        INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more,
-            r.widest, r.limited, r.several, r.shut
-        FROM claim_candidates(
-            r.queues, v_shares, r.wanted, r.windows, r.reach, r.lost, r.lanes_left) AS front;
+        r := claim_candidates(r, v_shares);
     END IF;
     IF cardinality(r.queues) > 1 THEN
         r.short := NOT r.short

@@ -2,29 +2,22 @@
 -- turns. All queues count together, and the jobs without a group form one group (''). In a turn,
 -- the oldest job of the group starts, or as many jobs as its weight allows.
 --
--- The groups take turns in the order of their names, round and round. p_turns gives, for each
+-- The groups take turns in the order of their names, round and round. `turns` gives, for each
 -- priority, the last group and how many of its jobs may still start before those of the next group.
 -- Returns the same for the time after these jobs. A group therefore needs no row that others would
 -- wait for, and deferring a job is only an INSERT.
-CREATE OR REPLACE FUNCTION fair_candidates(p_queues text[], p_shares integer[], p_limit integer,
-    p_windows integer[], p_window integer, p_lost text[], p_lanes integer, p_turns jsonb)
-RETURNS TABLE (
-    free bigint[], lanes text[], seen bigint[], behind bigint[], behind_locks text[], more boolean,
-        widest bigint, limited boolean, several bigint[], shut bigint[], turns jsonb
-)
+CREATE OR REPLACE FUNCTION fair_candidates(INOUT r claim_round, p_shares integer[])
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
-    v_free   bigint[] := group_front(p_queues, true, p_limit, p_turns);
-    v_tokens bigint[] := group_front(p_queues, false, p_window, p_turns);
+    v_free   bigint[] := group_front(r.queues, true, r.wanted, r.turns);
+    v_tokens bigint[] := group_front(r.queues, false, r.reach, r.turns);
 BEGIN
-    RETURN QUERY
     WITH token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(p_queues, p_windows, p_lost, v_tokens)
+        SELECT * FROM lane_tokens(r.queues, r.windows, r.lost, v_tokens)
     ), startable AS MATERIALIZED (
         SELECT f.id, f.priority, NULL AS lock, f.limit_key IS NOT NULL AS limited, '' AS name,
             false AS several
-        FROM unnest(p_queues, p_shares) AS q(queue, share)
+        FROM unnest(r.queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
@@ -51,8 +44,8 @@ BEGIN
                 PARTITION BY startable.priority, startable.name ORDER BY startable.id) AS place
         FROM startable JOIN weighed ON weighed.name = startable.name
         CROSS JOIN LATERAL (
-            SELECT p_turns -> startable.priority::text ->> 0 AS name,
-                coalesce((p_turns -> startable.priority::text ->> 1)::integer, 0) AS rest
+            SELECT r.turns -> startable.priority::text ->> 0 AS name,
+                coalesce((r.turns -> startable.priority::text ->> 1)::integer, 0) AS rest
         ) AS last
     ), ordered AS (
         SELECT placed.*, row_number() OVER (
@@ -62,8 +55,8 @@ BEGIN
         FROM placed
     ), best AS (
         SELECT ordered.*, sum(CASE WHEN several THEN 8 WHEN lock IS NOT NULL THEN 1 ELSE 0 END)
-            OVER (ORDER BY position) <= p_lanes AS fits
-        FROM ordered ORDER BY position LIMIT p_limit
+            OVER (ORDER BY position) <= r.lanes_left AS fits
+        FROM ordered ORDER BY position LIMIT r.wanted
     ), last AS (
         SELECT DISTINCT ON (priority) priority, name,
             CASE WHEN place <= first THEN first - place
@@ -82,7 +75,7 @@ BEGIN
         SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
                array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
                array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
-               count(*) >= p_window OR count(*) FILTER (WHERE open) > p_lanes AS more,
+               count(*) >= r.reach OR count(*) FILTER (WHERE open) > r.lanes_left AS more,
                2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
         FROM token
     )
@@ -90,9 +83,11 @@ BEGIN
            rest.behind, rest.behind_locks, rest.more, rest.widest,
            coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut,
            -- A worker remembers about a hundred priorities.
-           CASE WHEN (SELECT count(*) FROM jsonb_object_keys(p_turns)) < 100 THEN p_turns
+           CASE WHEN (SELECT count(*) FROM jsonb_object_keys(r.turns)) < 100 THEN r.turns
                 ELSE '{}' END
                || coalesce((SELECT jsonb_object_agg(last.priority,
                    jsonb_build_array(last.name, last.rest)) FROM last), '{}')
+    INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more, r.widest, r.limited, r.several,
+        r.shut, r.turns
     FROM chosen, rest;
 END $$;
