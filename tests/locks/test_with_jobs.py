@@ -543,7 +543,7 @@ async def test_a_factory_of_something_else_fails_the_job_with_a_reason(
     async with serving(app) as until:
         await until(lambda: finished(query))
     ((errors,),) = query("SELECT errors::text FROM finished_jobs")
-    assert "give an async lock, like AsyncSmartLock" in errors
+    assert "use an async lock, like AsyncSmartLock" in errors
 
 
 @pytest.mark.landing
