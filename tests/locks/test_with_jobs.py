@@ -508,7 +508,7 @@ async def test_names_are_made_of_arguments(
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),
     [
-        ({"resources": "redis://h/0#n"}, BadArgument, "Give a list"),
+        ({"resources": "redis://h/0#n"}, BadArgument, "Pass a list"),
         ({"resources": [3]}, BadArgument, "3 is not a resource. Give an address"),
         ({"resources": ["redis://h/0"]}, BadArgument, "after the address"),
         ({"resources": ["redis://{printer}/0#n"]}, BadArgument, "after the address"),
