@@ -49,8 +49,8 @@ class Options:
     not stored.
     delete_jobs: "never", "successful" or "always". These jobs leave no trace in the history when
     they end, which is cheaper, but their results cannot be read. A job that halts its lane stays.
-    keep_history: how long ended jobs are kept: a timedelta, a number of days, or None for ever; by
-    default a week. Whole days are dropped. If workers differ, the shortest explicit setting
+    keep_history: how long ended jobs are kept: a timedelta, a number of days, or None for all;
+    by default a week. Whole days are dropped. If workers differ, the shortest explicit setting
     applies, and the default never drops what a live worker is configured to keep.
     max_lost_attempts: how often a job is restarted after its worker died while running it, or None
     for no limit. After that it fails, since it may be what kills the workers. Applies to the jobs
@@ -148,7 +148,7 @@ class Options:
 
     @property
     def days_told(self) -> float | None:
-        """Return the days to keep the history, infinity for ever, or None if it is the default."""
+        """Return the days to keep the history, infinity for all, or None if it is the default."""
         if self.has_default_history:
             return None
         return float("inf") if self.history is None else self.history / timedelta(days=1)
