@@ -116,7 +116,7 @@ BAD: dict[str, dict[str, Any]] = {
     "max_delay: inf": {"max_delay": float("inf")},
     "max_delay: nan": {"max_delay": float("nan")},
     "max_delay: True": {"max_delay": True},
-    "max_delay: '10m': .*Give seconds, a timedelta": {"max_delay": "10m"},
+    "max_delay: '10m': .*Pass seconds, a timedelta": {"max_delay": "10m"},
     "max_delay: .*'hour'": {"max_delay": {"hour": 1}},
     "max_delay: datetime.timedelta.days=400": {"max_delay": timedelta(days=400)},
     "catch_up: 'some' is not one of 'last', 'all'": {"catch_up": "some"},
