@@ -14,16 +14,15 @@ inturn has metrics for Prometheus, alert rules, and a dashboard for Grafana.
 They need the extra: `pip install 'inturn[metrics]'`.
 A worker without metrics imports nothing for them.
 
-There are two kinds, and you want both:
+There are two kinds, and you need both:
 
 * **Each worker counts what it does**: jobs by outcome, how long they run, how late they start.
-  `queue worker --metrics-port 9101` serves that at `http://127.0.0.1:9101/metrics`.
-* **One exporter says what the database knows**: what waits and why, lanes, workers, schedules.
-  `queue metrics --port 9187` serves that.
-  Run it once, however many workers you have, or a sum counts each job several times.
+  `queue worker --metrics-port 9101` serves this at `http://127.0.0.1:9101/metrics`.
+* **One exporter reports what the database knows**: what waits and why, lanes, workers, schedules.
+  `queue metrics --port 9187` serves this.
+  Run only one, however many workers you have, or sums count each job several times.
 
-Both listen on this machine only.
-`--bind 0.0.0.0` lets other machines ask.
+Both listen on localhost only; `--bind 0.0.0.0` opens them to other machines.
 The metrics contain the names of your queues and tasks, and the endpoint has no password.
 
 ```yaml
@@ -37,26 +36,26 @@ scrape_configs:
 ```
 
 `queue metrics` without a port prints the metrics once.
-It needs a database and not your code, and the rights of a monitor are enough
+It needs the database but not your code, and a monitor's privileges are enough
 ([security.md](security.md)).
 
 ## Several worker processes
 
-With `--processes 4 --metrics-port 9101`, the processes serve at 9101, 9102, 9103 and 9104.
-Each is a target of its own, so Prometheus can tell you which of them is in trouble, and a sum is
-yours to make.
-A process that dies is replaced, and the new one has the same port.
-Its counters begin at 0, which `rate` understands.
+With `--processes 4 --metrics-port 9101`, the processes serve on 9101, 9102, 9103 and 9104.
+Each is a separate target, so Prometheus can tell you which one is in trouble, and you can sum over
+them.
+A process that dies is replaced by one on the same port.
+Its counters start at 0, which `rate` handles.
 
 ## Runnable is not waiting
 
-`inturn_jobs{state="runnable"}` has the jobs that would start sooner if you had more workers.
-A `blocked` job waits for another one of its lane, and a `limited` one for its limit, so more
-workers would not help them.
-Scale by `inturn_lanes_runnable`, and never by how many jobs wait.
+`inturn_jobs{state="runnable"}` counts the jobs that would start sooner with more workers.
+A `blocked` job waits for another job of its lane, and a `limited` one for its limit, so more
+workers would not help.
+Scale by `inturn_lanes_runnable`, never by the number of waiting jobs.
 
 ```yaml
-# A trigger of KEDA
+# A KEDA trigger
 - type: prometheus
   metadata:
     serverAddress: http://prometheus:9090
@@ -66,54 +65,51 @@ Scale by `inturn_lanes_runnable`, and never by how many jobs wait.
 
 ## How late a job starts, and why
 
-`inturn_job_lateness_seconds` has how long after it was due each job started.
-A delay does not count: a scheduled job is due at its time, a retry at its own, and a job that comes
-after others when they have ended.
-`inturn_job_wait_seconds` has the same time in two parts for each start, which add up.
-The first part ends as a worker claims the job, by the server's clock:
+`inturn_job_lateness_seconds` measures how long after its due time each job started.
+Delays do not count: a scheduled job is due at its time, a retry at its own, and a job after others
+once they have ended.
+`inturn_job_wait_seconds` splits the same time into two parts.
+The first part ends when a worker claims the job, by the server's clock:
 
-* `lane`: the job before it in its lane ended, and handed the lane over.
-  It could not have started before.
+* `lane`: the previous job in its lane ended and handed the lane over.
+  It could not have started earlier.
 * `claim`: it was claimed.
-  Until then it waited for a worker, for its limit, for the turn of its group, or for a lane that
-  was stopped or went to another worker.
+  Until then it waited for a worker, its limit, its group's turn, or a lane that was stopped or went
+  to another worker.
   The engine does not record which, so `lane` is a lower bound.
 
-The second part is `slot`: a worker may claim a job a moment before it has a slot for it.
+The second part is `slot`: a worker may claim a job shortly before it has a free slot.
 
 If `claim` is long, start more workers, or look for `limited` and paused jobs.
-More workers do not help if `lane` is long.
+If `lane` is long, more workers do not help.
 
-## What a look costs
+## What a scrape costs
 
-The exporter looks at most every five seconds, in one read-only transaction with a limit of five
-seconds.
-No statement counts everything.
-Beyond some ten thousand jobs or lanes of a kind, a look reads no more, however many there are.
+The exporter reads at most every five seconds, in one read-only transaction limited to five seconds.
+No statement counts everything: each stops at some ten thousand jobs or lanes of a kind.
 Finished jobs are not read at all.
-So the numbers stop at a bound:
+The numbers are therefore capped:
 
-* 1,000 runnable jobs of a queue without a lock, and as many in lanes; behind jobs of stopped lanes
-  and paused tasks, it looks for another 1,000 among the first 10,000 jobs
+* 1,000 runnable jobs without a lock for each queue, and 1,000 in lanes; behind jobs of stopped
+  lanes and paused tasks, it looks for another 1,000 among the first 10,000 jobs
 * 10,000 jobs of each other state, in all queues together
 * 10,000 lanes of each state
-* the oldest waiting job and the longest lane are looked for among the 10,000 oldest live jobs, and
-  the first 10,000 in lanes
+* the oldest waiting job and the longest lane: only the 10,000 oldest live jobs, and the first
+  10,000 in lanes, are searched
 
 Where counting stopped, `inturn_jobs_capped` or `inturn_lanes_capped` is 1.
 
 ## Labels
 
-No label is an id, a lock, a worker or a host, because there would be no end of series.
-A process gives 100 queues a series of their own and calls all others `_other`.
-So does the exporter.
-A worker calls a task `_other` if your app does not have it.
-`--no-metrics-tasks` has one series for all tasks, `_all`.
+No label is an id, a lock, a worker or a host, which would create endless series.
+Each process, and the exporter, has separate series for 100 queues; all others are `_other`.
+A worker labels a task `_other` if your app does not have it.
+With `--no-metrics-tasks` there is one series for all tasks, `_all`.
 
 ## Your own metrics
 
-A worker also serves the default registry of `prometheus_client`.
-So a counter that you declare beside your tasks is there too, with CPU and memory of the process.
+A worker also serves `prometheus_client`'s default registry.
+This includes the counters that you declare beside your tasks, and the process's CPU and memory.
 
 ```python
 from prometheus_client import Counter
@@ -121,8 +117,8 @@ from prometheus_client import Counter
 charged = Counter("shop_charged_total", "Charged orders.")
 ```
 
-A process that only defers, such as a web server, counts that after one call.
-The counter is in the default registry, which your web server serves as it does its own metrics.
+A process that only defers, such as a web server, needs one call to count its deferred jobs.
+The counter is in the default registry, which your web server serves with its own metrics.
 
 ```python
 from inturn.metrics.producer import count_deferred_jobs
@@ -135,10 +131,10 @@ count_deferred_jobs()
 Import [`deploy/grafana/inturn.json`](../deploy/grafana/inturn.json) into Grafana, and choose your
 Prometheus there.
 Load [`deploy/prometheus/alerts.yml`](../deploy/prometheus/alerts.yml) as above.
-Each alert names the command that tells you more, and
-[stuck-lane.md](stuck-lane.md) what to do then.
-To change a limit, change the rule, and run `promtool test rules alerts_test.yml` in that folder.
-The tests of inturn load both, and evaluate every expression on the output of real processes.
+Each alert names the command that tells you more; see [stuck-lane.md](stuck-lane.md) for what to do
+next.
+To change a threshold, edit the rule, and run `promtool test rules alerts_test.yml` in that folder.
+inturn's tests load both, and evaluate every expression on the output of real processes.
 """
 
 

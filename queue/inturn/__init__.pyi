@@ -1,5 +1,5 @@
-# The only list of the public names. Type checkers read it, and __init__.py looks up here which
-# module to import when somebody first uses a name.
+# The only list of public names. Type checkers read it, and __init__.py uses it to find the module
+# to import when a name is first used.
 
 from inturn import blueprints as blueprints
 from inturn import exceptions as exceptions

@@ -1,4 +1,4 @@
-"""The script `queue`, which says what to install if the command line is not there.
+"""The script `queue`, which says what to install if the command line is missing.
 
 `python -m inturn` does the same.
 """
@@ -10,7 +10,7 @@ from inturn.errors import MissingExtra
 
 
 def main(name: str | None = None) -> None:
-    """Run the command line, or end with one line that names its extra.
+    """Run the command line, or exit with one line that names its extra.
 
     `name` is what people type to run it, by default the name of the script.
     """

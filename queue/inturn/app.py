@@ -1,4 +1,4 @@
-"""The App: your tasks, and the database in which they are deferred."""
+"""The App: your tasks, and the database that they are deferred to."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class App(Blueprint):
             spell.defer(letter="a")
             app.run_worker(wait=False)  # or, from a terminal: queue -a package.module:app worker
 
-    dsn, connector: the database of the queue. Give one of them, or set INTURN_DSN, DATABASE_URL or
+    dsn, connector: the queue's database. Give one of them, or set INTURN_DSN, DATABASE_URL or
     libpq's PG variables.
     import_paths: modules that declare tasks. A worker imports them before it starts.
-    worker_defaults: options for the app's workers.
+    worker_defaults: default options for the app's workers.
     periodic_defaults: `max_delay` and `catch_up` for schedules that do not set them; see
     `periodic`.
-    tracing: what makes spans, such as `inturn.tracing.Tracing()`; see docs/tracing.md.
+    tracing: creates spans, for example `inturn.tracing.Tracing()`; see docs/tracing.md.
 
     An App supports everything that a Blueprint does.
     """
@@ -72,7 +72,7 @@ class App(Blueprint):
         super().__init__()
         if dsn is not None and connector is not None:
             raise ConfigurationError(
-                "The App was given two addresses. Give it either a DSN or a connector."
+                "The App was given both a DSN and a connector. Give only one of them."
             )
         self._tracing = tracing
         self.connector = connector or PsycopgConnector(dsn)
@@ -83,9 +83,9 @@ class App(Blueprint):
 
     @property
     def connector(self) -> Connector:
-        """The way to the queue's database. Set it to use another database from now on.
+        """The connection to the queue's database. Set it to switch to another database.
 
-        To use another database for a while, see `replace_connector`.
+        To switch temporarily, see `replace_connector`.
         """
         return self._connector
 
@@ -103,7 +103,7 @@ class App(Blueprint):
 
     @property
     def tracing(self) -> Tracer | None:
-        """What makes spans, or None. Set it before you defer jobs and before a worker starts."""
+        """Creates spans, or None. Set it before you defer jobs or start a worker."""
         return self._tracing
 
     @tracing.setter
@@ -112,7 +112,7 @@ class App(Blueprint):
 
     @contextmanager
     def replace_connector(self, connector: Connector) -> Iterator[Self]:
-        """Use another connector inside the `with` block, for example to a test database.
+        """Use another connector inside the `with` block, for example for a test database.
 
         with app.replace_connector(PsycopgConnector(test_dsn)), app.open():
             write.defer(letter="a")
@@ -138,10 +138,10 @@ class App(Blueprint):
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name is None or not module_name.startswith(error.name):
-                raise  # your module exists, and one of its own imports failed
+                raise  # your module exists, but one of its own imports failed
             raise LoadFromPathError(
-                f"The module {error.name!r} of {dotted_path!r} does not exist. "
-                "Run the command in the folder that holds it, or check the name."
+                f"The module {error.name!r} of {dotted_path!r} was not found. Run the command in "
+                "the folder that contains it, or check the name."
             ) from None
         app = getattr(module, attribute, None)
         if app is None:
@@ -150,8 +150,8 @@ class App(Blueprint):
             )
         if not isinstance(app, App):
             raise LoadFromPathError(
-                f"{dotted_path!r} is {kind_of(app)}, not an inturn.App. "
-                "Name the App in your module."
+                f"{dotted_path!r} is {kind_of(app)}, not an inturn.App. Give the path of the App "
+                "in your module."
             )
         return app
 
@@ -164,12 +164,12 @@ class App(Blueprint):
         task_kwargs: Mapping[str, Any] | None = None,
         **options: Unpack[JobOptions],
     ) -> Deferrer[..., Any]:
-        """Like `task.configure`, for a task by its name. The task may belong to another program.
+        """Like `task.configure`, but by the task's name. The task may belong to another program.
 
             app.configure_task("billing.charge", lock="customer:7").defer(order=1)
 
-        The task's own options apply if the app has it, in a module of `import_paths` for example.
-        With `allow_unknown=False`, raise TaskNotFound if the app does not have the task.
+        If the app has the task, for example in a module of `import_paths`, the task's own options
+        apply. With `allow_unknown=False`, raise TaskNotFound if it does not.
         """
         if name not in self.tasks and self.import_paths:
             self.perform_import_paths()
@@ -194,19 +194,19 @@ class App(Blueprint):
                 for letter in "abc":
                     write.configure(batch=batch).defer(letter=letter)
 
-        In an event loop, use `async with`. `batch` is a number, so jobs can also join from other
-        processes. At the end of the block the batch is closed. If the block raises, it stays open
-        until you close or cancel it; see `app.batches`.
+        In an event loop, use `async with`. `batch` is a number, so other processes can add jobs
+        too. The batch is closed at the end of the block. If the block raises, it stays open until
+        you close or cancel it; see `app.batches`.
 
-        callback: the task of the job that runs once, when the batch is closed and all its jobs have
-        ended, however they ended. They are counted in `context.batch`. `configure` gives it
+        callback: the task to run once, when the batch is closed and all its jobs have ended,
+        however they ended. It finds their counts in `context.batch`. Use `configure` to set its
         arguments (`task_kwargs`) and options.
-        connection: a connection of yours, in whose transaction the batch is opened and closed.
+        connection: your own connection, in whose transaction the batch is opened and closed.
         """
         return BatchBlock(self.batches, name, callback, connection)
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
-        """Enqueue jobs that `make_new_job` made; the same as `job_manager.batch_defer_jobs`."""
+        """Enqueue jobs made with `make_new_job`; the same as `job_manager.batch_defer_jobs`."""
         return self.job_manager.batch_defer_jobs(jobs, connection)
 
     async def enqueue_async(
@@ -218,7 +218,7 @@ class App(Blueprint):
     def open(self, pool: Pool | None = None) -> Self:
         """Open the app's connections. `with app.open():` closes them at the end of the block.
 
-        If you give it a `pool` of yours, the app uses that and leaves it open.
+        If you pass your own `pool`, the app uses it and leaves it open.
         """
         self.connector.open(pool)
         return self
@@ -241,17 +241,17 @@ class App(Blueprint):
     def open_async(self, pool: AsyncPool | None = None) -> Opening[Self]:
         """Open the app's connections in an event loop: `await` it, or use it with `async with`.
 
-        `async with app.open_async():` closes them at the end of the block. If you give it a `pool`
-        of yours, the app uses that and leaves it open.
+        `async with app.open_async():` closes them at the end of the block. If you pass your own
+        `pool`, the app uses it and leaves it open.
         """
         return Opening(self, self.connector, pool)
 
     async def close_async(self) -> None:
-        """Close the connections of `open_async`, and sync ones that were opened meanwhile."""
+        """Close the connections of `open_async`, and sync ones opened since."""
         await self.connector.close_async()
 
     def check_connection(self) -> bool:
-        """Return True if the queue can be used, and False before the first `queue migrate`.
+        """Return True if the queue is ready for use, or False before the first `queue migrate`.
 
         Raise an error if the database cannot be reached or has another version's schema.
         """
@@ -262,7 +262,7 @@ class App(Blueprint):
         return await self.connector.run_async(check_connection(self.connector.schema))
 
     def perform_import_paths(self) -> None:
-        """Import the modules of `import_paths`, which declare tasks. A worker does this first."""
+        """Import the modules in `import_paths`, which declare tasks. A worker does this first."""
         for path in self.import_paths:
             importlib.import_module(path)
 
@@ -271,7 +271,7 @@ class App(Blueprint):
 
             app.run_worker(queues=["default", "mail"], concurrency=4, wait=False)
 
-        Return None if all of its jobs have ended. Otherwise return why it aborted the rest, such as
+        Return None if all its jobs have ended. Otherwise return why it aborted the rest, such as
         the name of a signal.
         """
         return asyncio.run(self.run_worker_async(**options))
@@ -279,8 +279,8 @@ class App(Blueprint):
     async def run_worker_async(self, **options: Any) -> str | None:
         """Like `run_worker`, in an event loop.
 
-        If you cancel it, the worker stops, and its jobs have `shutdown_graceful_timeout` to finish.
-        If you cancel it again, it aborts them.
+        Cancelling it stops the worker, whose jobs then have `shutdown_graceful_timeout` to finish.
+        Cancelling it again aborts them.
         """
         from inturn.worker import run  # here, so that an app that only defers does not load it
 

@@ -1,6 +1,6 @@
-"""Check what a caller passes when deferring, and read stored arguments back.
+"""Check what a caller passes when deferring, and decode stored arguments.
 
-A task's arguments are bound to its signature and stored by name, as JSON that reads back unchanged.
+A task's arguments are bound to its signature and stored by name, as JSON that decodes unchanged.
 """
 
 import inspect
@@ -26,22 +26,22 @@ QUEUE = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 LONGEST_TIMEOUT = timedelta(days=365)
 MAX_HOURS = 24 * 366 * 1000
 UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
-# Drivers cannot read years outside 1 to 9999. This leaves room for every time zone.
+# Drivers cannot read years outside 1 to 9999. This leaves room for all time zones.
 EARLIEST_YEAR, LATEST_YEAR = 3, 9997
-MAX_INTEGER_BITS = 14_000  # Python reads at most 4,300 digits
-MAX_PLAIN = 4_000  # characters; a number among them has fewer digits than the limit
+MAX_INTEGER_BITS = 14_000  # Python parses at most 4,300 digits
+MAX_PLAIN = 4_000  # characters; no number in them can exceed the limit on digits
 _NAME_TYPES = frozenset({str})
 _PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
-# Made once: json.dumps would make an encoder for each call, and json.loads asks for a BOM.
+# Created once: json.dumps creates an encoder per call, and json.loads checks for a BOM.
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _read = json.JSONDecoder().decode
 
 
 class Unreadable(dict[str, Any]):
-    """Stands for stored arguments that Python cannot read. It is empty and knows the reason.
+    """Replaces stored arguments that Python cannot read. It is empty but knows the reason.
 
-    PostgreSQL stores integers of any length and nests as deep as its stack allows, so a job that
-    was deferred in SQL can hold such arguments.
+    PostgreSQL stores integers of any length, nested as deeply as its stack allows, so a job that
+    was deferred in SQL can have unreadable arguments.
     """
 
     def __init__(self, reason: str) -> None:
@@ -65,9 +65,9 @@ def decode(text: str) -> dict[str, Any]:
 
 
 def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what `decode` returns for each text, at a fraction of the cost of as many calls.
+    """Return the result of `decode` for each text, at a fraction of the cost of separate calls.
 
-    Each text is JSON, since the server has stored it as such, but Python may be unable to read it.
+    Each text is JSON, since the server stored it as jsonb, but Python may be unable to read it.
     """
     try:
         values: list[dict[str, Any]] = _read(f"[{','.join(texts)}]")
@@ -81,7 +81,7 @@ def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
 def check_signature(name: str, signature: Signature) -> Signature:
     """Return the signature, or raise TaskDefinitionError if a parameter has no name to store it by.
 
-    Beside `**kwargs`, as decorators write it, `*args` stays empty.
+    In decorators' usual `*args, **kwargs`, `*args` stays empty.
     """
     if names(signature) is None:
         signature = signature.replace(
@@ -130,7 +130,7 @@ def bind(
 
 
 def _explain_decorator(func: Callable[..., Any]) -> str:
-    """Return what to do if the function's decorator turns other arguments into the function's."""
+    """Return what to do if the function's decorator changes its arguments."""
     is_wrapper = hasattr(func, "__wrapped__")
     if not is_wrapper or names(inspect.signature(func, follow_wrapped=False)) is not None:
         return ""
@@ -149,7 +149,7 @@ def check_mapping(kwargs: object) -> Mapping[str, Any]:
 def encode(kwargs: Mapping[str, Any], decoders: Decoders | None = None) -> str:
     """Return the arguments as JSON text, or raise BadArgument.
 
-    The decoders of the task bring back what JSON lacks. They are None if the task is unknown here.
+    The task's decoders restore values that JSON lacks. They are None if the task is unknown here.
     """
     return _encode_plain(kwargs) or _encode_checked(kwargs, decoders)
 
@@ -159,15 +159,15 @@ def encode_with(dumps: JsonDumps, kwargs: Mapping[str, Any]) -> str:
     text = dumps(kwargs)
     stored = decode(text.decode() if isinstance(text, bytes) else text)
     if isinstance(stored, Unreadable):
-        raise BadArgument("json_dumps", f"returned something else than arguments: {stored.reason}")
+        raise BadArgument("json_dumps", f"returned something other than arguments: {stored.reason}")
     return _encode_checked(stored)
 
 
 def _encode_plain(kwargs: Mapping[str, Any]) -> str | None:
-    """Return the text of plain arguments, or None if they need a closer look.
+    """Return the text of plain arguments, or None if they need closer checks.
 
-    Most arguments are short and have nothing nested. Then the encoder's own checks are enough, and
-    take half the time.
+    Most arguments are short and not nested. For these the encoder's own checks are enough, and take
+    half the time.
     """
     names, types = map(type, kwargs), map(type, kwargs.values())
     if not (_NAME_TYPES.issuperset(names) and _PLAIN_TYPES.issuperset(types)):
@@ -208,7 +208,8 @@ def _encode(name: str, value: object, max_bytes: int) -> str:
     if size > max_bytes:
         raise BadArgument(
             name,
-            f"has {size:,} bytes of JSON, at most {max_bytes:,}. Store the data, pass a reference",
+            f"has {size:,} bytes of JSON; the limit is {max_bytes:,}. Store the data and pass a "
+            "reference",
         )
     return text
 
@@ -223,16 +224,17 @@ def _check_value(path: str, value: object, depth: int) -> None:
         if depth >= MAX_DEPTH:
             raise BadArgument(
                 path[:80] + " …",
-                f"is nested deeper than {MAX_DEPTH} levels. Store the data, pass a reference",
+                f"is nested deeper than {MAX_DEPTH} levels. Store the data and pass a reference",
             )
         for step, item in _items(path, value):
             _check_value(step, item, depth + 1)
     elif isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
-            raise BadArgument(path, "is an integer of more than 4,200 digits. Pass text")
+            raise BadArgument(path, "is an integer with more than 4,200 digits. Pass text")
     elif value is not None:
         raise BadArgument(
-            path, f"JSON cannot carry a {type(value).__name__}. Pass text, numbers, lists or dicts"
+            path,
+            f"JSON cannot represent a {type(value).__name__}. Pass text, numbers, lists or dicts",
         )
 
 
@@ -269,7 +271,7 @@ def check_text(path: str, text: str) -> None:
 def check_lock(lock: object, name: str = "lock") -> str | None:
     """Return a lock or queueing lock as text, or raise BadArgument.
 
-    A whole number and a UUID have only one spelling, so they name the same lane everywhere.
+    Integers and UUIDs are accepted too, since each has only one spelling.
     """
     if lock is None:
         return None
@@ -280,10 +282,10 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
     check_text(name, lock)
     size = len(lock.encode())
     if not size:
-        raise BadArgument(name, f"is empty. Leave it out for a job without a {name}")
+        raise BadArgument(name, f"is empty. Omit it for a job without a {name}")
     if size > MAX_LOCK_BYTES:
         raise BadArgument(
-            name, f"has {size:,} bytes, at most {MAX_LOCK_BYTES:,}. Hash what makes it long"
+            name, f"has {size:,} bytes; the limit is {MAX_LOCK_BYTES:,}. Hash the long part"
         )
     return lock
 
@@ -299,7 +301,7 @@ def check_queue(queue: object) -> str:
 def check_task_name(name: object) -> str:
     if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= 512:
         raise BadArgument(
-            "task name", f"{str(name)[:80]!r} is not a valid name. Give 1 to 512 bytes of text"
+            "task name", f"{str(name)[:80]!r} is not a valid name. Use 1 to 512 bytes of text"
         )
     check_text("task name", name)
     return name
@@ -307,7 +309,7 @@ def check_task_name(name: object) -> str:
 
 def check_aliases(aliases: Sequence[str] | None) -> tuple[str, ...]:
     if isinstance(aliases, str):
-        raise BadArgument("aliases", f"is the text {aliases!r}. Give a list of names")
+        raise BadArgument("aliases", f"is the text {aliases!r}. Pass a list of names")
     return tuple(check_task_name(alias) for alias in aliases or ())
 
 
@@ -329,7 +331,7 @@ def check_timeout(timeout: object) -> timedelta:
     try:
         span = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
     except (ValueError, OverflowError) as error:  # NaN, infinity
-        raise BadArgument("timeout", f"{timeout}: {error}. Leave it out for no limit") from None
+        raise BadArgument("timeout", f"{timeout}: {error}. Omit it for no limit") from None
     if not timedelta(milliseconds=1) <= span <= LONGEST_TIMEOUT:
         raise BadArgument("timeout", f"{timeout} is not between a millisecond and a year")
     return span
@@ -354,7 +356,7 @@ def check_times(
     schedule_at: object, schedule_in: timedelta | Mapping[str, float] | None
 ) -> tuple[datetime | None, timedelta | None]:
     if schedule_at is not None and schedule_in is not None:
-        raise BadArgument("schedule_at", "was given together with schedule_in. Give one of them")
+        raise BadArgument("schedule_at", "was given together with schedule_in. Pass only one")
     return check_moment("schedule_at", schedule_at), check_span("schedule_in", schedule_in)
 
 
@@ -377,13 +379,13 @@ def check_moment(name: str, at: object) -> datetime | None:
 def check_span(name: str, delay: timedelta | Mapping[str, float] | None) -> timedelta | None:
     if delay is None:
         return None
-    return max(timedelta(0), check_wait(name, delay))  # a time that is over is now
+    return max(timedelta(0), check_wait(name, delay))  # a time in the past means now
 
 
 def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
     """Return the wait, which may be negative, or raise BadArgument.
 
-    It may be negative because it is often computed as the time left until some moment.
+    Waits are often computed as the time left until some moment, so they may be negative.
     """
     hint = "Give a timedelta or, for example, {'hours': 1}"
     if isinstance(delay, Mapping) and (unknown := [unit for unit in delay if unit not in UNITS]):
@@ -395,5 +397,5 @@ def check_wait(name: str, delay: timedelta | Mapping[str, float]) -> timedelta:
     if not isinstance(span, timedelta):
         raise BadArgument(name, f"is {kind_of(span)}. {hint}")
     if span > timedelta(days=365 * 1000):
-        raise BadArgument(name, f"{span} is not between now and a thousand years from now")
+        raise BadArgument(name, f"{span} is more than a thousand years")
     return span

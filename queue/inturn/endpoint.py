@@ -1,6 +1,6 @@
-"""A small HTTP server for metrics and health checks, in threads of its own.
+"""A small HTTP server for metrics and health checks, in its own threads.
 
-So it answers while the event loop is blocked or the database is away.
+It therefore responds even while the event loop is blocked or the database is away.
 """
 
 import logging
@@ -15,22 +15,22 @@ from inturn.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 CLIENT_SECONDS = 10.0  # how long a client may take to send its request
-STOP_SECONDS = 0.1  # between two looks at whether the server is to stop
+STOP_SECONDS = 0.1  # between checks whether the server should stop
 
 
 class Answer(NamedTuple):
-    """What a route answers."""
+    """A route's response."""
 
     status: int
     content_type: str
     body: bytes
 
 
-Route = Callable[[str], Answer]  # it gets the header Accept
+Route = Callable[[str], Answer]  # it gets the Accept header
 
 
 class Endpoint:
-    """Serves some routes while it is entered. A port of 0 means any free one: see `port`."""
+    """Serves routes while it is entered. Port 0 means any free one: see `port`."""
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
         self._host = host
@@ -38,8 +38,8 @@ class Endpoint:
             self._server = _Server(host, port, routes)
         except (OSError, OverflowError) as error:
             raise ConfigurationError(
-                f"The port {port} of {host} cannot be used: {error}. Choose another port, "
-                "or find out who has it"
+                f"Port {port} on {host} cannot be used: {error}. Choose another port, or find out "
+                "what uses it"
             ) from error
         self._thread = Thread(target=self._serve, name="inturn endpoint", daemon=True)
 
@@ -58,7 +58,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Return the beginning of its URLs."""
+        """Return the base of its URLs."""
         return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self.port}"
 
     def _serve(self) -> None:
@@ -75,7 +75,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        # Without the look-up of our name, which may take seconds.
+        # Skips the lookup of our host name, which may take seconds.
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -102,12 +102,12 @@ class _Handler(BaseHTTPRequestHandler):
         route = self.server.routes.get(path)
         if route is None:
             known = "".join(f"{path}\n" for path in self.server.routes)
-            return Answer(404, "text/plain", f"Here are only:\n{known}".encode())
+            return Answer(404, "text/plain", f"Not found. Available:\n{known}".encode())
         try:
             return route(self.headers.get("Accept", ""))
         except Exception:
             logger.exception("endpoint.failed: %s", path)
-            return Answer(500, "text/plain", b"The log says what went wrong.\n")
+            return Answer(500, "text/plain", b"Internal error; see the log.\n")
 
     def version_string(self) -> str:
         return "inturn"

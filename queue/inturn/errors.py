@@ -1,16 +1,16 @@
 """The exceptions that inturn raises.
 
-Each message says what is wrong and what you can do about it.
+Each message says what is wrong and what to do about it.
 """
 
 from collections.abc import Iterable
 from datetime import timedelta
 
-VERBS = ("is ", "are ", "has ", "was ")  # a problem that begins so makes a sentence with the name
+VERBS = ("is ", "are ", "has ", "was ")  # with these, name and problem form a sentence
 
 
 def kind_of(value: object) -> str:
-    """Return the type of a value as messages name it: `an int`, `a list`, or `None`."""
+    """Return a value's type for use in messages: `an int`, `a list`, or `None`."""
     name = type(value).__name__
     return "None" if value is None else f"a{'n' if name[0] in 'aeioAEIO' else ''} {name}"
 
@@ -22,13 +22,13 @@ class InturnError(Exception):
 class AlreadyEnqueued(InturnError):
     """Another job is already waiting under this queueing lock. Nothing was written.
 
-    Your transaction goes on. `job_id` is the id of the other job, or None if that job is in the
-    same batch.
+    Your transaction stays usable. `job_id` is the id of the other job, or None if it is in the same
+    call.
     """
 
     def __init__(self, queueing_lock: str, job_id: int | None) -> None:
         other = (
-            "Another job of the same batch"
+            "Another job in the same call"
             if job_id is None
             else f"Job {job_id}, which is already waiting,"
         )
@@ -72,7 +72,7 @@ class ConfigurationError(InturnError):
 
 
 class MissingExtra(ConfigurationError, ModuleNotFoundError):
-    """A part of inturn needs packages that one of its extras installs."""
+    """A part of inturn needs packages from one of its extras."""
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(
@@ -90,8 +90,8 @@ class ConnectorException(InturnError):
 class DatabaseUnavailable(ConnectorException):
     """The database cannot be reached, or cannot do this now. The same call may succeed later.
 
-    If `connection_lost` is True, the connection cannot be used any more. If `outcome_unknown` is
-    True, the statement may have taken effect.
+    If `connection_lost` is True, the connection is no longer usable. If `outcome_unknown` is True,
+    the statement may have taken effect.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class DatabaseUnavailable(ConnectorException):
 
 
 class DatabaseBusy(DatabaseUnavailable):
-    """A lock, a deadlock or a time limit of the server ended the statement. It had no effect.
+    """A lock, a deadlock or a server timeout ended the statement. It had no effect.
 
-    Try again soon.
+    Retry soon.
     """
 
 
@@ -118,7 +118,7 @@ class JobAborted(InturnError):
 
 
 class JobCancelled(InturnError):
-    """The job has no result because it was cancelled or aborted. `status` says which."""
+    """The job has no result because it was cancelled or aborted; see `status`."""
 
     def __init__(self, job_id: int, status: str, error: str | None) -> None:
         super().__init__(
@@ -144,14 +144,14 @@ class JobFailed(InturnError):
 
 
 class JobLost(InturnError):
-    """Another worker took the job over while its code ran here.
+    """Another worker took over the job while its code ran here.
 
-    What the code wrote in `context.transaction()` is rolled back.
+    Its writes in `context.transaction()` are rolled back.
     """
 
 
 class JobNotFound(InturnError, LookupError):
-    """The job does not exist. Perhaps its history was deleted."""
+    """The job does not exist, or its history was deleted."""
 
 
 class JobSkipped(InturnError):
@@ -164,7 +164,7 @@ class JobSkipped(InturnError):
 class JobTimeout(InturnError, TimeoutError):
     """An attempt took longer than the job's `timeout`.
 
-    It counts as a failure like any other, so the retry strategy decides what follows.
+    It counts as a failure like any other, so the retry strategy decides what happens next.
     """
 
 
@@ -173,17 +173,17 @@ class LaneBusy(InturnError):
 
 
 class ResultTimeout(InturnError, TimeoutError):
-    """The job did not end in the time that you were ready to wait. It goes on."""
+    """The job did not end within your timeout. It continues."""
 
 
 class SchemaMismatch(InturnError):
-    """The schema in the database is not the one that this version of inturn needs."""
+    """The schema in the database does not match this version of inturn."""
 
 
 class Snoozed(BaseException):
     """Raised by `context.snooze` to end an attempt.
 
-    It is not an `Exception`, so that a task's `except Exception` lets it through.
+    It is not an `Exception`, so a task's `except Exception` does not catch it.
     """
 
     def __init__(self, delay: timedelta) -> None:
@@ -199,7 +199,7 @@ class StaleFence(InturnError):
 
 
 class TaskNotFound(InturnError, KeyError):
-    """The app has no task of this name."""
+    """The app has no task with this name."""
 
     def __str__(self) -> str:  # KeyError would show the message in quotes
         return str(self.args[0])
@@ -214,11 +214,11 @@ class TaskAlreadyRegistered(TaskDefinitionError):
 
 
 class MiddlewareKindMismatch(TaskDefinitionError):
-    """A `def` middleware was given for an `async def` task, or the reverse."""
+    """A `def` middleware was given for an `async def` task, or vice versa."""
 
 
 class UnboundTaskError(AppNotOpen):
-    """A task was deferred whose blueprint was not added to an App."""
+    """A deferred task's blueprint was not added to an App."""
 
 
 class LoadFromPathError(ConfigurationError, ImportError):
@@ -226,7 +226,7 @@ class LoadFromPathError(ConfigurationError, ImportError):
 
 
 class MissingApp(ConfigurationError):
-    """A command needs your App, but you did not name one."""
+    """A command needs your App, but none was given."""
 
 
 class SyncConnectorConfigurationError(ConfigurationError):
@@ -236,12 +236,12 @@ class SyncConnectorConfigurationError(ConfigurationError):
 class WorkerCancelled(InturnError):
     """Something cancelled the worker's own asyncio tasks.
 
-    For example, your code may cancel every task of the event loop.
+    For example, your code may cancel every task in the event loop.
     """
 
 
 class WorkerLost(InturnError):
     """The worker was declared dead and its jobs were taken over.
 
-    It has to register again.
+    It must register again.
     """

@@ -1,18 +1,18 @@
-"""How people see times, counts, untrusted text, and commands to copy."""
+"""Formats times, counts, untrusted text and commands to copy for people."""
 
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
 from math import ceil
 
-# A time as PostgreSQL writes it.
+# A timestamp as PostgreSQL writes it.
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?")
 MINUTE, HOUR, DAY = 60, 3600, 86400
-UNITS = ("B", "KB", "MB", "GB", "TB")  # each is 1,024 times the one before
+UNITS = ("B", "KB", "MB", "GB", "TB")  # each is 1,024 times the previous one
 # Commands from the database that end with a name.
 NAMED = ("queue lanes ", "queue limits set ")
-# A command in such a text: up to a sentence or a command that follows, or a remark in brackets.
-# What stands in quotes is part of it.
+# A command in such a text, up to a following sentence, command, or remark in brackets. Quoted text
+# is part of it.
 COMMAND = re.compile(
     r"""(?:^|(?<=[:;] ))(?:kill -9 \d+|(?:queue|SELECT|UPDATE)"""
     r"""(?:\s(?!\()|'[^']*'|"[^"]*"|;(?! [a-z])|[^\s'";])+)"""
@@ -20,7 +20,7 @@ COMMAND = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return the text on one line, with escapes for what a terminal would act on or not show."""
+    """Return the text on one line, with control and invisible characters escaped."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
@@ -32,10 +32,10 @@ def argument(text: str) -> str:
 
 
 def option_value(text: str) -> str:
-    """Quote the text as the value of an option of such a command."""
+    """Quote the text as the value of an option in such a command."""
     if text.isprintable():
         return shlex.quote(text)
-    # bash, zsh and POSIX 2024 read $'…' with one escape for each byte of a character.
+    # bash, zsh and POSIX 2024 read $'…' with one escape per byte.
     escaped = "".join(
         char
         if char.isprintable() and char not in "'\\"
@@ -50,14 +50,14 @@ def requote(command: str | None) -> str | None:
     for beginning in NAMED:
         condition, found, rest = (command or "").partition(beginning)
         if found:
-            *words, name = shlex.split(rest)  # the server has quoted the lock or the pattern
+            *words, name = shlex.split(rest)  # the server has quoted the lock or pattern
             options = " ".join(word for word in words if word != "--")
             return f"{condition}{beginning}{options} {argument(name)}"
     return command
 
 
 def list_remedies(advice: str | None) -> list[tuple[str, bool]]:
-    """Return the parts of an advice, and whether each is a command to copy."""
+    """Return the parts of an advice text, each with whether it is a command to copy."""
     parts, at = [], 0
     for found in COMMAND.finditer(advice or ""):
         parts += [((advice or "")[at : found.start()], False), (found[0].rstrip(), True)]
@@ -68,7 +68,7 @@ def list_remedies(advice: str | None) -> list[tuple[str, bool]]:
 
 
 def span(length: timedelta) -> str:
-    """Return a length of time as 48s, 12m04s, 3h05m or 2d04h."""
+    """Return a duration as 48s, 12m04s, 3h05m or 2d04h."""
     seconds = max(0, int(length.total_seconds()))
     if seconds < MINUTE:
         return f"{seconds}s"
@@ -80,7 +80,7 @@ def span(length: timedelta) -> str:
 
 
 def brief(length: timedelta | None) -> str:
-    """Return a length of time as 12ms, 4.2s or 12m04s, and None as an empty text."""
+    """Return a duration as 12ms, 4.2s or 12m04s, or "" for None."""
     if length is None:
         return ""
     seconds = length.total_seconds()
@@ -90,12 +90,12 @@ def brief(length: timedelta | None) -> str:
 
 
 def relative(at: datetime | None, now: datetime) -> str:
-    """Return a time as `48s ago` or `in 3m12s`, and None as an empty text."""
+    """Return a time as `48s ago` or `in 3m12s`, or "" for None."""
     if at is None:
         return ""
     if at <= now:
         return f"{span(now - at)} ago"
-    # Rounded up: a moment after you have paused a lane for 2h, it is `in 2h00m`.
+    # Rounded up: right after you pause a lane for 2h, it is `in 2h00m`.
     return f"in {span(timedelta(seconds=ceil((at - now).total_seconds())))}"
 
 
@@ -104,7 +104,7 @@ def iso(at: datetime) -> str:
 
 
 def on_clock(at: datetime, now: datetime) -> str:
-    """Return a time as `14:32:10Z (in 3m12s)`, with its date unless that is today."""
+    """Return a time as `14:32:10Z (in 3m12s)`, with the date unless it is today."""
     utc, today = at.astimezone(UTC), now.astimezone(UTC).date()
     return (
         f"{utc:%H:%M:%SZ} ({relative(at, now)})"
@@ -114,7 +114,7 @@ def on_clock(at: datetime, now: datetime) -> str:
 
 
 def with_times(text: str, now: datetime | None = None) -> str:
-    """Rewrite the times in a text from the database: as `on_clock` if `now` is given, else ISO."""
+    """Rewrite times in text from the database: with `on_clock` if `now` is given, else as ISO."""
 
     def format_time(found: re.Match[str]) -> str:
         at = datetime.fromisoformat(found[0])
@@ -124,7 +124,7 @@ def with_times(text: str, now: datetime | None = None) -> str:
 
 
 def last_line(error: str | None) -> str:
-    """Return the line of a traceback that says what happened."""
+    """Return the last line of a traceback, which names the error."""
     lines = (error or "").strip().splitlines()
     return visible(lines[-1]) if lines else ""
 

@@ -1,4 +1,4 @@
-"""Public names that are imported when they are first used, listed once: in the package's stub."""
+"""Public names, imported on first use and listed only once: in the package's stub."""
 
 import ast
 import sys
@@ -22,14 +22,14 @@ class LazyNames:
     def sort(self) -> list[str]:
         """Return constants, classes and functions, in this order, as linters sort `__all__`.
 
-        Modules are not among them."""
+        Modules are left out."""
         return sorted(
             (name for name, module in self._modules.items() if module != self._package),
             key=lambda name: (not name.isupper(), not name[0].isupper(), name),
         )
 
     def load(self, name: str) -> object:
-        """Import a name. The package then has it, so it is loaded only once."""
+        """Import a name and set it on the package, so that it is loaded only once."""
         if name not in self._modules:
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
         module = self._modules[name]

@@ -1,4 +1,4 @@
-"""Which job runs, for the lines that your own code logs. See docs/logging.md."""
+"""Adds the running job to the log records of your code. See docs/logging.md."""
 
 import logging
 from contextvars import ContextVar
@@ -9,7 +9,7 @@ running_job: ContextVar[Job | None] = ContextVar("inturn_running_job", default=N
 
 
 def describe_job(job: Job) -> dict[str, object]:
-    """Return the fields of a job, as the records of the log have them."""
+    """Return a job's fields for log records."""
     return {
         "job_id": job.id,
         "task": job.task_name,
@@ -24,7 +24,7 @@ def describe_job(job: Job) -> dict[str, object]:
 class JobFilter(logging.Filter):
     """Adds the running job to each record: `job_id`, `task`, `queue`, `lock`, `attempt`, `fence`.
 
-    Add it to your handlers. A filter of a logger would not see what other loggers log.
+    Add it to handlers, not loggers: a logger's filter does not see records of other loggers.
 
         import logging
 
@@ -33,7 +33,7 @@ class JobFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the fields, unless the record has its own. Return True."""
+        """Add the fields that the record does not have yet. Return True."""
         job = running_job.get()
         if job is not None:
             for name, value in describe_job(job).items():

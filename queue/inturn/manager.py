@@ -1,4 +1,4 @@
-"""Names that programs written for procrastinate import from here."""
+"""Names that programs written for procrastinate import."""
 
 from inturn.control.jobs import Jobs as JobManager
 

@@ -1,6 +1,6 @@
 """The values that the package passes around: jobs, their states and endings, and lanes.
 
-Of the package, this module imports only the names of the states.
+Within the package, this module imports only the names of the states.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from inturn import states
 
 
 class Status(StrEnum):
-    """The status of a job. It is a string as well. The first seven are live, the others history.
+    """The status of a job, which is also a string. The first seven are live, the others history.
 
-    A `blocked` job waits behind another job of its lane, the lane is stopped, or its task is
-    paused. A `limited` job waits until its limit lets it start. A `pending` job waits for the end
-    of the jobs that it comes after. A worker has taken a `claimed` job, but runs other jobs first.
+    A `blocked` job is behind another job of its lane, in a stopped lane, or of a paused task. A
+    `limited` job waits until its limit lets it start. A `pending` job waits for the end of its
+    parents. A worker has taken a `claimed` job but runs others first.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
@@ -45,30 +45,30 @@ class OnRetry(StrEnum):
     """What happens to a lane while one of its jobs waits for its next attempt."""
 
     HOLD = "hold"  # the lane waits too
-    RELEASE = "release"  # the lane goes on, and the job comes back when it is due
+    RELEASE = "release"  # the lane continues, and the job comes back when it is due
 
 
 class OnFailure(StrEnum):
-    """What happens to a lane when one of its jobs has failed for good."""
+    """What happens to a lane when one of its jobs fails for good."""
 
     CONTINUE = "continue"
-    HALT = "halt"  # the lane stops until somebody resumes it
+    HALT = "halt"  # the lane stops until an operator resumes it
 
 
 class OnParent(StrEnum):
-    """What happens to a job if one that it comes after does not succeed."""
+    """What happens to a job if one of its parents does not succeed."""
 
     CANCEL = "cancel"
-    GO = "go"  # it starts all the same
-    HOLD = "hold"  # it waits until somebody has retried the other job
+    GO = "go"  # it starts anyway
+    HOLD = "hold"  # it waits until an operator has retried the parent
 
 
 class OnConflict(StrEnum):
-    """What happens to a new job while another one waits under its queueing lock."""
+    """What happens to a new job while another waits under its queueing lock."""
 
     RAISE = "raise"  # AlreadyEnqueued
-    SKIP = "skip"  # the waiting job stands for the new one
-    REPLACE = "replace"  # the waiting job takes over the work of the new one
+    SKIP = "skip"  # the waiting job replaces the new one
+    REPLACE = "replace"  # the waiting job takes over the new one's work
 
 
 class DeleteJobCondition(StrEnum):
@@ -80,7 +80,7 @@ class DeleteJobCondition(StrEnum):
 
 
 class BatchCounts(NamedTuple):
-    """How the jobs of a batch have ended. Its callback gets it as `context.batch`.
+    """How the jobs of a batch ended. Its callback gets it as `context.batch`.
 
         @app.task(pass_context=True)
         def report(context: JobContext) -> None:
@@ -98,8 +98,7 @@ class BatchCounts(NamedTuple):
     aborted: int
 
 
-# A NamedTuple, because a worker makes one for each row, and a dataclass costs several times as
-# much.
+# A NamedTuple, because a worker creates one per row, and a dataclass costs several times more.
 class Job(NamedTuple):
     """A job that a worker has claimed. `attempts` counts the earlier attempts, so the first sees 0.
 
@@ -108,7 +107,7 @@ class Job(NamedTuple):
         print(f"job {context.job.id}, attempt {context.job.attempts + 1}")
     """
 
-    id: int = 0  # the defaults are for jobs that you make in a test
+    id: int = 0  # the defaults are for jobs that you create in tests
     claim_id: str = ""
     fence: int = 0
     task_name: str = ""
@@ -119,13 +118,13 @@ class Job(NamedTuple):
     scheduled_at: datetime | None = None
     task_kwargs: Mapping[str, Any] = MappingProxyType({})
     timeout: timedelta | None = None
-    start_before: float | None = None  # it expires then, by the monotonic clock of its worker
+    start_before: float | None = None  # when it expires, by its worker's monotonic clock
     batch_id: int | None = None  # it is in this batch, or is its callback
     batch: BatchCounts | None = None  # of the batch whose callback it is
     locks: Sequence[str] | None = None  # all of them, if it has several or shares one
-    headers: Mapping[str, Any] | None = None  # yours, and that of tracing
-    waited: float | None = None  # seconds from when it was due to its claim, as the server counts
-    handed_over: bool = False  # it was claimed as the job before it in its lane ended
+    headers: Mapping[str, Any] | None = None  # yours, and the one of tracing
+    waited: float | None = None  # seconds from its due time to its claim, by the server's clock
+    handed_over: bool = False  # it was claimed by the end of the previous job in its lane
 
     @property
     def lanes(self) -> Sequence[str]:
@@ -144,7 +143,7 @@ class Job(NamedTuple):
 
     @property
     def abort_requested(self) -> bool:
-        """False, as when it was claimed. For later requests see `context.should_abort()`."""
+        """False, as when it was claimed. For later requests, see `context.should_abort()`."""
         return False
 
 
@@ -152,7 +151,7 @@ class Job(NamedTuple):
 class Limit:
     """How many jobs of a key may run at once, and how often one may start.
 
-    `running` and `limited` count the jobs of its keys that run, and that wait for it.
+    `running` and `limited` count the jobs of its keys that run and that wait for it.
     """
 
     pattern: str
@@ -179,7 +178,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the last attempt at a job is, as it said with `context.progress`.
+    """The progress of a job's last attempt, as reported with `context.progress`.
 
         write.defer(letter="a")
         [job] = app.job_manager.list_jobs(task=write.name)
@@ -197,14 +196,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """A batch, and how many of its jobs have ended, by how they ended.
+    """A batch, with counts of its jobs by how they ended.
 
         with app.batch("import") as batch:
             write.configure(batch=batch).defer(letter="a")
         progress = app.batches.show(batch)
         assert progress.state == "closed" and progress.remaining == progress.total == 1
 
-    It is "open" until it is closed, and "ended" when no job is left. Jobs that expired, or were
+    It is "open" until it is closed, and "ended" once no job is left. Jobs that expired, or were
     deleted before they started, count as cancelled. `callback_id` is the job that runs at the end.
     """
 
@@ -231,7 +230,7 @@ class StoredJob:
         [job] = app.job_manager.list_jobs(task=write.name)
         assert job.task_kwargs == {"letter": "a"} and job.worker_id is None
 
-    `errors` has how the last ten attempts failed, and `result` is what the task returned.
+    `errors` has the errors of the last ten failed attempts, and `result` is what the task returned.
     """
 
     id: int
@@ -275,7 +274,7 @@ def call_string(task_name: str, job_id: int, task_kwargs: Mapping[str, Any]) -> 
 
 
 class ProgressReport(NamedTuple):
-    """What an attempt at a job tells about its progress. The fence names the attempt."""
+    """An attempt's report of its progress. The fence identifies the attempt."""
 
     job_id: int
     fence: int
@@ -285,11 +284,11 @@ class ProgressReport(NamedTuple):
 
 
 class AttemptDetails(NamedTuple):
-    """What the log says about an attempt, and the database does not store."""
+    """Details of an attempt for the log, which the database does not store."""
 
     exception: BaseException | None = None
-    most: int | None = None  # attempts, None if there is no limit or nobody knows it
-    seconds: float | None = None  # None unless somebody wants to know of successes too
+    most: int | None = None  # attempts, None if unlimited or unknown
+    seconds: float | None = None  # None unless successes are logged or counted
 
 
 class Ended(NamedTuple):
@@ -303,9 +302,9 @@ class Ended(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A job whose code has ended and that waits for its next attempt.
+    """A job whose code has ended, and which waits for its next attempt.
 
-    None keeps a value as it is.
+    None keeps a value unchanged.
     """
 
     job: Job
@@ -320,7 +319,7 @@ class Again(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A job that its own code has finished, in `context.transaction()`."""
+    """A job that its own code finished, in `context.transaction()`."""
 
     job: Job
     error: str | None = None  # what the code raised after that
@@ -331,7 +330,7 @@ Outcome = Ended | Again | Committed
 
 
 def name_outcome(outcome: Outcome) -> str:
-    """Return a word for how an attempt has ended, as metrics and traces say it."""
+    """Return a word for how an attempt ended, for metrics and traces."""
     match outcome:
         case Again():
             return "snoozed" if outcome.uncharged else "retried"
@@ -345,7 +344,7 @@ def name_outcome(outcome: Outcome) -> str:
 class Lane:
     """A lane that is held, waits for a retry, is stopped, or is idle.
 
-    `job_id` is its running or next job. A lane is idle if nobody holds it, and its next job waits
+    `job_id` is its running or next job. A lane is idle if no worker holds it and its next job waits
     for another lane.
 
     app.lanes.pause("alphabet", reason="no paper")

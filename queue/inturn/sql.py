@@ -27,20 +27,20 @@ def find_folder(folder: str) -> Path:
     for root in (here, here.parent.parent):
         if (root / folder).is_dir():
             return root / folder
-    raise FileNotFoundError(f"inturn was installed without its folder {folder!r}. Install it again")
+    raise FileNotFoundError(f"inturn was installed without its folder {folder!r}. Reinstall it")
 
 
 def function_file(name: str) -> Path:
-    """Return the file of one function, whether it is public (`api`) or not (`internal`)."""
+    """Return the file of a function, public (`api`) or not (`internal`)."""
     for file in (find_folder("sql") / "functions").rglob(f"{name}.sql"):
         return file
     raise FileNotFoundError(f"there is no SQL function {name!r}")
 
 
 def code() -> Iterator[str]:
-    """Yield the text of each function and view, then of the scripts that say who may use them.
+    """Yield the text of each function and view, then of the scripts that grant access to them.
 
-    Functions come first: a view may call one.
+    Functions come first, since views may call them.
     """
     root = find_folder("sql")
     views = dict(_read_scripts(root / "views"))
@@ -57,7 +57,7 @@ def code() -> Iterator[str]:
 def _read_scripts(folder: str | Path) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of a folder's scripts, sorted by name.
 
-    Each worker reads all of them before its first job, so it is done with as few calls as possible.
+    Each worker reads all of them before its first job, so this makes as few calls as possible.
     """
     for name in sorted(os.listdir(folder)):
         if name.endswith(".sql"):
@@ -71,7 +71,7 @@ _DESCRIBED = re.compile(
 )
 _NAMES_ITSELF = re.compile(r"^[a-z_]+: ")
 _SENTENCE = re.compile(r".*?[.](?= (?:[A-Z]|p_)|$)|.*")
-# Functions by their arguments: somebody may have one of the same name beside ours.
+# Functions by their arguments: you may have one with the same name as ours.
 DESCRIBE = """
 DO $describe$
 DECLARE
@@ -98,9 +98,9 @@ _OTHER_TABLES = {"schema_version": "The revision of the tables."}
 
 @cache
 def find_comments(kind: str) -> Mapping[str, str]:
-    """Return what each TABLE is, or what each FUNCTION of the api does.
+    """Return the description of each TABLE, or of each FUNCTION of the api.
 
-    It is the first sentence above it in our own files, so it is written once.
+    It is the first sentence above it in our own files, so it is written only once.
     """
     if kind == "TABLE":
         files = sorted((find_folder("migrations") / "versions").glob("[0-9]*.up.sql"))
@@ -123,7 +123,7 @@ def _first_sentence(block: str) -> str:
 
 
 def comments() -> str:
-    """Return the SQL that tells psql and other clients what the tables and functions are."""
+    """Return the SQL that stores these descriptions as comments, for psql and other clients."""
     told = [find_comments(kind) for kind in ("TABLE", "FUNCTION")]
     columns = [Literal(column) for each in told for column in (list(each), list(each.values()))]
     return SQL(DESCRIBE).format(*columns).as_string()
@@ -153,7 +153,7 @@ def revision() -> str:
 def fill_schema(text: LiteralString, schema: str) -> bytes:
     """Return a statement with its `{schema}` filled in and quoted.
 
-    The result is bytes and is cached: a driver would compose a `Composed` again in each call.
+    The result is cached bytes: a driver would render a `Composed` again in each call.
     """
     return SQL(text).format(schema=Identifier(schema)).as_bytes(None)
 
@@ -163,7 +163,7 @@ def grants(
     prefix: str | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Return the SQL that creates the roles and gives them their rights.
+    """Return the SQL that creates the roles and grants their privileges.
 
     A role's name is `prefix`, by default the schema's name, with `_owner`, `_worker` and so on.
     `members` maps OWNER and the KINDS to logins that become members of the role.
@@ -183,7 +183,7 @@ def grants(
 
 
 def script(schema: str = SCHEMA) -> str:
-    """Return the SQL that creates everything in a database that has no queue yet."""
+    """Return the SQL that creates everything in a database without a queue."""
     revisions = sorted((find_folder("migrations") / "versions").glob("[0-9]*.up.sql"))
     applied = SQL(
         "INSERT INTO schema_version VALUES ({});\n"

@@ -1,4 +1,4 @@
-"""The statuses of jobs and the states of lanes that people can ask for."""
+"""The statuses of jobs and the states of lanes that people can filter by."""
 
 WAITING = ("todo", "blocked", "limited", "scheduled", "pending")
 LIVE = (*WAITING, "claimed", "doing")

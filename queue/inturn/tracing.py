@@ -1,13 +1,13 @@
-"""Traces with OpenTelemetry: one span where a job is deferred, and one for each attempt.
+"""Traces with OpenTelemetry: a span where a job is deferred, and one for each attempt.
 
-Each change that a person makes in the dashboard has one, too.
+Each change made in the dashboard gets one, too.
 
     from inturn.tracing import Tracing
 
     app = App(dsn, tracing=Tracing())
 
 It needs only OpenTelemetry's API. Without an SDK, which your program chooses and configures, spans
-go nowhere. Nothing here is imported unless you ask for it.
+go nowhere. Nothing here is imported unless you use it.
 """
 
 import json
@@ -38,19 +38,19 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 logger = logging.getLogger(__name__)
-MAX_BYTES = 1024  # of the context that is stored with a job, as JSON
-MANY = 100  # so many jobs of a call share one span
+MAX_BYTES = 1024  # of the context stored with a job, as JSON
+MANY = 100  # from this many, the jobs of a call share one span
 FAILURES = ("failed", "retried")
 
 
 class Tracing:
-    """Makes spans of an app's jobs. Give it to the app.
+    """Creates spans for an app's jobs. Pass it to the app.
 
         app = App(dsn, tracing=Tracing(relation="child"))
 
-    relation: how an attempt belongs to the trace that deferred its job. With "link", it begins a
-    trace of its own, which links to that one. With "child", it is part of that one.
-    baggage: whether the baggage travels with the job, too.
+    relation: how an attempt relates to the trace that deferred its job. With "link", it starts its
+    own trace, which links to that one. With "child", it is part of that one.
+    baggage: whether baggage travels with the job too.
     tracer_provider: where spans go, instead of OpenTelemetry's global provider.
     """
 
@@ -73,7 +73,7 @@ class Tracing:
 
     @contextmanager
     def send(self, jobs: Sequence[NewJob]) -> "Iterator[SendingSpan]":
-        """Trace the call that defers these jobs, which is made inside the block."""
+        """Trace the call inside the block, which defers these jobs."""
         if not jobs:
             yield SendingSpan(jobs, [])
             return
@@ -101,7 +101,7 @@ class Tracing:
                         each.end()
 
     def _create(self, jobs: Sequence[NewJob]) -> list[Span]:
-        """Return a span for each of several jobs, or none if they are too many."""
+        """Return a span for each of several jobs, or none if there are too many."""
         if len(jobs) >= MANY:
             return []
         return [
@@ -128,7 +128,7 @@ class Tracing:
         context: dict[str, str] = {}
         for propagator in self._propagators:
             propagator.inject(context, trace.set_span_in_context(span))
-        # The parent comes first and is short. Without the rest, the trace is still whole.
+        # The parent comes first and is short. Without the rest, the trace is still complete.
         while len(json.dumps(context)) > MAX_BYTES:
             context.popitem()
         return context
@@ -138,7 +138,7 @@ class Tracing:
     async def process(
         self, job: Job, worker: str, run: Awaitable[Outcome | None]
     ) -> Outcome | None:
-        """Trace an attempt at a job. What goes wrong with the trace does no harm to the job."""
+        """Trace an attempt at a job. Errors in tracing do not affect the job."""
         try:
             context = self._start(job, worker)
         except Exception:
@@ -172,7 +172,7 @@ class Tracing:
         return trace.set_span_in_context(span, origin)
 
     def _read(self, job: Job) -> Context:
-        """Return the context that deferred the job. Anybody may have written it, in SQL."""
+        """Return the context that deferred the job. SQL code may have written anything there."""
         stored = (job.headers or {}).get(TRACE)
         context = Context()
         if isinstance(stored, dict):
@@ -187,7 +187,7 @@ class Tracing:
     def change(
         self, action: str, by: str, of: Mapping[str, str]
     ) -> Iterator[Callable[[str], object]]:
-        """Trace a change that a person makes in the dashboard, which is made inside the block."""
+        """Trace the change inside the block, made by a person in the dashboard."""
         with self._tracer.start_as_current_span(
             f"change {action}",
             attributes={"user.name": by} | {_name_target(name): each for name, each in of.items()},
@@ -203,14 +203,14 @@ class SendingSpan:
         self._spans = spans
 
     def note(self, deferred: list[DeferredJob[Any]]) -> list[DeferredJob[Any]]:
-        """Note which jobs they have become. Return them."""
+        """Record the ids of the jobs on their spans. Return the jobs."""
         for span, id in zip(self._spans, deferred, strict=False):
             span.set_attribute("messaging.message.id", str(int(id)))
         return deferred
 
 
 def _add_context(options: CheckedOptions, context: dict[str, str]) -> CheckedOptions:
-    if not context:  # no SDK is there, or it makes no spans here
+    if not context:  # there is no SDK, or it creates no spans here
         return options
     headers = {} if options.headers is None else json.loads(options.headers)
     text = json.dumps({**headers, TRACE: context}, ensure_ascii=False, separators=(",", ":"))
@@ -219,7 +219,7 @@ def _add_context(options: CheckedOptions, context: dict[str, str]) -> CheckedOpt
 
 
 def _end(span: Span, outcome: Outcome | None) -> None:
-    """End the span of an attempt. Without an outcome, the job has gone back to its lane."""
+    """End the span of an attempt. Without an outcome, the job went back to its lane."""
     try:
         name = "given_back" if outcome is None else name_outcome(outcome)
         span.set_attribute("inturn.outcome", name)
@@ -251,7 +251,7 @@ def _name_type(error: BaseException) -> str:
 
 
 def _name_target(name: str) -> str:
-    """Return the attribute for a thing that was changed."""
+    """Return the attribute for the changed object."""
     return "messaging.message.id" if name == "job" else f"inturn.{name}"
 
 

@@ -1,8 +1,8 @@
-"""Values that JSON lacks: how they are stored, and how a task's annotations bring them back.
+"""Values that JSON lacks: how they are stored, and how a task's annotations restore them.
 
 A datetime, date, time, timedelta, UUID or Decimal is stored as text, an Enum as its value, and a
-dataclass or a pydantic model as an object. JSON does not say which of them a text was, so only the
-annotation of a parameter can bring the value back.
+dataclass or pydantic model as an object. JSON does not record the type, so only a parameter's
+annotation can restore the value.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from inturn.errors import kind_of
 
 Decoder = Callable[[Any], Any]
 DURATION = re.compile(r"P(?P<days>[+-]?\d+)DT(?P<seconds>\d+)(?:\.(?P<microseconds>\d{6}))?S")
-DEEPEST = 64  # levels, as many as an argument may have
+DEEPEST = 64  # levels, the most that an argument may have
 JsonDumps = Callable[[Any], str | bytes]
 JsonLoads = Callable[[str], Any]
 _PLAIN = (str, int, float, bool, None, dict, list, Any, object, Parameter.empty)
@@ -34,14 +34,14 @@ _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 
 
 class UndecodableArgument(Exception):
-    """A stored argument is not what the task's annotation says."""
+    """A stored argument does not match the task's annotation."""
 
 
 # ------------------------------------------------------------------ storing
 
 
 def simplify(value: Any, depth: int = 0) -> Any:
-    """Return the value as JSON can carry it. Return the same object if JSON carries it anyway."""
+    """Return the value in a form that JSON can represent: the same object if it already is."""
     if depth > DEEPEST or value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, dict):
@@ -97,16 +97,15 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
 
 
 class Decoders:
-    """Reads the arguments of one task back, and its result.
+    """Decodes the arguments and the result of one task.
 
-    Annotations are looked up when they are first needed, since they may name what is imported
-    later.
+    Annotations are resolved on first use, since they may refer to later imports.
     """
 
     def __init__(self, func: Callable[..., Any], signature: Signature) -> None:
         self._func = func
         self._parameters = signature.parameters
-        # True if no argument seems to need a decoder. Names in annotations are not looked up yet.
+        # True if no argument seems to need a decoder. Names in annotations are not resolved yet.
         self.are_plain = all(
             _is_plain(parameter.annotation) for parameter in self._parameters.values()
         )
@@ -134,7 +133,7 @@ class Decoders:
         return self._by_name[name]
 
     def decode(self, kwargs: Mapping[str, Any], loads: JsonLoads | None = None) -> dict[str, Any]:
-        """Return the arguments as the task's annotations say, or raise UndecodableArgument.
+        """Return the arguments decoded by the task's annotations, or raise UndecodableArgument.
 
         `loads` is the connector's `json_loads`, which reads them first.
         """
@@ -150,7 +149,7 @@ class Decoders:
             return value
         try:
             return decode(value)
-        except Exception as error:  # the classes of users may raise anything
+        except Exception as error:  # user classes may raise anything
             raise UndecodableArgument(
                 f"the argument {name} is {value!r:.80}, which cannot be read as "
                 f"{self._format(name)}: {type(error).__name__}: {error}"
@@ -165,14 +164,14 @@ class Decoders:
         kind = type(value).__name__
         if self._find(name) is None:
             return (
-                f"JSON cannot carry a {kind} without a hint. Annotate the task's parameter, "
-                f"as in {name}: {kind}, or pass text"
+                f"JSON cannot represent a {kind} without a type hint. Annotate the task's "
+                f"parameter ({name}: {kind}), or pass text"
             )
         text = json.dumps(simple)
         try:
             again = json.dumps(simplify(self._decode(name, json.loads(text))))
         except UndecodableArgument as error:
-            return f"a {kind} does not fit the task: {error}"
+            return f"a {kind} does not match the task: {error}"
         if again != text:
             return f"the {kind} would come back changed, as {again:.80}. Check the annotation"
         return None
@@ -182,7 +181,7 @@ class Decoders:
         return find_decoder(self._hints.get("return"))
 
     def decode_result(self, value: Any) -> Any:
-        """Return a result as the task's return annotation says."""
+        """Return a result decoded by the task's return annotation."""
         return value if self._of_result is None or value is None else self._of_result(value)
 
 
@@ -202,14 +201,14 @@ def _load(loads: JsonLoads, kwargs: Mapping[str, Any]) -> Any:
 
 
 def _find_hints(holder: Any) -> dict[str, Any]:
-    """Return the annotations that can be looked up. A name may exist for type checkers only."""
+    """Return the annotations that can be resolved. Some names exist for type checkers only."""
     names = getattr(holder, "__globals__", None) or vars(inspect.getmodule(holder) or object)
     hints: dict[str, Any] = {}
     for name, annotation in getattr(holder, "__annotations__", {}).items():
         single = types.SimpleNamespace(__annotations__={name: annotation})
         try:
             hints |= get_type_hints(single, globalns=dict(names), include_extras=True)
-        except Exception:  # noqa: S112 (an annotation is any expression)
+        except Exception:  # noqa: S112 (an annotation can be any expression)
             continue
     return hints
 
@@ -217,7 +216,7 @@ def _find_hints(holder: Any) -> dict[str, Any]:
 def find_decoder(annotation: Any) -> Decoder | None:
     """Return the function that reads values of this type from JSON, or None if JSON has the type.
 
-    Return None, too, for a type that nobody here knows, and for a union of several types.
+    Also return None for unknown types and for unions of several types.
     """
     if isinstance(annotation, NewType):
         return find_decoder(annotation.__supertype__)
@@ -271,7 +270,7 @@ def _find_class(kind: type) -> Decoder | None:
     read = _READERS.get(kind) or _make_reader(kind)
     if read is None:
         return None
-    # A connector's json_loads may have made the value already.
+    # A connector's json_loads may already have created the value.
     return lambda value: value if isinstance(value, kind) else read(value)
 
 
@@ -286,7 +285,7 @@ def _make_reader(kind: Any) -> Decoder | None:
 
 
 class _DataclassReader:
-    """Reads a dataclass. It finds the decoders of the fields late: a class may contain itself."""
+    """Reads a dataclass. It finds the fields' decoders late, since a class may contain itself."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
@@ -338,7 +337,7 @@ _READERS: dict[type, Decoder] = {
 
 
 def _is_model(kind: type) -> bool:
-    """Return True for a class of pydantic, which need not be installed."""
+    """Return True for a pydantic model. pydantic need not be installed."""
     return any(base.__module__ == "pydantic.main" for base in kind.__mro__)
 
 

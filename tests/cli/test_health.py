@@ -233,7 +233,7 @@ def test_a_port_that_is_in_use_is_one_line_and_exit_2(run: Run, dsn: str) -> Non
         ended = run("-a", "tasks:app", "worker", "--health-port", port, INTURN_DSN=dsn)
     assert ended.returncode == 2
     [line] = ended.stderr.splitlines()
-    assert line.startswith(f"error: The port {port} of 127.0.0.1 cannot be used: ")
+    assert line.startswith(f"error: Port {port} on 127.0.0.1 cannot be used: ")
 
 
 # ------------------------------------------------------------------ systemd

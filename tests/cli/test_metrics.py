@@ -65,7 +65,7 @@ def fail(accept: str) -> Answer:
 def test_an_endpoint_answers_its_routes_and_names_them(caplog: pytest.LogCaptureFixture) -> None:
     with Endpoint("127.0.0.1", 0, {"/hello": hello, "/fail": fail}) as endpoint:
         assert get(endpoint.port, "/hello?verbose") == (200, "hello")
-        assert get(endpoint.port, "/") == (404, "Here are only:\n/hello\n/fail\n")
+        assert get(endpoint.port, "/") == (404, "Not found. Available:\n/hello\n/fail\n")
         assert caplog.records == [], "a probe that asks every second would fill the log"
         broken = get(endpoint.port, "/fail")
     assert broken.status == 500

@@ -61,7 +61,7 @@ def test_commands_find_the_server_of_queue_dev_in_their_folder(
     start: Start, run: Run, folder: Path, until: Until, dsn: str
 ) -> None:
     alone = run("jobs", "list")
-    assert (alone.returncode, "No database is named" in alone.stderr) == (2, True)
+    assert (alone.returncode, "No database is configured" in alone.stderr) == (2, True)
     dev = start("dev")
     until(lambda: (folder / "out").read_text().count("\n") == 2)
     address = (folder / "out").read_text().splitlines()[0]
@@ -74,7 +74,7 @@ def test_commands_find_the_server_of_queue_dev_in_their_folder(
     assert address in again.stderr
     dev.send_signal(signal.SIGINT)
     assert dev.wait(60) == 0
-    assert "No database is named" in run("jobs", "list").stderr
+    assert "No database is configured" in run("jobs", "list").stderr
 
 
 def test_what_a_killed_queue_dev_left_behind_is_not_found(

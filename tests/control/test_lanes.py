@@ -171,7 +171,7 @@ async def test_a_running_async_job_is_aborted_and_its_lane_goes_on(
         group.cancel_scope.cancel()
     assert started == [first, second]
     assert query("SELECT status::text, errors -> 0 ->> 'error' FROM finished_jobs ORDER BY id") == [
-        ("aborted", "somebody asked to end the job"),
+        ("aborted", "an operator asked to abort the job"),
         ("succeeded", None),
     ]
 
@@ -196,7 +196,7 @@ async def test_a_running_sync_job_is_asked_to_end_and_may_say_that_it_was_aborte
         assert await app.job_manager.cancel_job_by_id_async(job_id, abort=True)
         await until(lambda: query("SELECT FROM finished_jobs"))
         group.cancel_scope.cancel()
-    assert reasons == ["somebody asked to end the job"]
+    assert reasons == ["an operator asked to abort the job"]
     ((status, error),) = query("SELECT status::text, errors -> 0 ->> 'error' FROM finished_jobs")
     assert status == "aborted"
     assert error.endswith("JobAborted: as you wish")

@@ -76,17 +76,17 @@ async def test_none_is_not_stored(app: App, query: Query) -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (b"bytes", "JSON cannot carry a bytes"),
+        (b"bytes", "JSON cannot represent a bytes"),
         ("a\0b", "the character NUL"),
         ({"\0": 1}, "the character NUL"),
         ("\ud800", "half of a surrogate pair"),
         (math.nan, "JSON has no nan"),
         ({1: 2}, "the key 1 would come back as '1'"),
-        ("x" * 65535, "65,537 bytes of JSON, at most 65,536"),
+        ("x" * 65535, "65,537 bytes of JSON; the limit is 65,536"),
         ("ü" * 33000, "66,002 bytes"),
         (10**5000, "4,200 digits"),
         (Breaks(a=1), "do not touch"),
-        (object(), "cannot carry a object"),
+        (object(), "cannot represent a object"),
     ],
     ids=lambda value: type(value).__name__,
 )

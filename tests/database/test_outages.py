@@ -201,7 +201,7 @@ def test_an_app_without_an_address_is_not_open(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.delenv(name, raising=False)
     app = App()
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="No database is named"):
+        with pytest.raises(ConfigurationError, match="No database is configured"):
             app.open()
     with pytest.raises(AppNotOpen):
         app.configure_task("t").defer()

@@ -271,7 +271,7 @@ def test_a_queue_of_djangos_app_takes_no_other_database(run: Run, project_dsn: s
         """
         class Tests(TestCase):
             def test_it(self):
-                with self.assertRaisesRegex(ConfigurationError, "Leave out the DSN"):
+                with self.assertRaisesRegex(ConfigurationError, "Omit the DSN"):
                     Queue(app, "postgresql://nowhere.invalid/")
         """,
         "django",

@@ -100,5 +100,5 @@ def test_locked_takes_its_store_from_the_environment(
 
 
 def test_locked_refuses_a_client_and_says_what_to_pass() -> None:
-    with pytest.raises(TypeError, match=r"using= is a Redis. Give an address .* or a function"):
+    with pytest.raises(TypeError, match=r"using= is a Redis. Pass an address .* or a function"):
         locked("it", using=redis.Redis())(print)  # type: ignore[arg-type]

@@ -53,10 +53,10 @@ def test_a_lock_is_shown_by_its_name_and_its_store_and_never_by_its_address() ->
     {
         "redis://localhost/0": "must end with its name: redis://…#name",
         "postgresql://host/db": "must end with its name: postgresql://…#name",
-        "ftp://host#it": "ftp://… is not the address of a lock: give redis",
-        "foo://x": "foo://… is not the address of a lock: give redis",
-        "it": "this is not the address of a lock: give redis",
-        "": "this is not the address of a lock: give redis",
+        "ftp://host#it": "ftp://… is not a lock's address: use redis",
+        "foo://x": "foo://… is not a lock's address: use redis",
+        "it": "this is not a lock's address: use redis",
+        "": "this is not a lock's address: use redis",
     }.items(),
 )
 def test_addresses_of_nothing_are_refused(url: str, reason: str) -> None:

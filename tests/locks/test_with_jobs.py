@@ -265,7 +265,7 @@ async def test_wait_fails_at_its_end(app: App, query: Query, address: str) -> No
             await until(lambda: finished(query))
     assert finished(query) == {job: ("failed", 1)}
     ((errors,),) = query("SELECT errors::text FROM finished_jobs")
-    assert "somebody else holds it" in errors
+    assert "another holder has it" in errors
 
 
 @pytest.mark.statement("J3")
@@ -379,7 +379,7 @@ async def test_losing_one_ends_an_async_run_and_the_job_goes_again(
     assert finished(query) == {job: ("succeeded", 2)}
     assert fences == [1, 3]  # breaking the lock raised it too
     ((errors,),) = query("SELECT errors::text FROM finished_jobs")
-    assert "lost, because somebody else has it or has broken it" in errors
+    assert "lost, because it was taken over or broken" in errors
 
 
 @pytest.mark.parametrize("ending", ["success", "failure"])
@@ -508,8 +508,8 @@ async def test_names_are_made_of_arguments(
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),
     [
-        ({"resources": "redis://h/0#n"}, BadArgument, "Give a list"),
-        ({"resources": [3]}, BadArgument, "3 is not a resource. Give an address"),
+        ({"resources": "redis://h/0#n"}, BadArgument, "Pass a list"),
+        ({"resources": [3]}, BadArgument, "3 is not a resource. Pass an address"),
         ({"resources": ["redis://h/0"]}, BadArgument, "after the address"),
         ({"resources": ["redis://{printer}/0#n"]}, BadArgument, "after the address"),
         ({"resources": ["redis://h/0#{"]}, BadArgument, "resources: "),
@@ -543,7 +543,7 @@ async def test_a_factory_of_something_else_fails_the_job_with_a_reason(
     async with serving(app) as until:
         await until(lambda: finished(query))
     ((errors,),) = query("SELECT errors::text FROM finished_jobs")
-    assert "give an async lock, like AsyncSmartLock" in errors
+    assert "use an async lock, like AsyncSmartLock" in errors
 
 
 @pytest.mark.landing

@@ -36,22 +36,22 @@ BAD = {
     "* * * * * * *": "has 7 fields",
     "@every 0s": "has 2 fields. .*@daily",
     "@dialy": "has 1 field.",
-    "60 * * * *": "field 1, the minute, cannot be '60'. Write 0 to 59",
+    "60 * * * *": "field 1, the minute, cannot be '60'. Use 0 to 59",
     "*/0 * * * *": "field 1, the minute, cannot be '\\*/0'",
-    "* 24 * * *": "field 2, the hour, cannot be '24'. Write 0 to 23",
+    "* 24 * * *": "field 2, the hour, cannot be '24'. Use 0 to 23",
     "* * 0 * *": "field 3, the day of the month, cannot be '0'",
     "* * * 13 *": "field 4, the month, cannot be '13'",
     "* * * JANUARY *": "field 4, the month, cannot be 'JANUARY'. .*JAN to DEC",
     "* * * * 8": "field 5, the day of the week, cannot be '8'",
     "* * * * L": "field 5, the day of the week, cannot be 'L'. .*5L",
     "* * * * 5#6": "field 5, the day of the week, cannot be '5#6'",
-    "* * * * * 60": "field 6, the second, cannot be '60'. Write 0 to 59",
+    "* * * * * 60": "field 6, the second, cannot be '60'. Use 0 to 59",
     "1,,2 * * * *": "field 1, the minute, cannot be '1,,2'",
     "-1 * * * *": "field 1, the minute",
     "1.5 * * * *": "field 1, the minute",
     "٣ * * * *": "field 1, the minute",
     "\0 * * * *": "field 1, the minute",
-    "x" * 10_000: "10,000 characters, at most 256",
+    "x" * 10_000: "10,000 characters; the limit is 256",
 }
 
 
@@ -63,7 +63,7 @@ def test_an_invalid_expression_is_refused_with_the_place(expression: str, messag
 
 @pytest.mark.parametrize("expression", [None, 5, b"* * * * *", ["*"] * 5])
 def test_an_expression_that_is_not_text_is_refused(expression: str) -> None:
-    with pytest.raises(BadArgument, match=r"cron is .*. Give text"):
+    with pytest.raises(BadArgument, match=r"cron is .*. Pass text"):
         Cron(expression)
 
 
@@ -76,7 +76,7 @@ def test_an_unknown_zone_is_refused(tz: str) -> None:
 
 
 def test_an_offset_is_no_zone() -> None:
-    with pytest.raises(BadArgument, match=r"tz is a timezone. Give the name of a zone"):
+    with pytest.raises(BadArgument, match=r"tz is a timezone. Pass the name of a zone"):
         Cron("* * * * *", UTC)  # type: ignore[arg-type]
 
 

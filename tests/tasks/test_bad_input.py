@@ -50,21 +50,21 @@ BAD_ARGUMENTS = {
     "item: JSON has no nan": float("nan"),
     "item: JSON has no inf": float("inf"),
     "item: contains the character NUL": "a\0b",
-    "item: JSON cannot carry a bytes": b"raw",
-    "item: JSON cannot carry a set": {1, 2},
-    "item: JSON cannot carry a datetime": datetime(2026, 1, 1, tzinfo=UTC),
-    "item: JSON cannot carry a Decimal": Decimal("1.10"),
-    "item: JSON cannot carry a generator": (n for n in range(3)),
-    "item: JSON cannot carry a object": object(),
+    "item: JSON cannot represent a bytes": b"raw",
+    "item: JSON cannot represent a set": {1, 2},
+    "item: JSON cannot represent a datetime": datetime(2026, 1, 1, tzinfo=UTC),
+    "item: JSON cannot represent a Decimal": Decimal("1.10"),
+    "item: JSON cannot represent a generator": (n for n in range(3)),
+    "item: JSON cannot represent a object": object(),
     "'item': contains half of a surrogate pair": "\ud800",
     r"item\.parts\[1\]\.price: JSON has no -inf": {"parts": [{}, {"price": float("-inf")}]},
     r"item\.a\\0b: contains the character NUL": {"a\0b": 1},
     "item: the key 1 would come back as '1'": {1: "one"},
     "nested deeper than 64 levels": nested(70),
     r"nested deeper than 64 levels ?": recursive,
-    "item is an integer of more than 4,200 digits": 10**4300,
-    r"item\[0\]: JSON cannot carry a complex": [1j],
-    "arguments has 2,000,0.. bytes of JSON, at most 1,048,576": "x" * 2_000_000,
+    "item is an integer with more than 4,200 digits": 10**4300,
+    r"item\[0\]: JSON cannot represent a complex": [1j],
+    "arguments has 2,000,0.. bytes of JSON; the limit is 1,048,576": "x" * 2_000_000,
 }
 
 
@@ -82,16 +82,16 @@ BAD_OPTIONS: dict[str, dict[str, Any]] = {
     "lock is empty": {"lock": ""},
     "lock is a bytes, not text": {"lock": b"x"},
     "lock: contains the character NUL": {"lock": "a\0b"},
-    "lock has 1,025 bytes, at most 1,024": {"lock": "x" * 1025},
-    "lock has 1,026 bytes, at most 1,024": {"lock": "é" * 513},
+    "lock has 1,025 bytes; the limit is 1,024": {"lock": "x" * 1025},
+    "lock has 1,026 bytes; the limit is 1,024": {"lock": "é" * 513},
     "lock is a float, not text": {"lock": 7.5},
     "lock is a bool, not text": {"lock": True},
     "'lock': contains half of a surrogate pair": {"lock": "\ud800"},
-    "queueing_lock is empty. Leave it out": {"queueing_lock": ""},
+    "queueing_lock is empty. Omit it": {"queueing_lock": ""},
     "queueing_lock is a bool, not text. Write queueing_lock=str": {"queueing_lock": True},
     "queueing_lock: contains the character NUL": {"queueing_lock": "a\0b"},
     "'queueing_lock': contains half of a surrogate pair": {"queueing_lock": "\udfff"},
-    "queueing_lock has 1,025 bytes, at most 1,024": {"queueing_lock": "x" * 1025},
+    "queueing_lock has 1,025 bytes; the limit is 1,024": {"queueing_lock": "x" * 1025},
     "on_conflict: 'ignore' is not one of 'raise', 'skip', 'replace'": {"on_conflict": "ignore"},
     "on_retry: 'wait' is not one of": {"on_retry": "wait"},
     "on_failure: None is not one of|on_failure: 7 is not one of": {"on_failure": 7},
@@ -121,7 +121,7 @@ BAD_OPTIONS: dict[str, dict[str, Any]] = {
         "schedule_at": datetime.now(UTC),
         "schedule_in": {"hours": 1},
     },
-    "schedule_in: 999999999 days.* not between": {"schedule_in": timedelta.max},
+    "schedule_in: 999999999 days.* more than a thousand": {"schedule_in": timedelta.max},
     "schedule_in: 'hour' is not one of weeks, days, hours": {"schedule_in": {"hour": 1}},
     "schedule_in: .*nan": {"schedule_in": {"hours": float("nan")}},
     "schedule_in: .*inf": {"schedule_in": {"hours": float("inf")}},
@@ -191,7 +191,7 @@ def test_positional_arguments_are_stored_by_name(app: App, dsn: str) -> None:
 def test_one_bad_job_refuses_the_whole_batch_and_is_named_by_its_place(app: App, dsn: str) -> None:
     order, many = app.tasks["order"], [{"item": n} for n in range(5000)]
     for bad, message in [
-        ({"item": {2}}, "job 5000, item: JSON cannot carry a set"),
+        ({"item": {2}}, "job 5000, item: JSON cannot represent a set"),
         ({"thing": 1}, "job 5000, task order: .*'item'"),
         ({1: 1}, "job 5000, task order: .*keywords must be strings"),
         (7, "job 5000, arguments are an int"),
@@ -208,7 +208,7 @@ def test_one_bad_job_refuses_the_whole_batch_and_is_named_by_its_place(app: App,
 def test_an_unknown_task_is_refused_only_on_request(app: App, dsn: str) -> None:
     with pytest.raises(TaskNotFound, match="No task is named 'elsewhere'"):
         app.configure_task("elsewhere", allow_unknown=False)
-    with pytest.raises(BadArgument, match="Give them by name"):
+    with pytest.raises(BadArgument, match="Pass them by name"):
         app.configure_task("elsewhere").defer(1)
     app.configure_task("elsewhere").defer(item=1)
     assert len(jobs(dsn)) == 1

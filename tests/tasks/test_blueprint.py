@@ -125,7 +125,7 @@ def test_an_alias_can_be_given_later(app: App, mail: Blueprint) -> None:
 
 
 def test_aliases_are_a_list(mail: Blueprint) -> None:
-    with pytest.raises(BadArgument, match=r"aliases is the text 'abc'. Give a list"):
+    with pytest.raises(BadArgument, match=r"aliases is the text 'abc'. Pass a list"):
         mail.task(aliases="abc")
     mail.task(aliases=None)
 

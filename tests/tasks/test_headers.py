@@ -138,11 +138,11 @@ async def test_middleware_sees_them_although_the_task_takes_no_context(app: App)
         ("tenant=acme", "is a str"),
         ([("tenant", "acme")], "is a list"),
         ({1: "one"}, "Use text as keys"),
-        ({"x": object()}, "JSON cannot carry"),
+        ({"x": object()}, "JSON cannot represent"),
         ({"x": float("nan")}, "JSON has no nan"),
         ({"x": "\0"}, "NUL"),
-        ({"x": "y" * 5000}, r"headers has 5,\d+ bytes of JSON, at most 4,096"),
-        ({"otel": {}}, "belongs to tracing"),
+        ({"x": "y" * 5000}, r"headers has 5,\d+ bytes of JSON; the limit is 4,096"),
+        ({"otel": {}}, "is reserved for tracing"),
     ],
 )
 def test_headers_that_cannot_be_stored_are_refused_where_they_are_given(

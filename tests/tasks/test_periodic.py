@@ -81,7 +81,7 @@ def test_a_task_that_takes_no_timestamp_is_refused(app: App) -> None:
 
     with pytest.raises(
         TaskDefinitionError,
-        match=r"report is periodic but does not take the instant.*`timestamp: int`",
+        match=r"report is periodic but does not accept the instant.*`timestamp: int`",
     ):
         app.periodic(cron="@daily")(report)
 
@@ -107,7 +107,7 @@ def test_a_function_that_is_no_task_yet_is_refused(app: App) -> None:
 BAD: dict[str, dict[str, Any]] = {
     "cron: '61 \\* \\* \\* \\*': field 1, the minute": {"cron": "61 * * * *"},
     "tz: 'Mars/Olympus' is not a known time zone": {"tz": "Mars/Olympus"},
-    "periodic_id: 7: give text": {"periodic_id": 7},
+    "periodic_id: 7: use text": {"periodic_id": 7},
     "periodic_id: 'xxx.*at most 512 bytes": {"periodic_id": "x" * 513},
     "periodic_id: 'a.x00b'": {"periodic_id": "a\0b"},
     "periodic_id: '.ud800'": {"periodic_id": "\ud800"},
@@ -116,14 +116,14 @@ BAD: dict[str, dict[str, Any]] = {
     "max_delay: inf": {"max_delay": float("inf")},
     "max_delay: nan": {"max_delay": float("nan")},
     "max_delay: True": {"max_delay": True},
-    "max_delay: '10m': .*Give seconds, a timedelta": {"max_delay": "10m"},
+    "max_delay: '10m': .*Pass seconds, a timedelta": {"max_delay": "10m"},
     "max_delay: .*'hour'": {"max_delay": {"hour": 1}},
     "max_delay: datetime.timedelta.days=400": {"max_delay": timedelta(days=400)},
     "catch_up: 'some' is not one of 'last', 'all'": {"catch_up": "some"},
     "queue: 'a,b' is not a valid queue name": {"queue": "a,b"},
     "lock is empty": {"lock": ""},
     "task report: .*unexpected keyword argument 'size'": {"task_kwargs": {"size": 1}},
-    "colour: JSON cannot carry a set": {"task_kwargs": {"colour": {1}}},
+    "colour: JSON cannot represent a set": {"task_kwargs": {"colour": {1}}},
 }
 
 
@@ -144,7 +144,7 @@ def test_bad_defaults_of_an_app_are_refused(given: dict[str, Any]) -> None:
 
 def test_a_schedule_that_never_fires_is_warned_of(app: App) -> None:
     with pytest.warns(
-        UserWarning, match="'0 0 30 2 \\*' never fires, because there is no such day"
+        UserWarning, match="'0 0 30 2 \\*' never fires, because that date does not exist"
     ) as caught:
         declare(app, cron="0 0 30 2 *")
     assert caught[0].filename == __file__

@@ -11,12 +11,12 @@ from inturn.model import Job, ProgressReport
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "negative": ({"done": -1}, "done: -1 is not a whole number from 0 to"),
     "too large": ({"done": 2**63}, "done: 9223372036854775808 is not a whole number from 0 to"),
-    "a float": ({"done": 0.5}, "done is a float. Give a whole number"),
-    "a boolean": ({"done": True}, "done is a bool. Give a whole number"),
-    "nothing": ({"done": None}, "done is None. Give a whole number"),
+    "a float": ({"done": 0.5}, "done is a float. Pass a whole number"),
+    "a boolean": ({"done": True}, "done is a bool. Pass a whole number"),
+    "nothing": ({"done": None}, "done is None. Pass a whole number"),
     "a negative total": ({"done": 1, "total": -5}, "total: -5 is not a whole number"),
-    "a total in words": ({"done": 1, "total": "many"}, "total is a str. Give a whole number"),
-    "a text that is none": ({"done": 1, "text": b"x"}, "text is a bytes. Give text or None"),
+    "a total in words": ({"done": 1, "total": "many"}, "total is a str. Pass a whole number"),
+    "a text that is none": ({"done": 1, "text": b"x"}, "text is a bytes. Pass text or None"),
     "NUL": ({"done": 1, "text": "a\0b"}, "text: contains the character NUL"),
     "half a pair": ({"done": 1, "text": "\ud800"}, "contains half of a surrogate pair"),
 }

@@ -97,7 +97,7 @@ def test_replace_moves_a_scheduled_job_to_its_new_time_with_its_new_options(
 def test_a_batch_is_all_or_none_and_the_jobs_of_one_call_may_stand_in_each_others_way(
     report: Any, query: Query
 ) -> None:
-    with pytest.raises(AlreadyEnqueued, match="Another job of the same batch") as caught:
+    with pytest.raises(AlreadyEnqueued, match="Another job in the same call") as caught:
         report.batch_defer({"day": 1}, {"day": 2})
     assert caught.value.job_id is None
     assert query("SELECT FROM jobs") == []

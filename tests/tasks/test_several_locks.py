@@ -93,11 +93,11 @@ def test_a_task_declares_them(app: App) -> None:
 @pytest.mark.parametrize(
     ("lock", "problem"),
     [
-        ([f"{n}" for n in range(9)], "has 9 locks, at most 8"),
+        ([f"{n}" for n in range(9)], "has 9 locks; the limit is 8"),
         (["a", "a"], "the same lock twice"),
         (["a", shared("a")], "the same lock twice"),
-        ([], "Give 1 to 8 locks"),
-        (["a", None], "Give 1 to 8 locks"),
+        ([], "Pass 1 to 8 locks"),
+        (["a", None], "Pass 1 to 8 locks"),
         (["a", ""], "is empty"),
         (["a", "b" * 1025], "1,025 bytes"),
         (["a", 1.5], "not text"),

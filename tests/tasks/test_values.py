@@ -185,9 +185,13 @@ def test_a_value_that_its_annotation_would_not_bring_back_is_refused(app: App) -
 
     rest = {"loose": 1, "text": "", "day": "2026-01-02", "either": "", "typo": 1}
     for name in ("loose", "text", "either", "typo"):
-        with pytest.raises(BadArgument, match=rf"{name}: JSON cannot carry a UUID without a hint"):
+        with pytest.raises(
+            BadArgument, match=rf"{name}: JSON cannot represent a UUID without a type hint"
+        ):
             take.configure(task_kwargs={**rest, name: NUMBER}).defer()
-    with pytest.raises(BadArgument, match=r"day: a datetime does not fit the task: .*Invalid iso"):
+    with pytest.raises(
+        BadArgument, match=r"day: a datetime does not match the task: .*Invalid iso"
+    ):
         take.configure(task_kwargs={**rest, "day": AT}).defer()
 
 
@@ -199,7 +203,7 @@ def test_a_subclass_whose_fields_would_be_lost_is_refused(app: App) -> None:
     @app.task
     def take(part: Part) -> None: ...
 
-    with pytest.raises(BadArgument, match="part: a Spare does not fit the task"):
+    with pytest.raises(BadArgument, match="part: a Spare does not match the task"):
         take.defer(Spare(1, Decimal(1), "top"))
 
 

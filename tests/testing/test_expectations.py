@@ -123,7 +123,7 @@ def test_a_wrong_count_is_reported_with_the_jobs(app: App, queue: Queue) -> None
 
 
 def test_arguments_that_no_job_can_have_are_refused(queue: Queue) -> None:
-    with pytest.raises(BadArgument, match="JSON cannot carry a set"):
+    with pytest.raises(BadArgument, match="JSON cannot represent a set"):
         queue.assert_enqueued("bill", args={"order": {1}})
 
 

@@ -54,7 +54,7 @@ def test_runs_of_this_process_that_overlap_are_named(app: App, queue: Queue) -> 
     with pytest.raises(AssertionError) as caught:
         queue.assert_never_more_than(1, limit="stripe")
     assert message(caught) == text("""
-        Of the limit "stripe", 2 jobs ran at the same time, and not at most 1:
+        With the limit "stripe", 2 jobs ran at the same time, not at most 1:
           job 1 charge(customer='ann'), succeeded
           job 2 charge(customer='bob'), succeeded
     """)

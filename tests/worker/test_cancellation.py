@@ -268,7 +268,7 @@ async def test_a_job_that_leaves_a_cancel_scope_open_fails_and_the_next_one_runs
     await _run_with_a_careful_one(app, query, "careless")
     [(error,)] = query("SELECT errors->0->>'error' FROM all_jobs WHERE task = 'careless' LIMIT 1")
     assert {"raises": "it fails", "is cancelled and awaits": "CancelledError"}.get(
-        ends, "has left a cancel scope or a task group open"
+        ends, "left a cancel scope or a task group open"
     ) in error
 
 

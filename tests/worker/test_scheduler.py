@@ -174,7 +174,7 @@ async def test_missed_instants_are_reported_once(
     (message,) = [
         record.getMessage() for record in caplog.records if record.name == "inturn.worker.scheduler"
     ]
-    assert message.startswith("schedule.missed: note was to run at 2026-01-31T12:30:00+00:00")
+    assert message.startswith("schedule.missed: note was due at 2026-01-31T12:30:00+00:00")
 
 
 async def test_a_clock_that_is_set_back_repeats_nothing(

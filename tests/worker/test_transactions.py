@@ -116,7 +116,7 @@ async def test_a_block_that_failed_may_be_tried_again_and_one_that_committed_may
     assert written() == [id]
     assert query(ENDED) == [(id, "succeeded", 1)]
     assert refusals == [
-        f"Job {id} was finished by an earlier transaction of this run; write in that one"
+        f"Job {id} was already finished by an earlier transaction of this run; do all writes in that one"
     ]
 
 
@@ -140,7 +140,7 @@ async def test_a_worker_declared_dead_meanwhile_commits_nothing(
     assert query("SELECT id, fence FROM finished_jobs") == [(id, fences[1])]
     assert len(refusals) == 1
     assert (
-        f"Job {id} was taken over while its code ran here, so what it wrote is rolled back"
+        f"Job {id} was taken over while its code ran here, so its writes are rolled back"
         in refusals[0]
     )
 

@@ -665,11 +665,11 @@ async def test_an_idle_worker_without_jobs_ends_at_once_when_it_need_not_wait(
         ),
         (
             {"fetch_job_polling_interval": 0},
-            "fetch_job_polling_interval: 0 seconds: must be more than 0",
+            "fetch_job_polling_interval: 0 seconds: must be greater than 0",
         ),
         (
             {"concurency": 2},
-            "concurency: no such worker option; there are queues, name, concurrency",
+            "concurency: no such worker option; the options are queues, name, concurrency",
         ),
     ],
 )

@@ -12,11 +12,10 @@ Use this in `env.py` if your project has Alembic migrations in the same database
         include_object=include_object,
     )
 
-You need only `include_name`. It is also faster, because Alembic then does not read our schema at
-all. You need `include_object` if your own `include_name` accepts the schema, or if our tables are
-in your metadata.
-If you have such functions already, combine them:
-`include_name=lambda *args: mine(*args) and include_name(*args)`.
+Usually `include_name` is enough, and faster, because Alembic then does not read our schema at all.
+You need `include_object` if your own `include_name` accepts the schema, or if our tables are in
+your metadata. To combine it with a function of yours: `include_name=lambda *args: mine(*args) and
+include_name(*args)`.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from inturn.sql import SCHEMA
 
 
 def ignoring(schema: str) -> tuple[Callable[..., bool], Callable[..., bool]]:
-    """Return `include_name` and `include_object` for a queue in another schema than `inturn`.
+    """Return `include_name` and `include_object` for a queue in a schema other than `inturn`.
 
     include_name, include_object = ignoring("jobs")
     assert not include_name("jobs", "schema") and include_name("shop", "schema")

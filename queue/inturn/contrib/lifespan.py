@@ -19,14 +19,13 @@ def lifespan(
 ) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     """Return a lifespan that opens the app when the web application starts, and closes it later.
 
-    With `worker=True`, a worker runs in the same process and event loop. The other arguments are
-    its options.
-    At the end, its running jobs have ten seconds to finish (`shutdown_graceful_timeout`).
-    A job that still runs then goes back to the head of its lane.
+    With `worker=True`, a worker runs in the same process and event loop; the other arguments are
+    its options. At shutdown, its running jobs have ten seconds to finish
+    (`shutdown_graceful_timeout`). Jobs that still run then go back to the heads of their lanes.
 
         web = FastAPI(lifespan=lifespan(app, worker=True, concurrency=4))
 
-    In a lifespan of your own: `async with lifespan(app)(web): …`.
+    Inside your own lifespan: `async with lifespan(app)(web): …`.
     """
 
     @asynccontextmanager
@@ -36,7 +35,7 @@ def lifespan(
                 yield
                 return
             app.perform_import_paths()
-            # Without this check, you would not notice a worker that cannot start.
+            # Without this check, a worker that cannot start would go unnoticed.
             await app.connector.run_async(check_schema(app.connector.schema))
             # The web server handles its own signals.
             combined = {

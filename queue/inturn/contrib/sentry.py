@@ -1,6 +1,6 @@
-"""Sentry: say which job an event is about, and group its events by task and error.
+"""Sentry: add the job to events, and group them by task and error.
 
-It imports nothing of Sentry. See docs/sentry.md.
+It does not import Sentry. See docs/sentry.md.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ FIELDS = ("job_id", "task", "queue", "lock", "locks", "attempt", "fence")
 
 
 def add_job(event: Any, hint: Mapping[str, Any]) -> Any:
-    """Add the job to an event of Sentry: the failure of a job, or what its code has reported.
+    """Add the job to a Sentry event: the failure of a job, or anything that its code reports.
 
     sentry_sdk.init(before_send=add_job)
     """
@@ -26,7 +26,7 @@ def add_job(event: Any, hint: Mapping[str, Any]) -> Any:
 
 
 def _find_job(hint: Mapping[str, Any]) -> dict[str, object] | None:
-    """Return the fields of the job that a record of the log is about, or that runs here."""
+    """Return the fields of the job that a log record is about, or that is running here."""
     found = getattr(hint.get("log_record"), "__dict__", {})
     if "job_id" in found and "fence" in found:
         return {name: found[name] for name in FIELDS if name in found}

@@ -1,8 +1,8 @@
-"""Find the connection beneath whatever a caller passes as `connection=`.
+"""Find the driver connection beneath whatever a caller passes as `connection=`.
 
-SQLAlchemy, Django, asyncpg and psycopg 2 are recognised by the modules of their classes, so that
-they need not be imported. Other drivers are refused: a job that is sent over a second connection
-would not be part of the caller's transaction.
+SQLAlchemy, Django, asyncpg and psycopg 2 are recognised by the modules of their classes, so they
+need not be imported. Other drivers are refused: a job sent over a second connection would not be
+part of the caller's transaction.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def find_connection(connection: Any) -> Sync:
             return _check_sync(connection.connection().connection.driver_connection)
         case "Connection":
             if not connection.in_transaction():
-                # Its own execute() would do this. Without it, commit() has nothing to commit.
+                # Its own execute() would do this. Otherwise commit() has nothing to commit.
                 connection.begin()
             return _check_sync(connection.connection.driver_connection)
     if _is_django(connection):
@@ -71,18 +71,18 @@ async def find_connection_async(connection: Any) -> Async:
 
 
 def django_driver(connection: Any) -> psycopg.Connection[Any]:
-    """Return the psycopg connection of a Django connection, and open it if need be."""
+    """Return the psycopg connection of a Django connection, opening it if necessary."""
     if connection.vendor != "postgresql":
         raise ConfigurationError(
             f"Django's database {connection.alias!r} is {connection.display_name}, but the queue "
-            "needs PostgreSQL. Give the alias of a PostgreSQL database"
+            "needs PostgreSQL. Use the alias of a PostgreSQL database"
         )
     connection.ensure_connection()
     if isinstance(connection.connection, psycopg.Connection):
         return connection.connection
     raise ConfigurationError(
-        f"connection runs on {_class_name(connection.connection)}. "
-        "Give Django a backend on psycopg 3, which it chooses by itself"
+        f"connection runs on {_class_name(connection.connection)}. Use a Django backend on psycopg "
+        "3, which is the default"
     )
 
 
@@ -102,7 +102,7 @@ def _check_sync(driver: object) -> Sync:
 
 
 def _find_sync(driver: object) -> Sync | None:
-    """Return what `drive` needs for a sync driver's connection, or None if this is not one."""
+    """Return what `drive` needs for a sync driver's connection, or None if it is not one."""
     if isinstance(driver, psycopg.Connection):
         return driver
     if any(
@@ -122,7 +122,7 @@ def _is_async(connection: object) -> bool:
 
 
 def _is_asyncpg(connection: object) -> bool:
-    """Return True for a connection of asyncpg, or one that its pool has lent."""
+    """Return True for an asyncpg connection, or one lent by its pool."""
     return any(
         base.__module__.startswith("asyncpg.")
         and base.__name__ in ("Connection", "PoolConnectionProxy")

@@ -1,8 +1,8 @@
 """Translate the driver's errors into inturn's, by their SQLSTATE.
 
-An outage, a failover, a migration under running workers, or a lock that somebody holds is a
-condition that passes: the same call succeeds later. It becomes DatabaseUnavailable or DatabaseBusy.
-Every other error is about the statement itself.
+An outage, a failover, a migration under running workers, or a held lock is temporary: the same call
+succeeds later. These become DatabaseUnavailable or DatabaseBusy. Every other error is about the
+statement itself.
 """
 
 import psycopg
@@ -20,32 +20,32 @@ from inturn.errors import (
     WorkerLost,
 )
 
-# The server has undone the statement, and the session is fine. A lock was not available, a deadlock
-# or a conflict of transactions was resolved against us, or a time limit of the server or a cancel
-# request ended the statement.
+# The server undid the statement, and the session is fine. A lock was not available, a deadlock or a
+# transaction conflict was resolved against us, or a server timeout or a cancel request ended the
+# statement.
 BUSY = ("55P03", "57014", "40001", "40P01", "40002", "40000")
 
-# The session is lost, and nobody knows what happened to the statement: connection lost (08), the
-# server shuts down or ended the session (57), completion unknown (40003).
+# The session is lost, and the fate of the statement is unknown: connection lost (08), the server is
+# shutting down or ended the session (57), completion unknown (40003).
 LOST = ("08", "57", "40003")
 
-# The server has undone the statement, and a new session may do better: a primary became a standby
+# The server undid the statement, and a new session may do better: a primary became a standby
 # (25006), a transaction was idle or open for too long (25P03, 25P04), an I/O error (58), an
-# internal error such as while a migration changes what a plan has read (XX), a pooler mixed up
-# prepared statements (26000, 42P05), or a migration changed the type of a result (42804, 42P13).
+# internal error, for example while a migration changes what a plan has read (XX), a pooler mixed up
+# prepared statements (26000, 42P05), or a migration changed a result's type (42804, 42P13).
 READ_ONLY = "25006"
 WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", "42P13")
 
-# The server has undone the statement because it lacks something that comes back: memory, disk space
-# or connections (53), or a right that was revoked (42501).
+# The server undid the statement because it temporarily lacks something: memory, disk space or
+# connections (53), or a privilege that was revoked (42501).
 FORBIDDEN = "42501"
 WANTING = ("53", FORBIDDEN)
 
-# The arguments that only the server can check: see defer_after, join_batches and change_limit.
+# Arguments that only the server can check: see defer_after, join_batches and change_limit.
 CHECKED_BY_SERVER = ("after", "batch", "burst")
 
-# The functions of the server that find a plan or a row to be older than a migration. The message
-# does not help, because it comes in many languages.
+# The server functions that detect a plan or row older than a migration. Messages cannot identify
+# them, because they are translated.
 PLAN_CHANGED = (
     "RevalidateCachedQuery",  # cached plan must not change result type
     "CheckVarSlotCompatibility",  # attribute … of type record has been dropped
@@ -56,7 +56,7 @@ MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.Und
 
 
 def translate(error: psycopg.Error, *, connecting: bool = False) -> InturnError:
-    """Return inturn's error for the driver's.
+    """Return inturn's error for a driver error.
 
     `connecting` means that no statement was sent, so nothing can have taken effect.
     """
@@ -76,8 +76,8 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
     if state.startswith(WANTING):
         problem = "The database cannot do this now"
         if state == FORBIDDEN:
-            problem = "This login may not do this"
-            reason += ". Roles and what they may do: queue schema grants"
+            problem = "This login lacks a privilege"
+            reason += ". To see roles and privileges: queue schema grants"
         return DatabaseUnavailable(
             f"{problem}: {reason}",
             connection_lost=False,
@@ -97,10 +97,10 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
 
 
 def refuses_more(error: BaseException | None) -> bool:
-    """Return True if the server, a database or a role has reached its limit of connections.
+    """Return True if the server, a database or a role has reached its connection limit.
 
-    libpq passes on no SQLSTATE of a connection that was refused. A server that speaks another
-    language gets the general message.
+    libpq reports no SQLSTATE for a refused connection. For a server with another language, the
+    general message is used.
     """
     return any(words in str(error) for words in AT_LIMIT)
 
@@ -108,8 +108,8 @@ def refuses_more(error: BaseException | None) -> bool:
 def _about_the_schema(error: psycopg.Error) -> SchemaMismatch | None:
     if isinstance(error, MISSING):
         return SchemaMismatch(
-            f"The database lacks a part of inturn's schema ({first_line(error)}). "
-            "Create or update it: queue migrate"
+            f"Part of inturn's schema is missing ({first_line(error)}). Create or update it: queue "
+            "migrate"
         )
     return None
 
@@ -131,7 +131,7 @@ def _answer(error: psycopg.Error) -> InturnError:
 
 
 def _is_ours(error: psycopg.Error) -> bool:
-    """Return True if a function of ours has raised it, and not the server itself."""
+    """Return True if one of our functions raised it, not the server itself."""
     return error.diag.source_function == "exec_stmt_raise"
 
 

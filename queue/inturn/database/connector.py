@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Connector(Protocol):
-    """Where the queue lives, and how to reach it. `PsycopgConnector` is the usual one.
+    """Where the queue lives, and how to reach it. Usually a `PsycopgConnector`.
 
     def show(connector: BaseConnector) -> None:
         print(connector.schema)
@@ -30,13 +30,13 @@ class Connector(Protocol):
 
     @property
     def dsn(self) -> str:
-        """Return the address in libpq's form, read each time: the environment may change."""
+        """Return the address in libpq's form, resolved each time: the environment may change."""
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> Connector:
-        """Return a connector to another database or schema, with the settings of this one."""
+        """Return a connector to another database or schema, with this one's settings."""
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
-        """Run one of `inturn.operations`, on the caller's connection if there is one."""
+        """Run one of `inturn.operations`, on the caller's connection if given."""
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         """Like `run`, in an event loop."""
@@ -44,7 +44,7 @@ class Connector(Protocol):
     def connect(
         self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
     ) -> Session:
-        """Open a connection of its own, which commits each statement."""
+        """Open a separate connection that commits each statement."""
 
     async def connect_async(
         self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
@@ -52,7 +52,7 @@ class Connector(Protocol):
         """Like `connect`, in an event loop."""
 
     def lend(self) -> AbstractContextManager[psycopg.Connection[Any]]:
-        """Lend a connection for a transaction of the caller's."""
+        """Lend a connection for one of the caller's transactions."""
 
     def lend_async(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
         """Like `lend`, in an event loop."""
@@ -67,7 +67,7 @@ class Connector(Protocol):
         """Make `run_async` possible. `App.open_async` calls it."""
 
     async def open_async_later(self) -> None:
-        """Make `run_async` possible, but connect only when it is first called."""
+        """Make `run_async` possible, but connect only on its first call."""
 
     async def close_async(self) -> None:
         """Undo `open_async`, or `open_async_later`."""

@@ -1,4 +1,4 @@
-"""Connectors that keep pools of connections, which they open when they are first needed.
+"""Connectors that keep connection pools, opened on first use.
 
 A job deferred through them without `connection=` is committed when the call returns.
 """
@@ -30,34 +30,34 @@ from inturn.values import JsonDumps, JsonLoads
 
 T = TypeVar("T")
 SYNC_ONLY = (
-    "SyncPsycopgConnector cannot be used from async code or by a worker. "
-    "Give the App a PsycopgConnector, which can be used from sync code as well."
+    "SyncPsycopgConnector cannot be used from async code or by a worker. Give the App a "
+    "PsycopgConnector, which also works from sync code."
 )
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
 # Options of other connectors, and what to use here instead.
 REFUSED = {
-    "configure": "open a pool of yours, and give it to app.open(pool)",
-    "check": "open a pool of yours, and give it to app.open(pool)",
-    "reset": "open a pool of yours, and give it to app.open(pool)",
-    "pool_factory": "open a pool of yours, and give it to app.open(pool)",
-    "connection_class": "open a pool of yours, and give it to app.open(pool)",
-    "reconnect_timeout": "leave it out: an attempt to connect is made each second",
-    "reconnect_failed": "leave it out: the error of the next call says why",
-    "open": "leave it out: app.open() opens the pool",
+    "configure": "open your own pool, and pass it to app.open(pool)",
+    "check": "open your own pool, and pass it to app.open(pool)",
+    "reset": "open your own pool, and pass it to app.open(pool)",
+    "pool_factory": "open your own pool, and pass it to app.open(pool)",
+    "connection_class": "open your own pool, and pass it to app.open(pool)",
+    "reconnect_timeout": "omit it: the pool retries every second",
+    "reconnect_failed": "omit it: the next call raises the error",
+    "open": "omit it: app.open() opens the pool",
 }
-BaseConnector = Connector  # the name that procrastinate has for annotations
+BaseConnector = Connector  # procrastinate's name for annotations
 
 
 def refuse_pool_options(options: Mapping[str, Any]) -> None:
-    """Raise for an option of a pool that this connector's own pool cannot have."""
+    """Raise for a pool option that this connector's own pool does not support."""
     for option in options.keys() & REFUSED.keys():
         raise ConfigurationError(
-            f"The connector cannot be given {option}=. Instead, {REFUSED[option]}."
+            f"The connector does not accept {option}=. Instead, {REFUSED[option]}."
         )
 
 
 class PsycopgConnector(DirectConnector):
-    """Says where the queue lives: a DSN and a schema.
+    """Where the queue lives: a DSN and a schema.
 
     PsycopgConnector("postgresql://user@host/database", schema="jobs", max_size=20)
 
@@ -66,20 +66,20 @@ class PsycopgConnector(DirectConnector):
     min_size, max_size: the size of the pool that your calls use.
     name, max_lifetime, max_idle, max_waiting, num_workers: options of psycopg's pool.
     kwargs: libpq's options, which you can also pass by name, as in `sslmode="require"`.
-    timeout: the number of seconds to wait for a connection, or for a server that has stopped
-    answering. Then the call raises DatabaseUnavailable. A statement may take longer: after half of
-    this time the connector asks the server, over a second connection, whether it still works on it.
+    timeout: the seconds to wait for a connection, or for a server that has stopped responding,
+    before the call raises DatabaseUnavailable. A statement may take longer: after half this time,
+    the connector asks the server over a second connection whether it is still working on it.
     call_timeout: the limit for a call behind a pooler, where the server cannot be asked. None means
     no limit. Your own statements in `context.transaction()` have no limit.
-    listen_dsn: an address that leads past a pooler in transaction mode, which forgets who listens.
-    It defaults to INTURN_LISTEN_DSN. Without one, workers behind such a pooler poll.
-    json_dumps, json_loads: your own functions to write the arguments of jobs as JSON, and to read
-    them before a task runs; see docs/values.md.
-    prepare_threshold: set it to None for a pooler that does not support prepared statements, such
-    as PgBouncer before 1.21.
+    listen_dsn: an address that bypasses a pooler in transaction mode, where LISTEN does not work.
+    It defaults to INTURN_LISTEN_DSN. Without it, workers behind such a pooler poll.
+    json_dumps, json_loads: your own functions to encode job arguments as JSON, and to decode them
+    before a task runs; see docs/values.md.
+    prepare_threshold: set it to None for a pooler without support for prepared statements, such as
+    PgBouncer before 1.21.
 
-    Unless the address says otherwise, `connect_timeout` is `timeout`, and TCP notices after ten
-    seconds that its peer has vanished (`keepalives…`, `tcp_user_timeout`).
+    Unless the address sets them, `connect_timeout` is `timeout`, and TCP detects a vanished peer
+    after ten seconds (`keepalives…`, `tcp_user_timeout`).
     """
 
     _pool: Pool | None = None
@@ -133,9 +133,9 @@ class PsycopgConnector(DirectConnector):
         }
         # A name for pg_stat_activity, unless your address or PGAPPNAME has one.
         self._pooled = {**self._session, "fallback_application_name": "inturn pool"}
-        self._opening = Lock()  # guards what follows
-        self._opens = 0  # how often it was opened and not closed
-        self._lent: list[Pool | AsyncPool] = []  # pools of the caller, who closes them
+        self._opening = Lock()  # guards the attributes below
+        self._opens = 0  # how many `open` calls are not yet closed
+        self._lent: list[Pool | AsyncPool] = []  # the caller's pools, which the caller closes
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         """Return a connector to another database or schema, with the settings of this one."""
@@ -152,7 +152,7 @@ class PsycopgConnector(DirectConnector):
         return pools.count_use((self._pool, self._async_pool))
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
-        """Run one of `inturn.operations` on your connection, or on one of the pool."""
+        """Run one of `inturn.operations` on your connection, or on one from the pool."""
         if connection is not None:
             return drive.run(operation, caller_connection.find_connection(connection), self.schema)
         pool, again = self._sync_pool(), drive.Repeatable(operation)
@@ -202,9 +202,9 @@ class PsycopgConnector(DirectConnector):
 
     @contextmanager
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
-        """Lend a connection of the pool for a transaction of yours.
+        """Lend a pooled connection for a transaction of yours.
 
-        If the connection is lost meanwhile, raise DatabaseUnavailable.
+        Raise DatabaseUnavailable if the connection is lost meanwhile.
         """
         pool = self._sync_pool()
         own = pools.take(pool, self._timeout)
@@ -231,14 +231,14 @@ class PsycopgConnector(DirectConnector):
             await pool.putconn(own)
 
     def open(self, pool: Pool | None = None) -> None:
-        """Open the pool. A `pool` of yours is used instead, and `close` leaves it open."""
+        """Open the pool, or use your own `pool`, which `close` leaves open."""
         with self._opening:
             if pool is not None:
                 self._pool = pool
                 self._lent.append(pool)
             elif self._pool is None:
                 self._pool = self._new_pool()
-            self._opens += 1  # last, so that an opening that fails does not count
+            self._opens += 1  # last, so that a failed opening does not count
 
     def close(self) -> None:
         """Undo one `open`. The last of these calls closes the pool."""
@@ -264,7 +264,7 @@ class PsycopgConnector(DirectConnector):
             elif self._async_pool is None:
                 self._async_pool, new = new, None
             self._opens += 1
-        if new is not None:  # somebody else was faster
+        if new is not None:  # another task was faster
             await new.close()
 
     async def open_async_later(self) -> None:
@@ -291,7 +291,7 @@ class PsycopgConnector(DirectConnector):
         return True
 
     def _sync_pool(self) -> Pool:
-        """Return the pool. Open it first if need be: sync tasks of an async worker defer too."""
+        """Return the pool, opening it if necessary: sync tasks of an async worker defer too."""
         with self._opening:
             if not self._opens:
                 raise AppNotOpen(NOT_OPEN)
@@ -312,14 +312,14 @@ class PsycopgConnector(DirectConnector):
                     terms = self._terms("pool", self._address())
                     self._async_pool = pools.new_async(terms, self._pooled, self._pool_options)
                 pool = self._async_pool
-            await pool.open()  # does nothing if another task has opened it
+            await pool.open()  # does nothing if another task opened it
         if pool is None:
             raise AppNotOpen(NOT_OPEN)
         return pool
 
 
 class SyncPsycopgConnector(PsycopgConnector):
-    """A connector for a program that never defers from async code, such as a script or Django site.
+    """A connector for programs that never defer from async code, such as a script or Django site.
 
         app = App(connector=SyncPsycopgConnector(dsn))
         with app.open():

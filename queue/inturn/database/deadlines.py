@@ -1,10 +1,10 @@
-"""How long a call may stay unanswered. The two classes in `session` share this.
+"""How long a call may stay unanswered. Shared by the two classes in `session`.
 
-A long statement and a dead connection look the same to a client: the server is silent. A limit in
-seconds would end the long statement too. So after a while of silence the client asks the server,
-over a second connection, whether it still works on the call. The server knows by the process id of
-the session. Behind a pooler that id is invented and the answer is "unknown". Then there is a limit
-in seconds.
+A long statement and a dead connection look the same to a client: the server is silent. A plain
+timeout would end the long statement too. After some silence, the client therefore asks the server
+over a second connection whether it is still working on the call, identified by the session's
+process id. Behind a pooler that id is made up and the answer is "unknown"; only then does a timeout
+apply.
 """
 
 import os
@@ -21,19 +21,18 @@ Verdict = Literal["works", "unknown", "idle"]
 
 NOTHING = Ready.NONE
 LONGEST_PAUSE = 30.0  # seconds between two questions
-# Seconds for an answer that was on its way when the server was asked, and for each step of a
+# Seconds for an answer that was in transit when the server was asked, and for each step of a
 # cancellation.
 GRACE = 0.5
 ASK_STATE: LiteralString = "SELECT state FROM pg_stat_activity WHERE pid = %s"
 AT_WORK = ("active", "fastpath function call")
-# How a server begins a refusal, in the languages that translate the word.
+# The start of a server's refusal, in the languages that translate the word.
 FATAL = ("FATAL", "ВАЖНО", "致命错误")
 SECRET = ("disabled", None)  # track_activities is off, or the session belongs to another user
-# Each session begins with this, so it has nothing to join and no arrays to unpack. That would take
-# the server twice as long.
+# Each session starts with this. Joins or arrays would take the server twice as long.
 SETTLE: LiteralString = "SELECT pg_backend_pid() = %s"
 SETTLE_ALL: LiteralString = ", CASE WHEN pg_backend_pid() = %s THEN concat({}) END"
-# Servers do not have all settings.
+# Not all servers have all settings.
 SET: LiteralString = """
     CASE WHEN current_setting(%s, true) IS NOT NULL THEN set_config(%s, %s, false) END"""
 SET_ON_LINUX: LiteralString = """
@@ -41,7 +40,7 @@ SET_ON_LINUX: LiteralString = """
          THEN set_config(%s, %s, false) END"""
 ONLY_ON_LINUX = "client_connection_check_interval"
 
-# With these a vanished peer is noticed after about ten seconds, even on a connection that only
+# With these, a vanished peer is detected after about ten seconds, even on a connection that only
 # listens.
 KEEPALIVE = {
     "keepalives_idle": 5,
@@ -56,11 +55,11 @@ SHORTEST_CONNECT = 2  # seconds; psycopg has no shorter limit
 class Terms:
     """The address, deadlines and settings of the connections for one purpose.
 
-    ask_after: the seconds of silence after which the server is asked, over another connection.
-    give_up_after: the limit for silence in seconds, where the server cannot know.
+    ask_after: the seconds of silence after which the server is asked over another connection.
+    give_up_after: the limit for silence in seconds, where the server cannot tell.
     settle_within: the limit in seconds for the first statement.
-    settings: the settings of each new session. They are not set behind a pooler, where the next
-    client of the session would inherit them.
+    settings: the settings of each new session. They are not set behind a pooler, where the
+    session's next client would inherit them.
     failure: why the last attempt to make or use a connection failed.
     """
 
@@ -77,9 +76,9 @@ class Terms:
         return replace(self, give_up_after=None)
 
     def settle(self, pid: int) -> tuple[LiteralString, list[Any]]:
-        """Return the statement that sets the settings unless a pooler invented the id.
+        """Return the statement that applies the settings, unless a pooler made up the id.
 
-        Its first column is False if one did.
+        Its first column is False in that case.
         """
         if not self.settings:
             return SETTLE, [pid]
@@ -90,7 +89,7 @@ class Terms:
     def question(self, info: psycopg.ConnectionInfo) -> tuple[str, "Terms"]:
         """Return the address at which to ask about a session, and the terms for asking.
 
-        The address may name several servers. This one names the server that has the session.
+        The address may name several servers; this one names the server that has the session.
         """
         parts: dict[str, Any] = {**conninfo_to_dict(self.address), "target_session_attrs": "any"}
         parts |= {"host": info.host or None, "hostaddr": info.hostaddr or None, "port": info.port}
@@ -104,11 +103,11 @@ class Terms:
 def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os.environ) -> str:
     """Return the address with limits for connecting and for TCP.
 
-    What the address sets itself stays.
+    Limits that the address sets itself stay.
     """
     parts = conninfo_to_dict(dsn)
     if "service" in parts or environment.get("PGSERVICE"):
-        return dsn  # the service file may set the limits, and the address would override it
+        return dsn  # the service file may set limits, which the address would override
     limits = {"connect_timeout": max(SHORTEST_CONNECT, round(timeout)), **KEEPALIVE}
     if environment.get("PGCONNECT_TIMEOUT"):
         del limits["connect_timeout"]
@@ -118,7 +117,7 @@ def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os
 
 
 def judge_state(rows: list[Any], *, is_direct: bool) -> Verdict:
-    """Return what the server says about a session."""
+    """Return the server's verdict on a session."""
     if not is_direct:
         return "unknown"
     state = rows[0][0] if rows else "gone"
@@ -135,7 +134,7 @@ def judge_refusal(error: psycopg.Error) -> Verdict:
     if any(word in str(error) for word in FATAL):
         return "unknown"
     raise psycopg.OperationalError(
-        f"no answer, and the server cannot be asked: {str(error).partition(chr(10))[0]}"
+        f"no answer, and the server cannot be queried: {str(error).partition(chr(10))[0]}"
     ) from error
 
 
@@ -144,13 +143,13 @@ class PeerSilent(Exception):
 
 
 class WatchedCall:
-    """A running generator of psycopg, which can be left and resumed."""
+    """A running psycopg generator, which can be suspended and resumed."""
 
     def __init__(self, steps: Generator[Any, Any, Any], terms: Terms) -> None:
         self._steps = steps
         self._terms = terms
         self._wanted: Any = None  # what it waits for, once it has started
-        # True if the peer answered since the last look at the clock. Most calls end before the
+        # True if the peer has answered since the last look at the clock. Most calls end before the
         # first.
         self._is_heard = True
 
@@ -184,13 +183,13 @@ class WatchedCall:
         self._alarm = self._since + seconds
 
     def judge(self, verdict: Verdict) -> None:
-        """Raise if there is nothing left to wait for. Otherwise set the time of the next look."""
+        """Raise if there is nothing left to wait for. Otherwise schedule the next look."""
         silence = monotonic() - self._since
         if verdict == "idle":
             if self._is_doubted:
                 raise psycopg.OperationalError(
-                    f"no answer for {silence:.1f} s, and the server is not at work on the call: "
-                    "it or its answer was lost"
+                    f"no answer for {silence:.1f} s, and the server is not working on the call: "
+                    "the call or its answer was lost"
                 )
             self._is_doubted = True
             self._alarm = monotonic() + GRACE

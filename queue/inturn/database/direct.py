@@ -24,25 +24,25 @@ WORKING = (
     "metrics",
 )  # fmt: skip
 WORKING_SILENCE = 10.0  # seconds
-# What a database or a role sets otherwise by default, we could not work with.
+# Other defaults, set for a database or a role, would break us.
 RELIED_ON = {
-    "default_transaction_isolation": "read committed",  # the SQL functions are written for it
+    "default_transaction_isolation": "read committed",  # the SQL functions rely on it
     "client_encoding": "UTF8",
     "DateStyle": "ISO",  # the driver reads no other
     "IntervalStyle": "postgres",
     "array_nulls": "on",
     "restrict_nonsystem_relation_kind": "",  # or no view could be read
 }
-# A working session may idle, and waits for its calls as long as the server is at work on them.
+# A working session may be idle, and waits for its calls while the server is working on them.
 UNLIMITED = {"statement_timeout": "0", "idle_session_timeout": "0", "transaction_timeout": "0"}
-CAUTIOUS = ("worker", "maintenance")  # these roles must not wait for a lock that somebody holds
+CAUTIOUS = ("worker", "maintenance")  # these roles must not wait for held locks
 LOCK_TIMEOUT = 0.1  # seconds
 
 
 class DirectConnector:
     """An address and a schema, and how to connect to them.
 
-    The subclasses decide which calls share a connection.
+    Subclasses decide which calls share a connection.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class DirectConnector:
     ) -> None:
         if dsn and conninfo:
             raise ConfigurationError(
-                "The connector was given both dsn and conninfo, which are the same. Give only one."
+                "The connector was given both dsn and conninfo, which mean the same. Pass only one."
             )
         if timeout <= 0:
             raise ConfigurationError(
-                f"timeout={timeout!r} is not a number of seconds to wait for the database. "
-                "Give a number greater than 0."
+                f"timeout={timeout!r} is not a valid number of seconds. Pass a number greater than "
+                "0."
             )
         self._dsn = dsn or conninfo
         self.schema = schema
@@ -82,15 +82,15 @@ class DirectConnector:
 
     @property
     def dsn(self) -> str:
-        """Return the address in libpq's form, read each time: the environment may change."""
+        """Return the address in libpq's form, resolved each time: the environment may change."""
         try:
             dsn = make_conninfo(find_dsn(self._dsn, options=self._options), **self._options)
             refuse_search_path(dsn, self.schema)
             return dsn
         except psycopg.ProgrammingError as error:
             raise ConfigurationError(
-                "The connector was given an option that libpq does not know. "
-                f"Leave it out: {str(error).strip()}"
+                "The connector was given an option that libpq does not know. Remove it: "
+                f"{str(error).strip()}"
             ) from None
 
     def _settings_at(self, dsn: str | None, schema: str | None) -> dict[str, Any]:
@@ -114,10 +114,10 @@ class DirectConnector:
     ) -> Session:
         """Open a separate connection that commits each statement.
 
-        The server shows it under the name `inturn role`.
+        On the server its name is `inturn role`.
 
-        `lock_timeout` is how many seconds a statement may wait for a lock. 0 means as long as it
-        takes, None what the role needs.
+        `lock_timeout` is how many seconds a statement may wait for a lock: 0 means forever, None
+        the role's default.
         """
         terms = self._terms(role, self._address(to_listen), lock_timeout)
         with drive.translate_errors(connecting=True):
@@ -147,7 +147,7 @@ class DirectConnector:
         if lock_timeout is not None:
             settings["lock_timeout"] = f"{round(1000 * lock_timeout)}ms"
         if role in CAUTIOUS:
-            # Keeps a call that we gave up from committing much later.
+            # Keeps an abandoned call from committing much later.
             settings["client_connection_check_interval"] = "1s"
         limits = {**dict.fromkeys(WORKING, WORKING_SILENCE), "pool": self._call_timeout}
         return Terms(

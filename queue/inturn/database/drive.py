@@ -1,7 +1,7 @@
 """Run operations on a connection, sync or async. Only this module executes the queue's SQL.
 
-An operation yields statements and is sent their rows. Each operation is a single statement and so
-is atomic by itself. No transaction is opened here: on a caller's connection the statement becomes
+An operation yields statements and is sent their rows. Each operation is a single statement, and
+therefore atomic. No transaction is opened here: on a caller's connection, the statement becomes
 part of the caller's transaction, which is never committed here.
 """
 
@@ -18,7 +18,7 @@ from inturn.operations import Operation, Rows, Statement
 from inturn.sql import fill_schema
 
 T = TypeVar("T")
-# A cursor holds on to the rows of its last result, so it is closed after a larger one.
+# A cursor keeps the rows of its last result, so it is closed after a larger one.
 MOST_ROWS_KEPT = 1000
 
 
@@ -49,7 +49,7 @@ class AsyncCursor(Protocol):
 
 
 class Connection(Protocol):
-    """A connection of a driver, see `caller_connection`."""
+    """A driver's connection; see `caller_connection`."""
 
     def cursor(self, *, row_factory: Any) -> AbstractContextManager[Cursor]: ...
 
@@ -72,7 +72,7 @@ async def run_async(operation: Operation[T], connection: AsyncConnection, schema
 
 
 def run_on(cursor: Cursor, operation: Operation[T], schema: str) -> T:
-    """Run an operation on a cursor that nobody else uses meanwhile, such as `kept_cursor`."""
+    """Run an operation on a cursor that nothing else uses meanwhile, such as `kept_cursor`."""
     try:
         statement = next(operation)
         while True:
@@ -123,7 +123,7 @@ class Repeatable(Generator[Statement, Rows, T]):
         return self._operation.throw(*error)
 
     def may_repeat(self, error: DatabaseUnavailable) -> bool:
-        """Return True once, if the server has certainly undone it and the connection was at fault.
+        """Return True once, if the server certainly undid it and the connection was at fault.
 
         For example, the server may have become read-only.
         """
@@ -133,7 +133,7 @@ class Repeatable(Generator[Statement, Rows, T]):
 
 @contextmanager
 def translate_errors(*, connecting: bool = False) -> Iterator[None]:
-    """Raise the driver's errors as inturn's, see `conditions`.
+    """Raise driver errors as inturn's; see `conditions`.
 
     `connecting` means that no statement is sent inside the block.
     """

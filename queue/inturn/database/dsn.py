@@ -1,4 +1,4 @@
-"""Find the address of the database, and say what is wrong with one."""
+"""Find the address of the database, and explain what is wrong with one."""
 
 import os
 import re
@@ -16,8 +16,8 @@ NAMING = ("host", "database", "service", "user")
 
 FORM = "is not a PostgreSQL address. Write postgresql://user@host:5432/database"
 SPECIAL = (
-    "is not a PostgreSQL address: its host or its port cannot be right. "
-    "If the password holds one of / @ : or %, write that as %2F %40 %3A or %25"
+    "is not a PostgreSQL address: its host or port is invalid. If the password contains / @ : or "
+    "%, write these as %2F %40 %3A or %25"
 )
 
 
@@ -41,13 +41,14 @@ def find_dsn(
     if variables or not {"dbname", *NAMING}.isdisjoint(options):
         return ""
     raise ConfigurationError(
-        "No database is named. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database. "
-        "To try inturn without a database of yours, run `queue dev` and set what it prints."
+        "No database is configured. Pass a DSN, or set INTURN_DSN=postgresql://user@host/database. "
+        "To try inturn without your own database, run `queue dev` and export the line that it "
+        "prints."
     )
 
 
 def _check(source: str, dsn: str) -> str:
-    # SQLAlchemy also names its driver, and programs share DATABASE_URL with it.
+    # SQLAlchemy's URLs also name its driver, and programs share DATABASE_URL with it.
     plain = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", dsn)
     wrong = find_problem(plain)
     if wrong is not None:
@@ -56,7 +57,7 @@ def _check(source: str, dsn: str) -> str:
 
 
 def find_problem(dsn: str) -> str | None:
-    """Return what is wrong with the address, without repeating it: it may hold a password.
+    """Return what is wrong with the address, without repeating it: it may contain a password.
 
     libpq's own message repeats the part that it does not understand, so it is not shown.
     """
@@ -73,12 +74,12 @@ def find_problem(dsn: str) -> str | None:
 
 
 def refuse_search_path(dsn: str, schema: str) -> None:
-    """Raise if the address sets a search_path, which does not choose the schema of the queue.
+    """Raise if the address sets a search_path, which does not select the queue's schema.
 
-    Tenants that were told apart in this way would share one queue.
+    Tenants separated this way would share one queue.
     """
     if schema == SCHEMA and "search_path" in str(conninfo_to_dict(dsn).get("options") or ""):
         raise ConfigurationError(
-            "The address sets search_path, which inturn does not use to find its tables. "
-            "Give the connector schema='…' or leave it out"
+            "The address sets search_path, which inturn does not use to find its tables. Give the "
+            "connector schema='…' instead, or remove it"
         )

@@ -10,7 +10,7 @@ from inturn.sql import SCHEMA
 def check_fence(connection: object, resource: str, token: int, *, schema: str = SCHEMA) -> None:
     """Raise StaleFence if the resource has seen a higher token.
 
-    Call it first in the transaction that writes.
+    Call it at the start of the transaction that writes.
 
         @app.task(lock="account:7", pass_context=True)
         def withdraw(context: JobContext, amount: int) -> None:
@@ -19,9 +19,9 @@ def check_fence(connection: object, resource: str, token: int, *, schema: str = 
                 update = "UPDATE accounts SET balance = balance - %s WHERE id = 7"
                 connection.execute(update, [amount])
 
-    A call with a higher token waits until your transaction has ended. `connection` can be the same
-    as for `defer`. On a connection that commits each statement the check protects nothing. After
-    StaleFence you can only roll the transaction back.
+    A call with a higher token waits until your transaction has ended. `connection` can be anything
+    that `defer` accepts. On a connection in autocommit mode the check protects nothing. After
+    StaleFence, you can only roll back the transaction.
     """
     drive.run(_check(resource, token), caller_connection.find_connection(connection), schema)
 
@@ -47,10 +47,10 @@ def _check(resource: object, token: object) -> Operation[None]:
         or not 1 <= len(resource.encode(errors="replace")) <= 1024
     ):
         raise BadArgument(
-            "resource", f"{resource!r:.80} is not a name. Give 1 to 1,024 bytes of text"
+            "resource", f"{resource!r:.80} is not a valid name. Use 1 to 1,024 bytes of text"
         )
     if isinstance(token, bool) or not isinstance(token, int) or not -(2**63) <= token < 2**63:
         raise BadArgument(
-            "token", f"{token!r:.80} is not a fence. Give the attempt's context.fence"
+            "token", f"{token!r:.80} is not a fence. Pass the attempt's context.fence"
         )
     return fences.check_fence(resource, token)

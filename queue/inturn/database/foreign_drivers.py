@@ -1,7 +1,7 @@
 """Run operations on connections of asyncpg and psycopg 2, so a job can join their transactions.
 
 Each class looks like a psycopg connection, as far as `drive` needs it. The driver sends the values
-in its own way, and its errors become psycopg's, which `conditions` translates.
+its own way, and its errors become psycopg's, which `conditions` translates.
 """
 
 import re
@@ -19,7 +19,7 @@ Fetch = Callable[[str, Sequence[Any]], Awaitable[Sequence[Sequence[Any]]]]
 
 
 class Psycopg2Connection:
-    """A connection of psycopg 2 and, at the same time, its cursor."""
+    """A psycopg 2 connection that is also its own cursor."""
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
@@ -60,7 +60,7 @@ class Psycopg2Connection:
 
 
 class AsyncpgConnection:
-    """A connection of asyncpg and, at the same time, its cursor.
+    """An asyncpg connection that is also its own cursor.
 
     `fetch` sends a statement and returns its rows.
     """
@@ -89,10 +89,10 @@ class AsyncpgConnection:
         try:
             rows = await self._fetch(_number_placeholders(query), parameters)
         except Exception as error:
-            # The last one comes when the server has ended the session, and asyncpg learns it now.
+            # The last one is raised if the server ended the session and asyncpg only now notices.
             broken = (OSError, TimeoutError, asyncpg.InternalClientError)
             known = (asyncpg.PostgresError, asyncpg.InterfaceError, *broken)
-            # SQLAlchemy wraps the error twice: in one of its own, and in one of its dialect.
+            # SQLAlchemy wraps the error twice: in its own and in its dialect's.
             original = getattr(getattr(error, "orig", None), "__cause__", None) or error
             if not isinstance(original, known):
                 raise
@@ -110,14 +110,14 @@ class AsyncpgConnection:
 
 
 def asyncpg_connection(driver: Any) -> AsyncpgConnection:
-    """Return what `drive` needs for a connection of asyncpg, or one that its pool has lent."""
+    """Return what `drive` needs for an asyncpg connection, or one lent by its pool."""
     return AsyncpgConnection(driver, lambda text, values: driver.fetch(text, *values))
 
 
 def sqlalchemy_on_asyncpg(connection: Any, driver: Any) -> AsyncpgConnection:
     """Like `asyncpg_connection`, for SQLAlchemy's AsyncConnection.
 
-    SQLAlchemy begins a transaction of asyncpg with its first statement, so it has to send ours.
+    SQLAlchemy starts asyncpg's transaction with its first statement, so it must send ours.
     """
 
     async def fetch(text: str, values: Sequence[Any]) -> Any:

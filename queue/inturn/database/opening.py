@@ -1,4 +1,4 @@
-"""What `app.open_async()` returns."""
+"""The result of `app.open_async()`."""
 
 from collections.abc import Generator
 from types import TracebackType

@@ -1,9 +1,8 @@
 """psycopg's pools, made to report an outage and to recover from it quickly.
 
-By itself a pool waits half a minute without giving a reason, and after an outage it waits longer
-and longer between its attempts to connect. Here an outage is reported with its reason. While
-somebody waits for a connection there is an attempt each second, and while nobody waits there are
-none.
+By default a pool waits half a minute without giving a reason, and after an outage it backs off
+between its attempts to connect. Here an outage is reported with its reason, and the pool tries to
+connect every second while a caller waits for a connection, and not at all otherwise.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ RECONNECT = 1.0  # seconds after which the pool gives up an attempt
 
 
 class PoolUse(NamedTuple):
-    """How many connections there are, how many are free, and how many calls wait for one."""
+    """How many connections exist, how many are free, and how many calls wait for one."""
 
     size: int = 0
     available: int = 0
@@ -33,7 +32,7 @@ class PoolUse(NamedTuple):
 
 
 def count_use(pools: Iterable[Pool | AsyncPool | None]) -> PoolUse:
-    """Return the numbers of all these pools together."""
+    """Return the sums over these pools."""
     stats = [pool.get_stats() for pool in pools if pool is not None]
     names = ("pool_size", "pool_available", "requests_waiting")
     return PoolUse(*(sum(each.get(name, 0) for each in stats) for name in names))
@@ -69,7 +68,7 @@ async def open_async(terms: Terms, session: dict[str, Any], options: dict[str, A
 
 
 def new_async(terms: Terms, session: dict[str, Any], options: dict[str, Any]) -> AsyncPool:
-    """Return a pool that is not open yet. To open it does not wait for the database."""
+    """Return a pool that is not open yet. Opening it does not wait for the database."""
     return AsyncConnectionPool(
         terms.address,
         connection_class=AsyncSession,
@@ -82,9 +81,9 @@ def new_async(terms: Terms, session: dict[str, Any], options: dict[str, Any]) ->
 
 
 def take(pool: Pool, seconds: float, since: float = 0.0) -> psycopg.Connection[Any]:
-    """Take an open connection from the pool. Drop those that were closed while they were idle.
+    """Take an open connection from the pool. Drop those that were closed while idle.
 
-    Also drop those that the pool began to make before `since`, when another one was lost.
+    Also drop those that the pool began to open before `since`, when another one was lost.
     """
     try:
         own = pool.getconn(seconds)
@@ -113,7 +112,7 @@ async def take_async(
 
 
 def find_cursor(own: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
-    """Return a cursor for one call on a connection that was taken from the pool."""
+    """Return a cursor for one call on a connection from the pool."""
     return own.kept_cursor() if isinstance(own, Session) else own.cursor(row_factory=tuple_row)
 
 
@@ -146,7 +145,7 @@ async def distrust_async(
 def lend(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
     """Let the caller use a connection inside the block.
 
-    The caller's own errors pass unchanged. A lost connection is reported as DatabaseUnavailable.
+    The caller's own errors pass unchanged. A lost connection raises DatabaseUnavailable.
     """
     terms = None
     if isinstance(own, Session | AsyncSession):
@@ -170,7 +169,7 @@ def _is_older(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], since
 def has_ended(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Return True if the server has closed the connection.
 
-    It reads the socket and sends nothing.
+    This reads the socket and sends nothing.
     """
     try:
         own.pgconn.consume_input()  # perhaps a last message ...
@@ -195,7 +194,7 @@ def _explain(pool: Pool | AsyncPool, seconds: float, error: psycopg.Error) -> In
 
 
 def _cause(pool: Pool | AsyncPool, error: psycopg.Error) -> BaseException:
-    """Return why the last attempt to connect failed, which a PoolTimeout does not say."""
+    """Return why the last attempt to connect failed, which a PoolTimeout does not tell."""
     terms = _terms(pool)
     return terms.failure if isinstance(error, PoolTimeout) and terms and terms.failure else error
 
@@ -214,7 +213,7 @@ def _terms(pool: Pool | AsyncPool) -> Terms | None:
 
 
 def _try_again(pool: Pool) -> None:
-    """Try again to connect if somebody waits. The pool calls this when it has given up."""
+    """Retry to connect if a caller waits. The pool calls this when it has given up."""
     if pool.get_stats().get("requests_waiting"):
         pool.check()
 

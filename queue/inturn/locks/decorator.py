@@ -1,7 +1,7 @@
 """`@locked`: a function that never runs twice at once for the same arguments.
 
-The name of its lock is a template over the arguments: `@locked("filter:{filter_id}")`. The function
-can be called directly and by a scheduler, and both kinds of calls exclude each other.
+The name of its lock is a template over the arguments: `@locked("filter:{filter_id}")`. Direct calls
+and calls by a scheduler exclude each other.
 """
 
 import functools
@@ -35,12 +35,12 @@ def locked(
 
         @locked("filter:{filter_id}", on_busy="skip")
 
-    `using` is an address without a name (by default INTURN_LOCKS_URL), or a function that makes a
-    lock from a name. `on_busy` says what a call does if another one still runs after `timeout`
-    seconds. Without a `timeout`, `wait` waits for ever, and the others do not wait at all.
+    `using` is an address without a name (by default INTURN_LOCKS_URL), or a function that creates a
+    lock from a name. `on_busy` determines what a call does if another is still running after
+    `timeout` seconds. Without a `timeout`, `wait` waits forever, and the others do not wait at all.
 
-    Then `skip` returns None, `proceed` runs all the same, without the lock, and `wait` and `raise`
-    raise LockTimeout.
+    Then `skip` returns None, `proceed` runs anyway, without the lock, and `wait` and `raise` raise
+    LockTimeout.
     """
     if on_busy not in ("skip", "wait", "raise", "proceed"):
         raise ValueError(f"on_busy={on_busy!r}: choose 'skip', 'wait', 'raise' or 'proceed'")
@@ -90,8 +90,8 @@ def _make_namer(function: Callable[..., Any], template: str) -> Callable[[Any, A
 def _make_factory(using: str | Factory | None, asynchronous: bool) -> Factory:
     if using is not None and not isinstance(using, str) and not callable(using):
         raise TypeError(
-            f"using= is a {type(using).__name__}. Give an address such as redis://host/0, or a "
-            "function that makes the lock, such as lambda name: SmartLock(client, name)"
+            f"using= is a {type(using).__name__}. Pass an address such as redis://host/0, or a "
+            "function that creates the lock, such as lambda name: SmartLock(client, name)"
         )
 
     def make(name: str) -> BaseLock[Any]:
@@ -100,7 +100,7 @@ def _make_factory(using: str | Factory | None, asynchronous: bool) -> Factory:
         address = using or os.environ.get(VARIABLE)
         if not address:
             raise LockError(
-                f"there is no store to use; pass using=…, or set {VARIABLE}=redis://…", name=name
+                f"no store is configured; pass using=…, or set {VARIABLE}=redis://…", name=name
             )
         url = f"{address}#{quote(name)}"
         return lock_from_url(url, asynchronous=True) if asynchronous else lock_from_url(url)

@@ -1,8 +1,8 @@
-"""The errors of locks. Each one names the lock and, if known, its owner, age and time to live."""
+"""The errors of locks. Each names the lock and, if known, its owner, age and time to live."""
 
 
 class LockError(Exception):
-    """The base of every error that a lock raises."""
+    """The base class of all lock errors."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class LockError(Exception):
 
 
 class LockTimeout(LockError, TimeoutError):
-    """Somebody else held the lock for as long as the caller would wait."""
+    """The lock was held elsewhere for as long as the caller would wait."""
 
 
 class LockNotHeld(LockError):
@@ -37,12 +37,12 @@ class LockNotHeld(LockError):
 class LockLost(LockError):
     """The caller held the lock and lost it.
 
-    It expired, somebody took or broke it, or its connection is gone.
+    It expired, was taken over or broken, or its connection is gone.
     """
 
 
 class LockDeadlock(LockError):
-    """The wait would never end, because the caller waits for itself."""
+    """The wait would never end, because the caller would wait for itself."""
 
 
 class LockMalformed(LockError):

@@ -1,4 +1,4 @@
-"""List the locks that are held in a store. It reads them one by one, so it is not a snapshot."""
+"""List the locks held in a store. They are read one by one, so this is not a snapshot."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from inturn.locks.urls import POSTGRESQL, REDIS, scheme_of
 
 
 def list_holders(store: str, prefix: str = "inturn") -> Iterator[Holder]:
-    """Yield the holder of each lock in the store at this address. A name in it is ignored."""
+    """Yield the holder of each lock in the store at this address. A lock name in it is ignored."""
     address = store.partition("#")[0]
     scheme = scheme_of(address)
     if scheme in REDIS:
@@ -19,7 +19,9 @@ def list_holders(store: str, prefix: str = "inturn") -> Iterator[Holder]:
         return _list_postgresql(address)
     if scheme == "file":
         return _list_folder(Path(unquote(urlsplit(address).path)))
-    raise ValueError("name a store: redis://…, file:///folder or postgresql://…")
+    raise ValueError(
+        "this is not a store's address: use redis://…, file:///folder or postgresql://…"
+    )
 
 
 def _list_redis(address: str, prefix: str) -> Iterator[Holder]:
@@ -78,6 +80,6 @@ def _list_folder(folder: Path) -> Iterator[Holder]:
             try:
                 holder = KernelFileLock(path, any_owner=True).holder()
             except LockBackendError:
-                continue  # a file of another program
+                continue  # another program's file
             if holder is not None:
                 yield holder

@@ -1,6 +1,6 @@
 """Several locks at once, all or none, with one deadline.
 
-They are acquired in sorted order, so that two callers cannot wait for each other.
+They are acquired in sorted order, so that two callers cannot deadlock.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,8 +19,8 @@ from inturn.locks.errors import LockDeadlock
 class lock_all:
     """Acquire several locks, all or none: `with lock_all([a, b]):`, or `async with` for async ones.
 
-    You get their leases in the same order. If not all of them were free within `timeout` seconds,
-    it raises LockTimeout and holds none of them.
+    It returns their leases in the same order. If not all of them become free within `timeout`
+    seconds, it raises LockTimeout and holds none.
     """
 
     def __init__(self, locks: Iterable[BaseLock[Any]], timeout: float | None = None) -> None:
@@ -31,7 +31,7 @@ class lock_all:
         for place, following in pairwise(places):
             if place == following:
                 raise LockDeadlock(
-                    "it is in the list twice, and would wait for itself. Name it once",
+                    "it is in the list twice, and would wait for itself. List it once",
                     name=place[1],
                 )
         self._stack = ExitStack()

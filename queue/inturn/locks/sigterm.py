@@ -1,7 +1,7 @@
 """Let locks expire soon if SIGTERM kills their holder, which then cannot release them.
 
-The handler is only installed where SIGTERM would kill the process at once. A program with a handler
-of its own ends in its own time. If it wants the same, it calls `expire_soon` in that handler.
+The handler is only installed if SIGTERM would kill the process at once. A program with its own
+handler controls its own shutdown, and can call `expire_soon` in that handler.
 """
 
 import os
@@ -14,11 +14,11 @@ from inturn.locks.core.lease import Lease
 from inturn.locks.core.process import process
 from inturn.locks.errors import LockError
 
-PATIENCE = 2.0  # seconds for which the end of the process waits for the stores
+PATIENCE = 2.0  # seconds that the process waits for the stores before it ends
 
 
 def expire_soon(seconds: float = 60.0) -> None:
-    """Let every lease that a thread of this process holds end within `seconds`."""
+    """Let every lease held by a thread of this process end within `seconds`."""
 
     def shorten() -> None:
         for lease in process.list_leases():
@@ -28,14 +28,14 @@ def expire_soon(seconds: float = 60.0) -> None:
                     lease.renew()
                 lease.reschedule()
 
-    # In a thread, because the signal may have interrupted us while we used the same connection.
+    # In a thread, because the signal may have interrupted us while using the same connection.
     thread = threading.Thread(target=shorten, name="inturn-locks-sigterm", daemon=True)
     thread.start()
     thread.join(PATIENCE)
 
 
 def expire_on_sigterm(seconds: float) -> None:
-    """Install the handler, if SIGTERM would kill this process at once."""
+    """Install the handler if SIGTERM would kill this process at once."""
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:

@@ -19,7 +19,7 @@ def lock_from_url(url: str, *, asynchronous: Literal[True], **options: Any) -> A
 def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lock | AsyncLock:
     """Return the SmartLock, KernelFileLock or PgLock at this address.
 
-    `options` are those of its class. For Redis, `redis=` passes a client to use.
+    `options` are those of its class. For Redis, `redis=` sets the client to use.
     """
     address, _, name = url.partition("#")  # urllib would turn unix:///path into unix:/path
     name = unquote(name)
@@ -28,8 +28,8 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
         return _make_file_lock(unquote(urlsplit(address).path), name, asynchronous, options)
     if scheme not in (*REDIS, *POSTGRESQL):
         raise ValueError(
-            f"{f'{scheme}://…' if scheme else 'this'} is not the address of a lock: "
-            "give redis://…#name, file:///… or postgresql://…#name"
+            f"{f'{scheme}://…' if scheme else 'this'} is not a lock's address: use redis://…#name, "
+            "file:///… or postgresql://…#name"
         )
     if not name:
         raise ValueError(f"the address of a lock must end with its name: {scheme}://…#name")
@@ -41,7 +41,7 @@ def lock_from_url(url: str, *, asynchronous: bool = False, **options: Any) -> Lo
 def scheme_of(url: str) -> str:
     """Return the scheme without parsing the rest.
 
-    A parser's error would repeat what it did not understand, and that may be a password.
+    A parser's error would repeat what it did not understand, which may be a password.
     """
     return url.partition(":")[0].lower() if "://" in url else ""
 

@@ -1,4 +1,4 @@
-"""When a cron expression fires, and what happens to instants that were missed.
+"""When a cron expression fires, and what happens to missed instants.
 
 Needs no database.
 """

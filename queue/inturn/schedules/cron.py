@@ -1,9 +1,9 @@
-"""When a cron expression fires, in a time zone. The caller says what time it is.
+"""When a cron expression fires in a time zone. The caller supplies the current time.
 
-cronsim finds the times that a clock on the wall shows, and this module makes instants of them.
-Where the clock jumps, an expression with fixed hours and minutes fires once: at the end of a gap,
-or the first time in an hour that comes twice. An expression whose minute or hour begins with `*`
-follows the clock: it does not fire in a gap, and it fires both times in an hour that comes twice.
+cronsim finds local (wall clock) times, and this module turns them into instants. Where the clock
+jumps, an expression with fixed hours and minutes fires once: at the end of a gap, or the first time
+in a repeated hour. An expression whose minute or hour starts with `*` follows the clock: it does
+not fire in a gap, and fires both times in a repeated hour.
 """
 
 from collections import deque
@@ -40,7 +40,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
 class Cron:
-    """`minute hour day month weekday`, a sixth field for the second, or a name such as `@daily`.
+    """`minute hour day month weekday`, a sixth field for the second, or a name like `@daily`.
 
     >>> Cron("30 8 * * MON-FRI", "Europe/Berlin").next(datetime(2026, 1, 3, tzinfo=UTC))
     datetime.datetime(2026, 1, 5, 7, 30, tzinfo=datetime.timezone.utc)
@@ -52,28 +52,28 @@ class Cron:
         fields = respell(NAMES.get(self.expression.lower(), self.expression).split())
         self.fires = _can_fire(self.expression, fields)
         self._follows_hands = fields[0].startswith("*") or fields[1].startswith("*")
-        self._spec = " ".join(fields[5:] + fields[:5])  # cronsim has the second first
+        self._spec = " ".join(fields[5:] + fields[:5])  # cronsim puts the second first
 
     @property
     def tz(self) -> str:
         return str(self.zone)
 
     def describe(self) -> str:
-        """Return the expression in words, as `At 08:30 on Monday through Friday`."""
+        """Return the expression in words, such as `At 08:30 on Monday through Friday`."""
         return CronSim(self._spec, SOME_MOMENT).explain() if self.fires else "Never"
 
     def __repr__(self) -> str:
         return f"Cron({self.expression!r}, {self.tz!r})"
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """Yield all later instants, in UTC and without end.
+        """Yield all later instants, in UTC, endlessly.
 
         Yield none if the expression never fires.
         """
         if not self.fires:
             return
         last = moment
-        # In an hour that comes twice, second times are kept here until the first times are over.
+        # In a repeated hour, second times are kept here until the first times are over.
         repeated: deque[datetime] = deque()
         for wall in CronSim(self._spec, self._start(moment)):
             first, second = self._instants(wall)
@@ -99,7 +99,7 @@ class Cron:
     def newest(self, after: datetime, until: datetime) -> datetime | None:
         """Return the last instant that `between` would yield, or None.
 
-        It looks back further and further, so its cost does not grow with the time between.
+        It looks back in growing steps, so its cost does not depend on the time between.
         """
         width = MINUTE
         while True:
@@ -110,25 +110,25 @@ class Cron:
             width *= 4
 
     def _start(self, moment: datetime) -> datetime:
-        """Return what a clock on the wall shows at a moment.
+        """Return the local (wall clock) time at a moment.
 
-        If the clock will soon be turned back, return that much less: it shows these times again.
+        If the clock is soon turned back, return that much less, since these times repeat.
         """
         local = moment.astimezone(self.zone)
         turned_back = _offset(local) - _offset((moment + DAY).astimezone(self.zone))
         return local.replace(tzinfo=None) - max(turned_back, timedelta(0))
 
     def _instants(self, wall: datetime) -> tuple[datetime | None, datetime | None]:
-        """Return when a clock on the wall shows a time.
+        """Return when a local (wall clock) time occurs.
 
-        That is once, twice if the clock is turned back, or never if it jumps over that time.
+        That is once, twice if the clock is turned back, or never if it skips that time.
         """
         first, second = (wall.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
         if _offset(first) == _offset(second):
             return first.astimezone(UTC), None
         if _offset(first) > _offset(second):
             return first.astimezone(UTC), second.astimezone(UTC) if self._follows_hands else None
-        # A day that was left out of the calendar has no hours either.
+        # A day that was skipped in the calendar has no hours either.
         whole_day = _offset(second) - _offset(first) >= DAY
         return None if self._follows_hands or whole_day else self._end_of_gap(wall), None
 
@@ -145,10 +145,10 @@ def _offset(moment: datetime) -> timedelta:
 
 def _check_expression(expression: object) -> str:
     if not isinstance(expression, str):
-        raise BadArgument("cron", f"is {kind_of(expression)}. Give text like '*/5 * * * *'")
+        raise BadArgument("cron", f"is {kind_of(expression)}. Pass text like '*/5 * * * *'")
     if len(expression) > MAX_LENGTH:
         raise BadArgument(
-            "cron", f"has {len(expression):,} characters, at most {MAX_LENGTH}. Shorten it"
+            "cron", f"has {len(expression):,} characters; the limit is {MAX_LENGTH}. Shorten it"
         )
     spelled = " ".join(expression.split())
     count = len(spelled.split())
@@ -163,18 +163,17 @@ def _check_expression(expression: object) -> str:
 
 
 def _can_fire(expression: str, fields: list[str]) -> bool:
-    """Return True if the expression ever fires. The 30th of February, for example, never comes.
+    """Return True if the expression ever fires; one for the 30th of February never does.
 
     Raise BadArgument if a field cannot be read.
     """
     for place, (field, (name, values)) in enumerate(zip(fields, FIELDS.items(), strict=False)):
         alone = ["*"] * 5
-        alone[0 if name == "second" else place] = field  # seconds are written as minutes are
+        alone[0 if name == "second" else place] = field  # seconds are written like minutes
         if not _parses(" ".join(alone)):
             raise BadArgument(
                 "cron",
-                f"{expression!r}: field {place + 1}, the {name}, cannot be {field!r}. "
-                f"Write {values}",
+                f"{expression!r}: field {place + 1}, the {name}, cannot be {field!r}. Use {values}",
             )
     if not _parses(" ".join(fields[:5])):
         return False
@@ -193,14 +192,14 @@ def _find_zone(tz: object) -> ZoneInfo | tzinfo:
     if isinstance(tz, ZoneInfo) and tz.key is not None:
         return tz
     if not isinstance(tz, str):
-        raise BadArgument("tz", f"is {kind_of(tz)}. Give the name of a zone like 'Europe/Berlin'")
+        raise BadArgument("tz", f"is {kind_of(tz)}. Pass the name of a zone like 'Europe/Berlin'")
     if tz == "UTC":
-        return UTC  # works where no time zones are installed
+        return UTC  # works even if no time zones are installed
     try:
         return ZoneInfo(tz)
     except (KeyError, ValueError, OSError):
         raise BadArgument(
             "tz",
-            f"{tz[:80]!r} is not a known time zone. Write, for example, 'Europe/Berlin'. "
-            "If the system has no time zones at all: pip install tzdata",
+            f"{tz[:80]!r} is not a known time zone. Use, for example, 'Europe/Berlin'. If the "
+            "system has no time zones: pip install tzdata",
         ) from None

@@ -1,4 +1,4 @@
-"""What happens to the instants of a schedule that were missed.
+"""What happens to a schedule's missed instants.
 
 An instant is missed if no worker ran at the time, or if the database could not be reached.
 """
@@ -28,7 +28,7 @@ class CatchUp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MisfirePolicy:
-    """How much later an instant may be deferred, and which of several are."""
+    """How late an instant may still be deferred, and which of several missed ones are."""
 
     max_delay: timedelta = timedelta(minutes=10)
     catch_up: CatchUp = CatchUp.LAST
@@ -46,9 +46,7 @@ def make_default_policy(given: Mapping[str, Any]) -> MisfirePolicy:
     """Return the policy of an app, or raise BadArgument."""
     for name in given:
         if name not in ("max_delay", "catch_up"):
-            raise BadArgument(
-                "periodic_defaults", f"{name!r} is not one of them. They are max_delay and catch_up"
-            )
+            raise BadArgument("periodic_defaults", f"{name!r} is not one of max_delay and catch_up")
     return MisfirePolicy().change(**given)
 
 
@@ -68,10 +66,8 @@ def _check_delay(span: Span) -> timedelta:
     except (TypeError, OverflowError) as error:
         raise BadArgument(
             "max_delay",
-            f"{span!r}: {error}. Give seconds, a timedelta or, for example, {{'hours': 1}}",
+            f"{span!r}: {error}. Pass seconds, a timedelta or, for example, {{'hours': 1}}",
         ) from None
     if not timedelta(seconds=1) <= delay <= timedelta(days=366):
-        raise BadArgument(
-            "max_delay", f"{span!r} is not between a second and a year. Give another time"
-        )
+        raise BadArgument("max_delay", f"{span!r} is not between a second and a year")
     return delay

@@ -1,10 +1,10 @@
-"""Spellings of cron that other programs accept, in the one that cronsim reads."""
+"""Translates cron spellings that other programs accept into those of cronsim."""
 
 import re
 
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-# For each field: the first and last value, and the names of values with the number of the first.
+# For each field: the first and last value, the names of values, and the number of the first name.
 SPANS: list[tuple[int, int, list[str], int]] = [
     (0, 59, [], 0),
     (0, 23, [], 0),
@@ -19,7 +19,7 @@ LAST = re.compile(r"L([0-7])", re.IGNORECASE)
 
 
 def respell(fields: list[str]) -> list[str]:
-    """Return the fields with `?`, `L5`, `MON-SUN` and ranges such as `20-4` as cronsim has them."""
+    """Return the fields with `?`, `L5`, `MON-SUN` and ranges such as `20-4` spelled for cronsim."""
     return [
         ",".join(_respell(place, item) for item in field.split(","))
         for place, field in enumerate(fields)
@@ -37,7 +37,7 @@ def _respell(place: int, item: str) -> str:
 
 
 def _unroll(place: int, item: str, start: str, end: str) -> str:
-    """Return a range that goes on past the last value, such as 20-4, as two ranges."""
+    """Return a range that wraps past the last value, such as 20-4, as two ranges."""
     lowest, highest, names, offset = SPANS[place]
     first, last = _number(start, names, offset), _number(end, names, offset)
     if first is None or last is None or first <= last or first > highest:

@@ -1,10 +1,10 @@
 """Brings a database's schema to the state that this version needs.
 
-Tables, types and indexes are Alembic revisions, each a file of SQL. Functions and views are code.
-They are replaced as a whole after the revisions, in the same transaction, and their checksum is
-recorded. They are then closed to every role that was not given a part of them (sql/privileges).
-If you start two migrations at once, the second waits for the first. A migration takes effect as a
-whole or not at all.
+Tables, types and indexes are Alembic revisions, each a file of SQL. Functions and views are code:
+they are replaced as a whole after the revisions, in the same transaction, and their checksum is
+recorded. Access is then revoked from every role that was not granted it (sql/privileges). If two
+migrations start at once, the second waits for the first. A migration takes effect as a whole or not
+at all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class Migration:
 
     before: str | None
     after: str
-    scripts: int  # functions and views replaced, all of them or none
+    scripts: int  # functions and views replaced: all of them or none
 
     def __str__(self) -> str:
         tables = f"revision {self.after}"
@@ -89,9 +89,9 @@ class Migration:
 
 
 def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
-    """Apply missing revisions and changed functions and views. Do nothing if there are none.
+    """Apply missing revisions and changed functions and views, if any.
 
-    Do nothing either if a later version has migrated the schema so that it serves this one.
+    Do nothing if a later version has migrated the schema in a way that still serves this one.
     """
     with _session(dsn, schema, create=True) as connection:
         before, ours = _revision(connection), sql.revision()
@@ -105,15 +105,15 @@ def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
 def prepare_history(dsn: str, schema: str = sql.SCHEMA) -> None:
     """Create the partitions of the next days, so that the first worker need not.
 
-    Do nothing if somebody is using the history. A worker then tries again.
+    Do nothing if the history is in use. A worker then retries.
     """
-    # Not in the transaction of `migrate`, which would keep the history locked for longer.
+    # Not in `migrate`'s transaction, which would keep the history locked for longer.
     with _session(dsn, schema, create=False) as connection:
         _raw(connection).execute("SELECT prepare_history(%s)", [DAYS_AHEAD])
 
 
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
-    """Go back to an older revision, or only drop the functions and views if it is the same one.
+    """Go back to an older revision, or only drop the functions and views if it is the current one.
 
     The functions and views are dropped first, since they belong to the newest tables. The earlier
     version's `migrate` then creates its own.
@@ -130,7 +130,7 @@ def grant(
     prefix: str | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Create the missing roles, make one of them the owner, and grant their rights.
+    """Create the missing roles, make one of them the owner, and grant their privileges.
 
     See `sql.grants`.
     """
@@ -161,39 +161,39 @@ def apply_script(connection: Connection, revision: str, direction: str) -> None:
 
 @contextmanager
 def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
-    """Open an unpooled connection and a transaction, with the schema on its path and locked."""
+    """Open an unpooled connection and a transaction, with the schema locked and on the path."""
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
     )
     with plain_errors(), engine.connect() as connection, connection.begin():
         raw = _raw(connection)
-        # Lock before the current revision is read. A second deploy waits here and then finds
+        # Lock before reading the current revision. A second deployment waits here and then finds
         # nothing to do.
         raw.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema]
         )
-        # Never wait long for a table that somebody holds: everybody else would wait behind us.
+        # Never wait long for a locked table: everything else would wait behind us.
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
-        # IF NOT EXISTS would need the right to create a schema even if it exists.
+        # IF NOT EXISTS would need the privilege to create schemas even if it exists.
         if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
             raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         for (owner,) in raw.execute(OWNER, [schema]).fetchall():
             raw.execute(SQL("SET LOCAL ROLE {}").format(Identifier(str(owner))))
-        # pg_temp last and by name. Otherwise a temporary table could replace one of ours inside a
+        # pg_temp last and by name. Otherwise a temporary table could shadow one of ours inside a
         # function.
         raw.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
         # Otherwise we would create temporary objects.
         if raw.execute("SELECT current_schema()").fetchone() != (schema,):
             raise pg.InsufficientPrivilege(
-                f"there is no schema {schema!r}, or permission is denied for it"
+                f"the schema {schema!r} does not exist, or permission is denied"
             )
         yield connection
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Translate the driver's errors into ours, even if SQLAlchemy wrapped them."""
+    """Translate driver errors into ours, even if SQLAlchemy wrapped them."""
     try:
         with drive.translate_errors():
             try:
@@ -204,8 +204,8 @@ def plain_errors() -> Iterator[None]:
         match error.__cause__:
             case pg.LockNotAvailable():
                 raise ConnectorException(
-                    "Nothing was changed, because a long transaction holds a table of the queue. "
-                    "End it (see pg_stat_activity) and try again."
+                    "Nothing was changed, because a long transaction has locked a table of the "
+                    "queue. End it (see pg_stat_activity) and try again."
                 ) from error
             case pg.InsufficientPrivilege() as refused:
                 raise ConnectorException(
@@ -233,7 +233,7 @@ def _apply_code(connection: Connection) -> int:
     raw = _raw(connection)
     if _serves_us(connection):
         return 0
-    # The functions call each other, and the files are in no order.
+    # The functions call each other, and the files are in no particular order.
     raw.execute("SET LOCAL check_function_bodies = off")
     scripts = list(sql.code())
     for text in scripts:

@@ -1,4 +1,4 @@
-"""What a migration or a downgrade would do, found out without changing or locking anything."""
+"""What a migration or downgrade would do, determined without changing or locking anything."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ HAS_SCHEMA = "SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL"
 HAS_TABLES = "SELECT to_regclass(quote_ident(%s) || '.schema_version') IS NOT NULL"
 REVISION = "SELECT version_num FROM {schema}.schema_version"
 CODE = "SELECT array_agg(checksum) FROM {schema}.applied_code"
-# Views of yours that read one of ours, or call one of our functions, and views that read those.
+# Your views that read one of ours or call one of our functions, and views that read those.
 DEPENDENT_VIEWS = """
 WITH RECURSIVE ours AS (
     SELECT oid, 'pg_class'::regclass AS catalog FROM pg_class
@@ -40,12 +40,12 @@ WHERE relnamespace <> to_regnamespace(quote_ident(%(schema)s)) ORDER BY 1
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """What would be done, in this order. No steps: nothing."""
+    """What would be done, in this order. No steps means nothing."""
 
     before: str | None  # the revision of the tables, None if there are none
     after: str
     steps: tuple[str, ...]
-    dropped: tuple[str, ...] = ()  # views of yours that would go too
+    dropped: tuple[str, ...] = ()  # your views that would be dropped too
 
 
 def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> MigrationPlan:
@@ -59,7 +59,7 @@ def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> MigrationPlan:
         if not _ask(connection, HAS_SCHEMA, [schema]):
             steps.append(f"create the schema {schema}")
     folder = _revisions()
-    # Alembic walks from the newest to the oldest.
+    # Alembic walks from newest to oldest.
     walked = [] if before == sql.revision() else folder.iterate_revisions("head", before or "base")
     for each in reversed(list(walked)):
         steps.append(f"run {each.revision}.up.sql: {_title(each.doc)}")
@@ -69,10 +69,10 @@ def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> MigrationPlan:
 
 
 def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) -> MigrationPlan:
-    """Return what `downgrade` would do to reach the revision `to`, by default the one before.
+    """Return what `downgrade` would do to reach the revision `to`, by default the previous one.
 
-    A downgrade below the first revision deletes all tables, and with them the jobs. A downgrade to
-    the revision that the schema already has drops only the functions and views.
+    A downgrade below the first revision deletes all tables, including the jobs. A downgrade to the
+    current revision only drops the functions and views.
     """
     with _reading(dsn) as connection:
         before, served = _look(connection, schema)
@@ -85,11 +85,13 @@ def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) ->
     after = to or str(known[before].down_revision or before)
     if after not in known or after > before:
         names = ", ".join(sorted(name for name in known if name <= before))
-        raise BadArgument("to", f"{after!r} is not a revision to go back to. There are: {names}")
+        raise BadArgument(
+            "to", f"{after!r} is not a revision to go back to. Choose one of: {names}"
+        )
     undone = sorted((name for name in known if after < name <= before), reverse=True)
     steps = []
     if served:
-        steps.append("drop the functions and views, so that nobody can use the queue meanwhile")
+        steps.append("drop the functions and views, so that nothing uses the queue meanwhile")
     steps += [f"run {name}.down.sql, undoing: {_title(known[name].doc)}" for name in undone]
     return MigrationPlan(before, after, tuple(steps), tuple(str(name) for (name,) in views))
 

@@ -1,4 +1,4 @@
-"""The tables of the rollup as SQLAlchemy sees them. The others are in `tables`."""
+"""SQLAlchemy models of the rollup's tables. The others are in `tables`."""
 
 from sqlalchemy import BigInteger, Column, Date, Index, Integer, SmallInteger, Table, Text
 from sqlalchemy.dialects.postgresql import ARRAY, OID

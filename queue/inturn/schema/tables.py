@@ -1,6 +1,6 @@
-"""The tables as SQLAlchemy sees them, for your own queries and for `alembic check`.
+"""SQLAlchemy models of the tables, for your own queries and for `alembic check`.
 
-The migrations define the tables. This module only describes them.
+The migrations define the tables; this module only describes them.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What users declare: tasks, their options, and what one run of a task can ask and do."""
+"""What users declare: tasks, their options, and what a running task can ask and do."""
 
 from inturn.tasks.task import Task
 

@@ -45,7 +45,7 @@ def default_name(func: Callable[..., Any]) -> str:
 
 
 class TaskOptions(DefaultOptions, total=False):
-    """The options of a task, for decorators of your own.
+    """The options of a task, for your own decorators.
 
     def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
         return app.task(queue="night", **options)
@@ -78,7 +78,7 @@ class Blueprint(Periodics):
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task[..., Any]] = {}
-        # The collections to which this one was added, with the namespaces.
+        # The collections that this one was added to, with the namespaces.
         self._homes: list[tuple[Blueprint, str]] = []
 
     def add_task_alias(self, task: Task[..., Any], alias: str) -> None:
@@ -88,20 +88,21 @@ class Blueprint(Periodics):
         """
         if task not in self.tasks.values():
             raise TaskNotFound(
-                f"{task} is not in this collection. "
-                "Add the alias to the blueprint or app that declares the task."
+                f"{task} is not in this collection. Add the alias to the blueprint or app that "
+                "declares the task."
             )
         self._add({alias: task})
 
     def add_tasks_from(self, blueprint: Blueprint, *, namespace: str) -> None:
         """Add a blueprint's tasks, each under `namespace:name`. Aliases get the namespace too.
 
-        Tasks that you declare on the blueprint later are added as well. A task is deferred through
-        the app that it was added to last. You can add blueprints to blueprints.
+        Tasks declared on the blueprint later are added as well. A task is deferred through the app
+        that it was last added to. Blueprints can be added to blueprints.
         """
         if blueprint in self._list_homes_above():
             raise TaskDefinitionError(
-                "A blueprint cannot be added to itself or to one inside it. Add it to another one."
+                "A blueprint cannot be added to itself or to one that it contains. Add it to "
+                "another one."
             )
         self._add(blueprint.tasks, namespace)
         blueprint._homes.append((self, namespace))
@@ -173,29 +174,29 @@ class Blueprint(Periodics):
             def spell(letter: str) -> None: ...
 
         name, aliases: the names under which workers find the task.
-        retry: a number is the number of retries. They wait about 2, 4, 8, … seconds, at most an
-        hour; a random part of up to a quarter is taken off. False or None means never. True means
-        at once and without end. For other waits give a RetryStrategy.
+        retry: the number of retries, which wait about 2, 4, 8, … seconds, at most an hour, randomly
+        shortened by up to a quarter. False or None means never. True means immediately and forever.
+        For other waits, pass a RetryStrategy.
         pass_context: pass the JobContext of the attempt as the first argument.
         queue: workers can be limited to some queues.
-        priority: a job with a higher number starts earlier.
+        priority: a job with a higher number starts first.
         lock: jobs with the same lock form a lane, which runs one job at a time.
-        on_retry: while a job waits for its next attempt, its lane waits too ("hold") or goes on
+        on_retry: while a job waits for its next attempt, its lane waits too ("hold") or continues
         ("release").
-        on_failure: when a job has failed for good, its lane goes on ("continue") or stops until you
+        on_failure: when a job fails for good, its lane continues ("continue") or stops until you
         resume it ("halt").
         queueing_lock, on_conflict, limit, group, expires_in, on_parent: see `configure`.
-        timeout: an attempt that takes longer, in seconds or as a timedelta, fails with JobTimeout.
-        An async task is cancelled. A sync task has to check `context.should_abort()`, and keeps its
-        slot until it ends.
+        timeout: in seconds or as a timedelta. A longer attempt fails with JobTimeout. An async task
+        is cancelled. A sync task must check `context.should_abort()`, and keeps its slot until it
+        ends.
         task_middleware: functions that run around the task; see `inturn.tasks.middleware`.
-        resources: locks that the worker holds while the task runs. Give addresses, with arguments
-        of the task in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take
+        resources: locks that the worker holds while the task runs: addresses, with the task's
+        arguments in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take
         the arguments and return an async lock.
-        on_busy, busy_seconds: what to do while somebody else holds a resource. The job goes back
-        for `busy_seconds`, keeps its place and is not charged an attempt ("snooze"), waits that
-        long in its slot ("wait"), ends as cancelled ("skip"), fails ("fail"), or runs without the
-        resource ("proceed"). See docs/locks.md.
+        on_busy, busy_seconds: what to do if a resource is held elsewhere. The job goes back for
+        `busy_seconds`, keeps its place and is not charged an attempt ("snooze"), waits that long in
+        its slot ("wait"), ends as cancelled ("skip"), fails ("fail"), or runs without the resource
+        ("proceed"). See docs/locks.md.
         """
         declare = partial(
             self._declare, name=name, aliases=arguments.check_aliases(aliases), retry=retry,
@@ -216,7 +217,7 @@ class Blueprint(Periodics):
         own_name = arguments.check_task_name(name or default_name(func))
         if own_name in aliases:
             raise TaskAlreadyRegistered(
-                f"The task {own_name!r} has its own name as an alias. Leave the alias out."
+                f"The task {own_name!r} has its own name as an alias. Remove the alias."
             )
         is_async = inspect.iscoroutinefunction(func)
         layers = check_task_middleware(own_name, task_middleware, is_async_task=is_async)
@@ -232,17 +233,17 @@ class Blueprint(Periodics):
             return self.tasks[name]
         except KeyError:
             raise TaskNotFound(
-                f"No task is named {name!r} here. "
-                "Import the module that declares it, or keep its old name in aliases=[…]."
+                f"No task is named {name!r} here. Import the module that declares it, or keep its "
+                "old name in aliases=[…]."
             ) from None
 
     @property
     def json_dumps(self) -> JsonDumps | None:
-        """The `json_dumps` of the app to which this blueprint was added last."""
+        """The `json_dumps` of the app that this blueprint was last added to."""
         return self._homes[-1][0].json_dumps if self._homes else None
 
     def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
-        """Enqueue jobs through the app to which this blueprint was added last."""
+        """Enqueue jobs through the app that this blueprint was last added to."""
         return self._home().enqueue(jobs, connection)
 
     async def enqueue_async(

@@ -1,4 +1,4 @@
-"""What a task with `pass_context=True` learns about its own job and can do with it."""
+"""What a task with `pass_context=True` can find out about its job and do with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JobTransaction(
     AbstractAsyncContextManager[psycopg.AsyncConnection[Any]],
     Protocol,
 ):
-    """What `context.transaction()` returns.
+    """The result of `context.transaction()`.
 
     Use it with `with` in a sync task and with `async with` in an async one. Set `result` in the
     block to store the job's result with the commit.
@@ -48,12 +48,12 @@ class HeldResource(Protocol):
     def fence(self) -> int | None:
         """A number that rises with every holder.
 
-        A store that refuses lower numbers is safe from a holder that was paused and writes late.
+        A store that refuses lower numbers is protected from a paused holder that writes late.
         """
 
     @property
     def lost(self) -> Any:
-        """True once somebody else may hold the lock.
+        """True once another holder may have the lock.
 
         To wait for that, use `await lost.wait()` in an async task and `lost.wait()` in a sync one.
         """
@@ -68,7 +68,7 @@ class HeldResource(Protocol):
 
 @dataclass(slots=True)
 class JobContext:
-    """The first argument of a task that is declared with `pass_context=True`.
+    """The first argument of a task declared with `pass_context=True`.
 
         @app.task(pass_context=True)
         def export(context: JobContext, rows: int) -> None:
@@ -77,7 +77,7 @@ class JobContext:
                     raise JobAborted(context.abort_reason)
 
     `additional_context` is the worker's option of that name. `leases` are the locks on the task's
-    `resources`, in their order.
+    `resources`, in the same order.
     """
 
     app: TaskCollection
@@ -96,15 +96,15 @@ class JobContext:
 
     @property
     def batch(self) -> BatchCounts | None:
-        """How the jobs of the batch have ended whose callback this job is, or None.
+        """If this job is a batch's callback, how the batch's jobs ended, else None.
 
-        A job of a batch finds the number of the batch in `job.batch_id`, and can add jobs to it.
+        A job of a batch finds the batch's number in `job.batch_id`, and can add jobs to it.
         """
         return self.job.batch
 
     @property
     def headers(self) -> dict[str, Any]:
-        """What travels with the job beside its arguments, for middleware.
+        """Values that travel with the job beside its arguments, for middleware.
 
             async def log_tenant(call_next, context, worker):
                 print(context.job.id, "is for", context.headers.get("tenant"))
@@ -112,8 +112,8 @@ class JobContext:
 
             write.configure(headers={"tenant": "acme"}).defer("a")
 
-        They are names and values that JSON can carry, with at most 4,096 bytes of JSON. A retry
-        keeps them. The dict is a copy.
+        They must be representable in JSON, with at most 4,096 bytes. A retry keeps them. The dict
+        is a copy.
         """
         return select_own(self.job.headers)
 
@@ -121,26 +121,26 @@ class JobContext:
     def fence(self) -> int:
         """A number that rises with every start of a job.
 
-        A store that refuses lower numbers is safe from an earlier run that was paused.
+        A store that refuses lower numbers is protected from an earlier run that was paused.
         """
         return self.job.fence
 
     def transaction(self) -> JobTransaction:
         """Return a transaction in which the job ends.
 
-        What you write on its connection and the end of the job commit together.
+        Your writes on its connection and the end of the job commit together.
 
             @app.task(pass_context=True)
             async def pay(context: JobContext, order: int) -> None:
                 async with context.transaction() as connection:  # in a sync task: with
                     await connection.execute("UPDATE orders SET paid = true WHERE id = %s", [order])
 
-        So effects in this database happen exactly once. If another worker has taken the job over,
-        all is rolled back and JobLost is raised. If the block raises, all is rolled back and the
-        attempt fails. After the block the job has ended and its lane goes on. From then on an error
-        is only logged, and what the task returns is not stored. To store a result, keep the
-        transaction, as in `async with (transaction := context.transaction()) as connection`, and
-        set `transaction.result` in the block.
+        Effects in this database therefore happen exactly once. If another worker has taken over the
+        job, everything is rolled back and JobLost is raised. If the block raises, everything is
+        rolled back and the attempt fails. After the block, the job has ended and its lane
+        continues: errors are only logged, and the task's return value is not stored. To store a
+        result, keep the transaction, as in `async with (transaction := context.transaction()) as
+        connection`, and set `transaction.result` in the block.
         """
         if self.begin is None:
             raise ConfigurationError(
@@ -149,44 +149,44 @@ class JobContext:
         return self.begin()
 
     def progress(self, done: int, total: int | None = None, text: str | None = None) -> None:
-        """Tell how far the job is. `queue jobs show` and SQL show it, also after the job's end.
+        """Report progress. `queue jobs show` and SQL show it, even after the job's end.
 
             @app.task(pass_context=True)
             def convert(context: JobContext, pages: int) -> None:
                 for page in range(pages):
                     context.progress(page, pages, f"page {page + 1}")
 
-        done, total: how much is done, and how much there is to do, if you know that.
-        text: what the task does now. Only the first 200 characters are stored.
+        done, total: how much is done, and how much there is to do, if known.
+        text: what the task is doing now. Only the first 200 characters are stored.
 
-        You can call it as often as you like, in any thread of the task. It returns at once, and the
-        worker stores the last values: once a second at most, and when the attempt ends. It does
-        not raise an error if the database is away.
+        Call it as often as you like, from any thread of the task. It returns at once, and the
+        worker stores the last values: at most once a second, and when the attempt ends. It does not
+        raise an error if the database is away.
         """
         report = check_report(self.job, done, total, text)
         if self.note_progress is not None:  # else no worker runs the job
             self.note_progress(report)
 
     def should_abort(self) -> bool:
-        """Return True if the attempt should end early. `abort_reason` says why.
+        """Return True if the attempt should end early; see `abort_reason`.
 
-        A sync task should check it now and then.
+        Sync tasks should check it regularly.
         """
         return self.abort_reason is not None
 
     def request_abort(self, reason: str) -> None:
-        """Have `should_abort` return True. The worker calls it, and you can in a test of a task."""
+        """Make `should_abort` return True. The worker calls it; you can call it in tests."""
         self.abort_reason = reason
 
     def provide_leases(self, leases: tuple[HeldResource, ...]) -> None:
-        """Show the task the locks on its `resources`. The worker calls it."""
+        """Give the task the locks on its `resources`. The worker calls it."""
         self.leases = leases
 
     def snooze(self, schedule_in: timedelta | Mapping[str, float]) -> NoReturn:
-        """End this attempt here and run the job again after this time. The attempt does not count.
+        """End this attempt now and run the job again after this time. The attempt does not count.
 
-        Until then the job's lane waits or goes on, as `on_retry` says. The method raises `Snoozed`,
-        which is not an `Exception`. Do not catch it.
+        Until then, `on_retry` determines whether the job's lane waits or continues. The method
+        raises `Snoozed`, which is not an `Exception`. Do not catch it.
 
             @app.task(pass_context=True)
             async def restock(context: JobContext, item: str) -> None:

@@ -22,12 +22,12 @@ class DeferredJob(int, Generic[R_co]):
 
         total = report.defer(day=1).result(timeout=60)
 
-    Pickled, written as JSON or sent to the database, it is a plain number.
+    When pickled, written as JSON or sent to the database, it is a plain number.
     """
 
-    is_new: bool = True  # False if the job was waiting already, under the same queueing lock
+    is_new: bool = True  # False if the job was already waiting under the same queueing lock
     _manager: Any = None  # the job manager of the app that deferred it
-    _decoders: Decoders | None = None  # of its task, if that is known here
+    _decoders: Decoders | None = None  # of its task, if known here
 
     # The result of an async task is what its coroutine returns.
     @overload
@@ -39,7 +39,7 @@ class DeferredJob(int, Generic[R_co]):
     def result(self, timeout: float | timedelta | None = None) -> Any:
         """Wait until the job ends and return what its task returned. See `job_manager.result`.
 
-        The task's return annotation brings back values that JSON lacks, such as a datetime.
+        The task's return annotation restores values that JSON lacks, such as a datetime.
         """
         return self._decode(self._manager.result(int(self), timeout))
 
@@ -72,7 +72,7 @@ def make_deferred_jobs(
 ) -> list[DeferredJob[Any]]:
     """Return a DeferredJob for each new job, in the same order. Without `are_new`, all are new.
 
-    Each asks the manager for its result, and reads it as the annotation of its task says.
+    Each asks the manager for its result, and decodes it by its task's return annotation.
     """
     deferred: list[DeferredJob[Any]] = list(map(DeferredJob, ids))
     for each, job in zip(deferred, jobs, strict=True):

@@ -1,4 +1,4 @@
-"""Headers: what travels with a job beside its arguments, for middleware and not for the task."""
+"""Headers: values that travel with a job beside its arguments, for middleware, not the task."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +11,11 @@ TRACE = "otel"  # the header in which `inturn.tracing` keeps its context
 
 
 def check_headers(headers: object) -> str | None:
-    """Return headers as JSON text, None if there are none, or raise BadArgument."""
+    """Return headers as JSON text, or None if there are none, or raise BadArgument."""
     if not isinstance(headers, Mapping):
-        raise BadArgument("headers", f"is {kind_of(headers)}. Give a mapping of names to values")
+        raise BadArgument("headers", f"is {kind_of(headers)}. Pass a mapping of names to values")
     if TRACE in headers:
-        raise BadArgument("headers", f"{TRACE!r} belongs to tracing. Use another name")
+        raise BadArgument("headers", f"{TRACE!r} is reserved for tracing. Use another name")
     return encode_value("headers", dict(headers), MAX_BYTES) if headers else None
 
 

@@ -25,10 +25,10 @@ Lock = OneLock | Sequence[OneLock]
 
 
 def shared(lock: str | int | UUID) -> Shared:
-    """Return a lock of which a job shares the lane.
+    """Return a lock whose lane a job shares.
 
-    Jobs that share a lane run side by side in it. A job that has the lane for itself runs alone.
-    All of them start in their order. See docs/several-locks.md.
+    Jobs that share a lane run side by side in it. A job that does not share it runs alone. All of
+    them start in order. See docs/several-locks.md.
 
         @app.task
         def search(word: str) -> None: ...
@@ -37,12 +37,12 @@ def shared(lock: str | int | UUID) -> Shared:
     """
     name = check_lock(lock)
     if name is None:
-        raise BadArgument("lock", "is None. Give the name of a lock to share")
+        raise BadArgument("lock", "is None. Pass the name of a lock to share")
     return Shared(name)
 
 
 class JobLanes(NamedTuple):
-    """The locks of a job that has several or shares one, sorted, and those that it shares."""
+    """The locks of a job that has several or shares one, sorted, and the shared ones."""
 
     locks: tuple[str, ...]
     shared: tuple[str, ...]
@@ -56,11 +56,11 @@ def check_locks(lock: object) -> str | JobLanes | None:
     names = [each.lock if isinstance(each, Shared) else check_lock(each) for each in given]
     locks = [name for name in names if name is not None]
     if not locks or len(locks) < len(names):
-        raise BadArgument("lock", f"is {lock!r}. Give 1 to {MOST_LOCKS} locks")
+        raise BadArgument("lock", f"is {lock!r}. Pass 1 to {MOST_LOCKS} locks")
     if len(locks) > MOST_LOCKS:
-        raise BadArgument("lock", f"has {len(locks)} locks, at most {MOST_LOCKS}")
+        raise BadArgument("lock", f"has {len(locks)} locks; the limit is {MOST_LOCKS}")
     if len(set(locks)) < len(locks):
-        raise BadArgument("lock", "has the same lock twice. Give each lock once")
+        raise BadArgument("lock", "has the same lock twice. Pass each lock once")
     some = [each.lock for each in given if isinstance(each, Shared)]
     if len(locks) == 1 and not some:
         return locks[0]
@@ -68,7 +68,7 @@ def check_locks(lock: object) -> str | JobLanes | None:
 
 
 def first_lock(lock: str | JobLanes | None) -> str | None:
-    """Return the lock that stands for all of them where there is room for one."""
+    """Return the lock to show where there is room for only one."""
     return lock.locks[0] if isinstance(lock, JobLanes) else lock
 
 

@@ -11,10 +11,11 @@
 
 Each calls `call_next()` once and returns its result. If it raises, the attempt fails.
 
-A *task* middleware is of its task's kind: `def` around `def`, in the task's thread, and `async def`
-around `async def`. A *worker* middleware is always `async def` and runs around every job.
+A *task* middleware is of the same kind as its task: `def` around `def`, in the task's thread, or
+`async def` around `async def`. A *worker* middleware is always `async def` and runs around every
+job.
 
-The first of a list is the outermost. A worker's own middleware runs around a task's.
+The first in a list is the outermost. A worker's middleware runs around a task's.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class RunningWorker(Protocol):
         """Claim no more jobs, and end when the running ones have ended."""
 
     def abort(self, reason: str = "abort") -> None:
-        """End now. Unfinished jobs go back to the head of their lanes."""
+        """End now. Unfinished jobs go back to the heads of their lanes."""
 
 
 TaskMiddleware = Callable[[Callable[[], Any], JobContext, RunningWorker], Any]
@@ -55,7 +56,7 @@ WorkerMiddleware = Callable[
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return True for an `async def`, an object with an `async def __call__`, or its partial."""
+    """Return True for an `async def`, an `async def __call__`, or a partial of one."""
     while isinstance(function, partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -66,7 +67,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 def check_task_middleware(
     task: str, layers: Sequence[TaskMiddleware] | None, *, is_async_task: bool
 ) -> tuple[TaskMiddleware, ...]:
-    """Return a task's middleware as a tuple. Raise if one cannot run around this task."""
+    """Return a task's middleware as a tuple. Raise if any cannot run around this task."""
     for layer in layers or ():
         _check_callable(f"task_middleware of task {task}", layer)
         if is_async(layer) is not is_async_task:
@@ -89,15 +90,15 @@ def check_worker_middleware(
         if not is_async(worker_layer):
             raise MiddlewareKindMismatch(
                 f"worker_middleware: {_name(worker_layer)} is not `async def`, but it runs in the "
-                "event loop. Make it `async def`, or give it as task_middleware."
+                "event loop. Make it `async def`, or pass it as task_middleware."
             )
 
 
 def _check_callable(where: str, layer: object) -> None:
     if not callable(layer):
         raise TaskDefinitionError(
-            f"{where}: {layer!r} cannot be called. "
-            "Give a list of functions (call_next, context, worker)."
+            f"{where}: {layer!r} is not callable. Pass a list of functions (call_next, context, "
+            "worker)."
         )
 
 

@@ -1,8 +1,8 @@
-"""The options of jobs. The type, check and default of each option stand here, once.
+"""The options of jobs. The type, check and default of each option are defined here, once.
 
-From these lines come what type checkers accept, what `help()` shows, the value that a job carries,
-and the columns that `operations.enqueue` sends to the database. Keep them in SQL's order. See
-CONTRIBUTING.md, "Add a job option", for the other places.
+These definitions determine what type checkers accept, what `help()` shows, the values that a job
+carries, and the columns that `operations.enqueue` sends to the database. Keep them in SQL's order.
+See CONTRIBUTING.md, "Add a job option", for the other places.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ MOST_PARENTS = 1_000
 
 
 def check_parents(after: object) -> tuple[int, ...] | None:
-    """Return the ids of jobs that another job comes after, or raise BadArgument."""
+    """Return the ids of a job's parents, or raise BadArgument."""
     ids = (after,) if isinstance(after, int) else after
     if isinstance(ids, str) or not isinstance(ids, Sequence):
-        raise BadArgument("after", f"{after!r} is not the id of a job. Give what `defer` returned")
+        raise BadArgument("after", f"{after!r} is not the id of a job. Pass what `defer` returned")
     for id in ids:
         if isinstance(id, bool) or not isinstance(id, int) or not 0 < id < 2**63:
             raise BadArgument("after", f"{id!r} is not the id of a job")
@@ -62,7 +62,7 @@ def check_parents(after: object) -> tuple[int, ...] | None:
         raise BadArgument("after", "names a job twice. Name each job once")
     if len(ids) > MOST_PARENTS:
         raise BadArgument(
-            "after", f"names {len(ids):,} jobs, at most {MOST_PARENTS:,}. Put a job in between"
+            "after", f"names {len(ids):,} jobs; the limit is {MOST_PARENTS:,}. Add a job in between"
         )
     return tuple(map(int, ids)) or None
 
@@ -71,7 +71,7 @@ def check_limit(limit: object) -> str | None:
     """Return the key of a limit as text, or raise BadArgument."""
     key = check_lock(limit, "limit")
     if key is not None and "*" in key:
-        raise BadArgument("limit", f"{key!r} contains *, with which only patterns of limits end")
+        raise BadArgument("limit", f"{key!r} contains *, which only limit patterns may")
     return key
 
 
@@ -79,14 +79,14 @@ def check_group(group: object) -> str | None:
     """Return the name of a group as text, or raise BadArgument."""
     name = check_lock(group, "group")
     if name is not None and "*" in name:
-        raise BadArgument("group", f"{name!r} contains *, with which only patterns of groups end")
+        raise BadArgument("group", f"{name!r} contains *, which only group patterns may")
     return name
 
 
 def check_batch(batch: object) -> int:
     """Return the id of a batch, or raise BadArgument."""
     if isinstance(batch, bool) or not isinstance(batch, int) or not 0 < batch < 2**63:
-        raise BadArgument("batch", f"{batch!r} is not a batch. Give what `app.batch` returned")
+        raise BadArgument("batch", f"{batch!r} is not a batch. Pass what `app.batch` returned")
     return int(batch)
 
 
@@ -101,7 +101,7 @@ class Stored(NamedTuple):
 
 
 class PlaceOptions(TypedDict, total=False):
-    """Where a job stands."""
+    """A job's place."""
 
     queue: Annotated[str | None, Stored(check_queue, "default")]
     lock: Annotated[Lock | None, Stored(check_locks)]
@@ -140,7 +140,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class ExpiryOptions(TypedDict, total=False):
-    """When a job must have started."""
+    """The time by which a job must have started."""
 
     expires_at: Annotated[datetime | None, Stored(partial(check_moment, "expires_at"))]
     expires_in: Annotated[
@@ -149,19 +149,19 @@ class ExpiryOptions(TypedDict, total=False):
 
 
 class HeaderOptions(TypedDict, total=False):
-    """What travels with a job beside its arguments."""
+    """Values that travel with a job beside its arguments."""
 
     headers: Annotated[Mapping[str, Any] | None, Stored(check_headers)]
 
 
 class BatchOptions(TypedDict, total=False):
-    """To which batch a job belongs."""
+    """The batch that a job belongs to."""
 
     batch: Annotated[int | None, Stored(check_batch)]
 
 
 class ParentOptions(TypedDict, total=False):
-    """Which jobs must have ended before, and what happens if one did not succeed."""
+    """The jobs that must have ended before, and what happens if one did not succeed."""
 
     after: Annotated[int | Sequence[int] | None, Stored(check_parents)]
     on_parent: Annotated[
@@ -180,7 +180,7 @@ class JobOptions(
     BatchOptions,
     total=False,
 ):
-    """The options of a job, for wrappers of your own.
+    """The options of a job, for your own wrappers.
 
     def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
         return task.configure(priority=100, **options)
@@ -192,7 +192,7 @@ class JobOptions(
 
 
 class DefaultOptions(PlaceOptions, RunOptions, total=False):
-    """The options that a task can set for all of its jobs."""
+    """The options that a task can set for all its jobs."""
 
     expires_in: timedelta | Mapping[str, float] | None
     on_parent: OnParentName | None
@@ -215,7 +215,7 @@ def _find_stored() -> dict[str, Stored]:
 
 
 def _make_tuple_class(stored: Mapping[str, Stored]) -> Any:
-    # A plain namedtuple: its fields have their types in `JobOptions`.
+    # A plain namedtuple: the types of its fields are in `JobOptions`.
     defaults = [option.default for option in stored.values()]
     return namedtuple("_Values", stored, defaults=defaults)
 
@@ -228,13 +228,13 @@ _Values: Any = _make_tuple_class(_STORED)
 class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at run time
     """The options of one job, checked and ready to store.
 
-    It cannot be changed, so jobs share it.
+    It is immutable, so jobs share it.
     """
 
     __slots__ = ()
 
     def change(self, given: Mapping[str, Any]) -> CheckedOptions:
-        """Return a copy with these options. An option that is None stays as it is."""
+        """Return a copy with these options. An option that is None stays unchanged."""
         check_times(given.get("schedule_at"), given.get("schedule_in"))
         changes: dict[str, object] = {}
         for name, value in given.items():
@@ -255,7 +255,7 @@ class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at 
 def _check_expiry(options: Mapping[str, Any]) -> None:
     """Raise BadArgument if a job with these options could never start."""
     if None not in (options["expires_at"], options["expires_in"]):
-        raise BadArgument("expires_at", "was given together with expires_in. Give one of them")
+        raise BadArgument("expires_at", "was given together with expires_in. Pass only one")
     for kind in ("at", "in"):
         due, expires = options[f"schedule_{kind}"], options[f"expires_{kind}"]
         if None not in (due, expires) and expires <= due:
@@ -266,7 +266,7 @@ def _check_expiry(options: Mapping[str, Any]) -> None:
 
 
 class NewJob(NamedTuple):
-    """A job about to be deferred. Its arguments are checked and are JSON text already.
+    """A job about to be deferred. Its arguments are already checked and encoded as JSON.
 
     job = write.configure(lock="alphabet").make_new_job("a")
     assert job.options.lock == "alphabet" and job.args == '{"letter":"a"}'
@@ -275,13 +275,13 @@ class NewJob(NamedTuple):
     task_name: str
     args: str
     options: CheckedOptions
-    decoders: Decoders | None = None  # of its task, if that is known here
+    decoders: Decoders | None = None  # of its task, if known here
 
 
 def show_options(
     options: type, defaults: Mapping[str, object]
 ) -> Callable[[AnyFunction], AnyFunction]:
-    """Make `help()` and the reference list each option that a function takes as `**options`."""
+    """Make `help()` and the API reference list each option that a function takes as `**options`."""
 
     def decorate(function: AnyFunction) -> AnyFunction:
         bare = inspect.signature(function)

@@ -1,8 +1,8 @@
 """Periodic tasks: what `@app.periodic` declares.
 
-A schedule is a task with a cron expression. A task can have several, each with another
-`periodic_id`. Every worker knows the schedules of its app. When an instant comes, each of them
-tries to defer its job, and the database lets the first one do so.
+A schedule is a task with a cron expression. A task can have several, each with its own
+`periodic_id`. Every worker knows the schedules of its app. At each instant, every worker tries to
+defer the job, and the database accepts the first.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MAX_ID_BYTES = 512
 
 
 class Periodics:
-    """What a collection of tasks offers for periodic tasks."""
+    """The part of a collection of tasks for periodic tasks."""
 
     tasks: dict[str, Task[..., Any]]
-    misfires = MisfirePolicy()  # for schedules that do not set their own
+    misfires = MisfirePolicy()  # for schedules without their own
 
     def periodic(
         self,
@@ -41,7 +41,7 @@ class Periodics:
         catch_up: CatchUpName | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Callable[[AnyTask], AnyTask]:
-        """Defer a job of the task below it whenever the cron expression fires.
+        """Defer a job of the task below whenever the cron expression fires.
 
         Each instant is deferred once, however many workers run.
 
@@ -49,13 +49,13 @@ class Periodics:
             @app.task
             def report(timestamp: int) -> None: ...
 
-        The task gets the instant as `timestamp`, in seconds since 1970.
+        The task receives the instant as `timestamp`, in seconds since 1970.
 
-        cron: `minute hour day month weekday`. A sixth field is the second.
+        cron: `minute hour day month weekday`, with an optional sixth field for the second.
         tz: the time zone of the expression.
-        periodic_id: tells several schedules of one task apart.
-        max_delay: how much later an instant may be deferred if no worker ran at the time. The
-        default is ten minutes, or what the app's `periodic_defaults` say.
+        periodic_id: distinguishes several schedules of one task.
+        max_delay: how late an instant may still be deferred if no worker ran at the time. The
+        default is ten minutes, or the app's `periodic_defaults`.
         catch_up: if several instants were missed, defer the "last" one or "all" of them.
 
         The other options are those of `task.configure`.
@@ -65,7 +65,8 @@ class Periodics:
         clock = Cron(cron, tz)
         if not clock.fires:
             warnings.warn(
-                f"cron: {cron!r} never fires, because there is no such day. The task will not run",
+                f"cron: {cron!r} never fires, because that date does not exist. The task will not "
+                "run",
                 stacklevel=2,
             )
         overrides: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
@@ -73,7 +74,8 @@ class Periodics:
         for option in options.keys() & {"connection", "schedule_at", "after", "batch"}:
             raise BadArgument(
                 option,
-                "cannot be set for a periodic task, which is deferred when it fires. Leave it out",
+                "cannot be set for a periodic task, which is deferred when its schedule fires. "
+                "Remove it",
             )
 
         def declare(task: AnyTask) -> AnyTask:
@@ -83,12 +85,12 @@ class Periodics:
         return declare
 
     def schedules(self) -> Iterator[Schedule]:
-        """Return the schedules of all tasks, in the order of declaration."""
+        """Return the schedules of all tasks, in order of declaration."""
         for task in dict.fromkeys(self.tasks.values()):  # once each, whatever its aliases
             yield from task.schedules.values()
 
     def policy(self, schedule: Schedule) -> MisfirePolicy:
-        """Return what happens to missed instants of this schedule."""
+        """Return the policy for missed instants of this schedule."""
         return self.misfires.change(**schedule.overrides)
 
 
@@ -99,7 +101,7 @@ def _add(schedule: Schedule) -> None:
             f"{schedule.task.name} has two schedules with the periodic_id "
             f"{schedule.periodic_id!r}. Give one of them another periodic_id."
         )
-    # Make a job and drop it, so that bad options and arguments fail now and not at night.
+    # Create a job and discard it, so that bad options and arguments fail now and not at night.
     schedule.job(datetime.fromtimestamp(0).astimezone())
     known[schedule.periodic_id] = schedule
 
@@ -112,7 +114,7 @@ def _check_task(task: AnyTask) -> AnyTask:
         )
     if task.names is not None and "timestamp" not in task.names:
         raise TaskDefinitionError(
-            f"Task {task.name} is periodic but does not take the instant that it runs for. "
+            f"Task {task.name} is periodic but does not accept the instant that it runs for. "
             "Declare the argument `timestamp: int`."
         )
     return task
@@ -129,6 +131,6 @@ def _check_id(periodic_id: object) -> str:
         fits = False
     if not fits:
         raise BadArgument(
-            "periodic_id", f"{ascii(periodic_id)[:80]}: give text of at most {MAX_ID_BYTES} bytes"
+            "periodic_id", f"{ascii(periodic_id)[:80]}: use text of at most {MAX_ID_BYTES} bytes"
         )
     return str(periodic_id)

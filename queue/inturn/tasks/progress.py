@@ -1,4 +1,4 @@
-"""What a task may tell about its progress."""
+"""Checks the progress that a task reports."""
 
 from inturn.arguments import check_text
 from inturn.errors import BadArgument, kind_of
@@ -9,7 +9,7 @@ MAX_CHARACTERS = 200
 
 
 def check_report(job: Job, done: object, total: object, text: object) -> ProgressReport:
-    """Return what an attempt tells, or raise BadArgument."""
+    """Return an attempt's report, or raise BadArgument."""
     return ProgressReport(
         job.id,
         job.fence,
@@ -21,16 +21,16 @@ def check_report(job: Job, done: object, total: object, text: object) -> Progres
 
 def _check_count(name: str, count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, int):
-        raise BadArgument(name, f"is {kind_of(count)}. Give a whole number")
+        raise BadArgument(name, f"is {kind_of(count)}. Pass a whole number")
     if not 0 <= count <= MAX_COUNT:
         raise BadArgument(name, f"{count} is not a whole number from 0 to {MAX_COUNT}")
     return count
 
 
 def _check_text(text: object) -> str:
-    """Return the text, without its end if it is long: it may be a name that nobody has chosen."""
+    """Return the text, cut if too long: it may be data that the task does not control."""
     if not isinstance(text, str):
-        raise BadArgument("text", f"is {kind_of(text)}. Give text or None")
+        raise BadArgument("text", f"is {kind_of(text)}. Pass text or None")
     text = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
     check_text("text", text)
     return text

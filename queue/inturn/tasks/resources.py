@@ -3,9 +3,9 @@
     @app.task(resources=["redis://cache/0#printer:{printer}"], on_busy="snooze")
     def print_page(printer: str, page: int) -> None: ...
 
-This module holds what a task declares. `inturn.worker.resources` is the worker's side. Jobs that
-exclude each other and keep an order share a `lock`, which needs nothing but the database. Resources
-are for things that jobs share with other programs.
+This module holds what a task declares; `inturn.worker.resources` is the worker's side. Jobs that
+must exclude each other, in order, share a `lock`, which needs only the database. Resources are for
+things that jobs share with other programs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,10 +25,10 @@ OnBusyName = Literal["snooze", "wait", "skip", "fail", "proceed"]
 
 
 class OnBusy(StrEnum):
-    """What happens to a job while somebody else has one of its resources."""
+    """What happens to a job while one of its resources is held elsewhere."""
 
     SNOOZE = "snooze"  # it goes back, keeps its place, and runs later; the attempt does not count
-    WAIT = "wait"  # it waits in its slot, and fails after that time
+    WAIT = "wait"  # it waits in its slot, and fails after the given time
     SKIP = "skip"  # it ends as cancelled without having run
     FAIL = "fail"  # the attempt fails, and the retry strategy decides
     PROCEED = "proceed"  # it runs without any of them
@@ -45,7 +45,7 @@ class Resources:
     defaults: Mapping[str, Any]  # of the task's arguments
 
     def fill(self, task_kwargs: Mapping[str, Any]) -> list[str | Any]:
-        """Return the addresses, and the locks that the functions made, for one job's arguments."""
+        """Return the addresses, and the locks from the functions, for one job's arguments."""
         given = {**self.defaults, **task_kwargs}
         return [_fill(one, given) if isinstance(one, str) else one(**given) for one in self.wanted]
 
@@ -61,12 +61,12 @@ def declare_resources(
     if busy_seconds is not None and (choice not in SECONDS or not busy_seconds > 0):
         raise BadArgument(
             "busy_seconds",
-            f"{busy_seconds} cannot be used. "
-            "Give more than 0, and only with on_busy='snooze' or 'wait'",
+            f"{busy_seconds} cannot be used. It must be more than 0, and needs on_busy='snooze' "
+            "or 'wait'",
         )
     if isinstance(wanted, str) or callable(wanted):
         raise BadArgument(
-            "resources", f"{wanted!r} is not a list. Give a list of addresses or functions"
+            "resources", f"{wanted!r} is not a list. Pass a list of addresses or functions"
         )
     if not wanted:
         return None
@@ -91,15 +91,15 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
     if not isinstance(one, str):
         raise BadArgument(
             "resources",
-            f"{one!r} is not a resource. Give an address (redis://…#name), "
-            "or a function that returns an async lock",
+            f"{one!r} is not a resource. Pass an address (redis://…#name), or a function that "
+            "returns an async lock",
         )
     address, hash_, name = one.partition("#")
     if "{" in address or (not hash_ and not address.startswith("file:")):
         raise BadArgument(
             "resources",
-            f"{one!r} does not name a lock. Write the name, with arguments in it, after the "
-            "address: redis://host/0#printer-{id}, or file:///folder#printer-{id}.lock",
+            f"{one!r} does not name a lock. Add the name, which may contain arguments, after the "
+            f"address: redis://host/0#printer-{id}, or file:///folder#printer-{id}.lock",
         )
     try:
         fields = [field for _, field, _, _ in Formatter().parse(name) if field is not None]
@@ -110,13 +110,13 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
         argument = field.replace("[", ".").partition(".")[0]
         if not argument or (argument not in signature.parameters and not takes_any):
             raise TaskDefinitionError(
-                f"Task {task} has no argument {argument!r}, which its resource {one!r} names. "
+                f"Task {task} has no argument {argument!r}, which its resource {one!r} uses. "
                 "Declare it, or change the resource."
             )
 
 
 class _Quoting(Formatter):
-    """Quotes each argument, so that it cannot leave the name of the lock."""
+    """Quotes each argument, so that it cannot break out of the lock's name."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return quote(str(super().format_field(value, format_spec)), safe="")

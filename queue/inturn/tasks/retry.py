@@ -1,4 +1,4 @@
-"""Whether, when and how a failed job is retried. It needs no clock and no database."""
+"""Whether, when and how a failed job is retried. Needs no clock and no database."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from inturn.errors import BadArgument
 from inturn.model import Job
 
 LONGEST = timedelta(days=365)
-# What `retry=5` waits: about 2, 4, 8, 16 and 32 seconds, and never longer than an hour.
+# The waits of `retry=5`: about 2, 4, 8, 16 and 32 seconds, and never more than an hour.
 GROWING: Mapping[str, Any] = {"exponential_wait": 2, "max_wait": 3600, "jitter": 0.25}
 SETTINGS = (
     "max_attempts",
@@ -31,9 +31,9 @@ class RetryDecision:
 
         RetryDecision(retry_in={"minutes": 5}, queue="patient", priority=-1)
 
-    You can also change the job's priority, queue and lock. With another lock it leaves its lane,
-    which goes on without it. It joins the other lane as if it were deferred there now, and keeps
-    its id.
+    You can also change the job's priority, queue and lock. With another lock, the job leaves its
+    lane, which continues without it, and joins the other one as if deferred there now. It keeps its
+    id.
     """
 
     retry_at: datetime | None
@@ -52,7 +52,7 @@ class RetryDecision:
         lock: str | None = None,
     ) -> None:
         if retry_at is not None and retry_in is not None:
-            raise BadArgument("retry_at", "was given together with retry_in. Give one of them")
+            raise BadArgument("retry_at", "was given together with retry_in. Pass only one")
         put = object.__setattr__  # the class is frozen
         put(self, "retry_at", arguments.check_moment("retry_at", retry_at))
         wait = None if retry_in is None else arguments.check_wait("retry_in", retry_in)
@@ -64,11 +64,13 @@ class RetryDecision:
     def check(self, job: Job) -> None:
         """Raise BadArgument if the job cannot move to the other lane."""
         if self.lock is not None and job.locks is not None:
-            raise BadArgument("lock", "a job with several locks, or shared ones, cannot move")
+            raise BadArgument(
+                "lock", "a job with several or shared locks cannot move to another lane"
+            )
 
 
 class BaseRetryStrategy(ABC):
-    """Subclass it to decide by the exception and the job. None means failed for good.
+    """Subclass it to decide by exception and job. None means that the job fails for good.
 
     class Patient(BaseRetryStrategy):
         def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
@@ -86,18 +88,18 @@ class BaseRetryStrategy(ABC):
 
 
 class RetryStrategy(BaseRetryStrategy):
-    """Retry after a time that can grow with each attempt.
+    """Retry after a wait that can grow with each attempt.
 
         @app.task(retry=RetryStrategy(max_attempts=8, exponential_wait=2, max_wait=60, jitter=0.5))
         def fetch(url: str) -> None: ...
 
-    After n earlier attempts it waits `wait + linear_wait × n + exponential_wait ** (n + 1)`
+    After n earlier attempts, it waits `wait + linear_wait × n + exponential_wait ** (n + 1)`
     seconds.
 
-    max_attempts: the number of retries. None means without end.
+    max_attempts: the number of retries. None means no limit.
     max_wait: the longest wait in seconds.
-    jitter: a fraction from 0 to 1. A random part of the wait, up to this fraction, is taken off, so
-    that jobs that failed together do not come back together.
+    jitter: the largest fraction, from 0 to 1, by which the wait is randomly shortened, so that jobs
+    that failed together do not come back together.
     retry_exceptions: retry only after these exceptions.
     """
 
@@ -120,10 +122,10 @@ class RetryStrategy(BaseRetryStrategy):
             "max_wait": max_wait or 0,
         }
         for name, value in waits.items():
-            if not value >= 0:  # written so that it catches NaN
-                raise BadArgument(name, f"{value} is not a number of seconds. Give 0 or more")
+            if not value >= 0:  # written this way to catch NaN
+                raise BadArgument(name, f"{value} is not a number of seconds. Use 0 or more")
         if not 0 <= jitter <= 1:
-            raise BadArgument("jitter", f"{jitter} is not a fraction. Give a number from 0 to 1")
+            raise BadArgument("jitter", f"{jitter} is not a fraction. Use a number from 0 to 1")
         self.max_attempts = max_attempts
         self.wait = wait
         self.linear_wait = linear_wait
@@ -179,9 +181,9 @@ Retry = bool | int | BaseRetryStrategy | None  # what a task declares
 
 
 def find_strategy(retry: Retry) -> BaseRetryStrategy | None:
-    """Return the strategy that a task's `retry=` stands for, or None for no retries.
+    """Return the strategy for a task's `retry=`, or None for no retries.
 
-    A number waits longer and longer, so that what was broken has time to come back.
+    With a number, the waits grow, so that what was broken has time to recover.
     """
     if isinstance(retry, BaseRetryStrategy):
         return retry
@@ -191,13 +193,13 @@ def find_strategy(retry: Retry) -> BaseRetryStrategy | None:
         return RetryStrategy()
     if retry < 0:
         raise BadArgument(
-            "retry", f"{retry!r} is not a number of retries. Give one, True or a RetryStrategy"
+            "retry", f"{retry!r} is not a number of retries. Pass a number, True or a RetryStrategy"
         )
     return RetryStrategy(max_attempts=retry, **GROWING)
 
 
 def count_attempts(strategy: BaseRetryStrategy | None) -> int | None:
-    """Return how many attempts a job has at most, None if there is no limit or nobody knows it."""
+    """Return the maximum number of attempts of a job, or None if unlimited or unknown."""
     if strategy is None:
         return 1
     most = strategy.max_attempts if isinstance(strategy, RetryStrategy) else None

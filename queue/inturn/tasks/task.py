@@ -1,4 +1,4 @@
-"""Tasks, and how a call of one, or its schedule, becomes a job."""
+"""Tasks, and how a call or a schedule of one becomes a job."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ AT_ONCE = 100  # how many missed instants are deferred in one step
 
 
 class TaskCollection(Protocol):
-    """The Blueprint or App to which a task belongs."""
+    """The Blueprint or App that a task belongs to."""
 
     tasks: dict[str, Task[..., Any]]
 
     @property
     def json_dumps(self) -> JsonDumps | None:
-        """The connector's own way to write arguments, if it has one."""
+        """The connector's own encoder for arguments, if any."""
 
     def find_task(self, name: str) -> Task[..., Any]:
         """Return the task with this name or alias, or raise TaskNotFound."""
@@ -67,7 +67,7 @@ class Deferrer(Generic[P, R_co]):
     ) -> None:
         self._owner = owner
         self._name = name
-        self._task = task  # None: it lives in another program
+        self._task = task  # None: it belongs to another program
         self._options = options
         self._kwargs = dict(arguments.check_mapping(task_kwargs or {}))
         self._connection = connection
@@ -75,7 +75,7 @@ class Deferrer(Generic[P, R_co]):
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob[R_co]:
         """Enqueue one job and return its id.
 
-        The id's `is_new` is False if a waiting job stands for this one; see `configure`.
+        The id's `is_new` is False if it is that of a job already waiting; see `configure`.
         """
         [job] = self._owner.enqueue([self._job(args, kwargs)], self._connection)
         return job
@@ -97,9 +97,9 @@ class Deferrer(Generic[P, R_co]):
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
     def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Make a job without enqueueing it.
+        """Create a job without enqueueing it.
 
-        `app.job_manager.batch_defer_jobs` enqueues several such jobs, of any tasks and locks.
+        `app.job_manager.batch_defer_jobs` enqueues several of these, of any tasks and locks.
         """
         return self._job(args, kwargs)
 
@@ -124,9 +124,9 @@ class Deferrer(Generic[P, R_co]):
         elif args:
             raise BadArgument(
                 f"task {self._name}",
-                "is not declared here, so its arguments have no order. Give them by name",
+                "is not declared here, so its arguments have no order. Pass them by name",
             )
-        # A blueprint may be added to an app later, so the task's name is read now.
+        # A blueprint may have been added to an app since, so the task's name is read now.
         name = self._name if self._task is None else self._task.name
         decoders = None if self._task is None else self._task.decoders
         dumps = self._owner.json_dumps
@@ -145,7 +145,7 @@ class Task(Deferrer[P, R_co]):
         await write.configure(priority=5).defer_async("b")  # the same from async code
         write("c")  # calls the function
 
-    A Task supports everything that a Deferrer does, with the options of the task.
+    A Task supports everything that a Deferrer does, with the task's options.
     """
 
     def __init__(
@@ -163,13 +163,13 @@ class Task(Deferrer[P, R_co]):
         on_busy: str = "snooze",
         busy_seconds: float | None = None,
     ) -> None:
-        functools.update_wrapper(self, func)  # what follows has its own attributes
+        functools.update_wrapper(self, func)  # the attributes below are our own
         super().__init__(owner, name, self, options)
         parameters = list(_find_signature(func).parameters.values())
         if pass_context and not parameters:
             raise TaskDefinitionError(
-                f"Task {name} has pass_context=True but takes no argument. "
-                "Declare a first argument for the context."
+                f"Task {name} has pass_context=True but takes no argument. Declare a first "
+                "argument for the context."
             )
         self.func = func
         self.name = name
@@ -187,7 +187,7 @@ class Task(Deferrer[P, R_co]):
 
     @property
     def queue(self) -> str:
-        """The queue of its jobs. Like the options below, `configure` can change it for a job."""
+        """The queue of its jobs. `configure` can change it, and the options below, for a job."""
         return str(self._options.queue)
 
     @property
@@ -224,45 +224,45 @@ class Task(Deferrer[P, R_co]):
     def configure(
         self, *, task_kwargs: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]
     ) -> Deferrer[..., R_co]:
-        """Return a deferrer with other options. What you leave out stays as the task declares it.
+        """Return a deferrer with other options. Options you omit stay as the task declares them.
 
         schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
-        before this much later.
-        task_kwargs: arguments for the task, to which `defer` adds its own.
-        timeout, on_retry, on_failure, queue, priority, lock: the same as for the task. You can give
-        up to eight locks: ["a", shared("b")].
-        limit: a key, such as "stripe". No more jobs of it run than `app.limits` allows.
-        group: a name, such as "tenant:7". Groups take turns, so that no group holds up another; see
+        until this long from now.
+        task_kwargs: arguments for the task; `defer` can add more.
+        timeout, on_retry, on_failure, queue, priority, lock: as for the task. You can pass up to
+        eight locks: ["a", shared("b")].
+        limit: a key, such as "stripe". `app.limits` sets how many of its jobs may run.
+        group: a name, such as "tenant:7". Groups take turns, so none holds up another; see
         `app.groups`.
         expires_at, expires_in: the job is cancelled if its first attempt has not started by this
         time, which needs a time zone, or this long after you defer it.
         headers: names and values beside the arguments, for middleware; see `context.headers`.
-        after, on_parent: start the job when these jobs have ended (ids, or what `defer` returned).
-        If one did not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
+        after, on_parent: start the job once these jobs have ended (ids, or what `defer` returned).
+        If one does not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
         batch: the batch that the job belongs to; see `app.batch`.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
 
-        With a `queueing_lock`, at most one job waits under it. A running job does not count.
-        `on_conflict` says what happens to a new job while another one is waiting:
+        At most one job waits under a `queueing_lock`. A running job does not count. `on_conflict`
+        determines what happens to a new job while another is waiting:
 
         raise: raise AlreadyEnqueued. Your transaction stays intact.
-        skip: enqueue nothing. You get the id of the waiting job, with `is_new` set to False. If
+        skip: enqueue nothing, and return the id of the waiting job, with `is_new` set to False. If
         that job has expired and is about to be cancelled, it takes over the new work, as in
         "replace".
-        replace: like "skip", but the waiting job takes over the task, arguments, headers, timeout
-        and expiry of the new one. If it is scheduled, it also takes over the time, queue, priority,
-        group, on_retry and on_failure, unless it waits for a retry with its lane. It keeps its id,
-        its lock and its place in the lane. It must have the same limit.
+        replace: like "skip", but the waiting job takes over the new one's task, arguments, headers,
+        timeout and expiry. If it is scheduled, it also takes over the time, queue, priority, group,
+        on_retry and on_failure, unless it waits for a retry with its lane. It keeps its id, lock
+        and place in the lane. It must have the same limit.
 
             report.configure(queueing_lock="report:1", on_conflict="skip").defer(day=1)
 
-        After "skip" and "replace", the waiting job starts after you commit, so it sees what your
-        transaction wrote. Keep such transactions short. The job waits as long as one of them is
-        open, and without end if there always is one.
+        After "skip" and "replace", the waiting job starts only after you commit, so it sees what
+        your transaction wrote. Keep these transactions short: the job waits while any of them is
+        open, and forever if one always is.
 
-        Give a connection of yours as `connection`, of psycopg, psycopg 2 or asyncpg, or a
-        connection or session of SQLAlchemy, and the job exists if and only if you commit.
+        With your own `connection` (of psycopg, psycopg 2 or asyncpg, or a SQLAlchemy connection or
+        session), the job exists if and only if you commit.
 
             with psycopg.connect(dsn) as connection:
                 connection.execute("INSERT INTO orders (id) VALUES (7)")
@@ -277,7 +277,7 @@ def _find_signature(func: Callable[..., Any]) -> inspect.Signature:
     """Return the signature to bind a job's arguments to.
 
     A decorator that takes `**kwargs` may add arguments itself, such as a session, so none of the
-    decorated function's arguments has to be given.
+    decorated function's arguments is required.
     """
     own = inspect.signature(func, follow_wrapped=False)
     if not any(each.kind is each.VAR_KEYWORD for each in own.parameters.values()):
@@ -305,7 +305,7 @@ class Schedule:
     periodic_id: str
     cron: Cron
     options: Mapping[str, Any]
-    overrides: Mapping[str, Any]  # what this schedule changes in the policy of its app
+    overrides: Mapping[str, Any]  # what this schedule overrides in its app's policy
 
     def __str__(self) -> str:
         return f"{self.task.name} {self.periodic_id!r}" if self.periodic_id else self.task.name
@@ -314,7 +314,7 @@ class Schedule:
         return self.task.configure(**self.options)._job((), {"timestamp": int(instant.timestamp())})
 
     def due(self, after: datetime, now: datetime, policy: MisfirePolicy) -> list[datetime]:
-        """Return the instants to defer now, in order, and at most AT_ONCE of them."""
+        """Return the instants to defer now, in order, at most AT_ONCE."""
         start = max(after, now - policy.max_delay - timedelta(microseconds=1))
         if policy.catch_up is CatchUp.ALL:
             return list(islice(self.cron.between(start, now), AT_ONCE))

@@ -1,4 +1,4 @@
-"""What makes spans of jobs and changes, if anything does: `inturn.tracing`, with OpenTelemetry."""
+"""The interface to what creates spans, if anything does: `inturn.tracing`, with OpenTelemetry."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,21 +17,21 @@ class Sending(Protocol):
         """The jobs to defer, with the context of the trace in their headers."""
 
     def note(self, deferred: list[DeferredJob[Any]]) -> list[DeferredJob[Any]]:
-        """Note which jobs they have become. Return them."""
+        """Record the ids of the jobs. Return the jobs."""
 
 
 class Tracer(Protocol):
-    """What an app calls when it defers jobs, its workers run one, or a person changes something."""
+    """Called when the app defers jobs, its workers run one, or a person changes something."""
 
     def send(self, jobs: Sequence[NewJob]) -> AbstractContextManager[Sending]:
-        """Trace the call that defers these jobs, which is made inside the block."""
+        """Trace the call inside the block, which defers these jobs."""
 
     def process(
         self, job: Job, worker: str, run: Awaitable[Outcome | None]
     ) -> Awaitable[Outcome | None]:
-        """Trace an attempt at a job. Await the run, once, and return its outcome."""
+        """Trace an attempt at a job. Await `run` once and return its outcome."""
 
     def change(
         self, action: str, by: str, of: Mapping[str, str]
     ) -> AbstractContextManager[Callable[[str], object]]:
-        """Trace a change that is made inside the block. Call what it gives with the outcome."""
+        """Trace the change made inside the block. Call the yielded function with the outcome."""

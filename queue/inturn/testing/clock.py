@@ -1,10 +1,9 @@
 """Control of the engine's clock for a test.
 
-The whole engine reads the time from one SQL function.
-To freeze the clock of a database, we replace this function.
-That takes effect on every connection at once, even if it was open before.
-A session that has set `inturn.clock` keeps its own time.
-Live workers stay alive, because their heartbeats move along with the clock.
+The whole engine reads the time from one SQL function. To freeze a database's clock, we replace this
+function, which affects every connection at once, even open ones. A session that has set
+`inturn.clock` keeps its own time. Live workers stay alive, because their heartbeats move with the
+clock.
 """
 
 from contextlib import closing

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class OpenConnector(UnpooledConnector):
-    """A connector that needs no `open` and belongs to no event loop: each test has its own loop."""
+    """A connector without `open` and not bound to an event loop, since each test has its own."""
 
     def __init__(self, dsn: str, like: Connector) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""A server for tests, with a template database that is migrated once, and a clone for each test."""
+"""A server for tests, with a template database that is migrated once and cloned for each test."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -64,13 +64,13 @@ class Databases:
         """The DSN of the server."""
         if self._server is None:
             raise ConfigurationError(
-                "The server is not running yet. Write: with Databases() as databases: …"
+                "The server is not running yet. Use: with Databases() as databases: …"
             )
         return self._server
 
     @contextmanager
     def clone(self) -> Iterator[str]:
-        """Yield the DSN of a new copy of the template. The copy is dropped at the end."""
+        """Yield the DSN of a new copy of the template, which is dropped at the end."""
         if self._template is None:
             self._template = self._make_template()
         with self._database(self._template) as dsn:
@@ -78,7 +78,7 @@ class Databases:
 
     @contextmanager
     def empty(self) -> Iterator[str]:
-        """Yield the DSN of a new, empty database. It is dropped at the end."""
+        """Yield the DSN of a new, empty database, which is dropped at the end."""
         with self._database(EMPTY) as dsn:
             yield dsn
 
@@ -101,7 +101,7 @@ class Databases:
             self._execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
     def _execute(self, statement: psycopg.sql.Composed) -> None:
-        # One connection would be idle for as long as the tests run, so open one each time.
+        # A kept connection would be idle throughout the tests, so open one each time.
         with (
             drive.translate_errors(),
             psycopg.connect(self.server_dsn, autocommit=True) as connection,
@@ -110,6 +110,6 @@ class Databases:
                 connection.execute(statement)
             except ObjectInUse as error:
                 raise ConfigurationError(
-                    "The template of the test databases cannot be copied while a connection to it "
-                    "is open. Close every connection in `prepare` (engine.dispose())."
+                    "The template database cannot be copied while a connection to it is open. "
+                    "Close every connection in `prepare` (engine.dispose())."
                 ) from error

@@ -1,4 +1,4 @@
-"""Run waiting jobs in the test's process: the real worker, which ends when nothing is left."""
+"""Run waiting jobs in the test's process: the real worker, which ends when none is left."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
 
-# The worker ends on its own, leaves the test's signal handlers alone, and does not listen: it finds
-# every job when it claims.
+# The worker ends by itself, leaves the test's signal handlers alone, and does not listen: its
+# claims find every job.
 IN_A_TEST = {"wait": False, "install_signal_handlers": False, "listen_notify": False}
 
 
 class Endless(InturnError):
-    """There were more runs than a test can intend."""
+    """There were more runs than any test can intend."""
 
 
 class Drain:
-    """One call of `Queue.drain`: a worker that can be started again and again, and its runs.
+    """One call of `Queue.drain`: a worker that can be restarted, and its runs.
 
     `until` is called after each run. Once it is true, no other job starts, so with a concurrency of
     1 nothing runs after that.
@@ -60,7 +60,7 @@ class Drain:
         self._app.perform_import_paths()
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
-        # With a condition, claim nothing ahead: claimed jobs would run although it is met.
+        # With a condition, claim nothing ahead: claimed jobs would run even once it is met.
         prefetch = Prefetch(self._options.concurrency, most_ahead=0) if self._until else None
         self._worker = Worker(self._recorder, self._app.connector, self._options, prefetch)
         try:
@@ -70,7 +70,7 @@ class Drain:
                 await self._app.connector.close_idle_async()
 
     def check(self) -> None:
-        """Raise the error that makes the outcome worthless, if there was one."""
+        """Raise the error that invalidates the outcome, if there was one."""
         if self._refused is not None:
             raise self._refused
         if self._recorder.unknown is not None:
@@ -78,10 +78,10 @@ class Drain:
         if not self.met and len(self.runs) >= self._at_most:
             last = self.runs[-1].job
             raise Endless(
-                f"There were {self._at_most:,} runs, and more jobs are ready. The last run was of "
-                f"task {last.task_name} (job {last.id}, attempt {last.attempts + 1}). "
-                "Does a task defer itself, or retry forever without a wait? "
-                "If you need more runs: drain(at_most=…)"
+                f"Stopped after {self._at_most:,} runs, and more jobs are ready. The last run was "
+                f"of task {last.task_name} (job {last.id}, attempt {last.attempts + 1}). Does a "
+                "task defer itself, or retry forever without a wait? If you need more runs: "
+                "drain(at_most=…)"
             )
 
     def _note(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Compare the jobs that a test expects with the jobs that wait, and explain each difference."""
+"""Compare the jobs that a test expects with the waiting jobs, and explain each difference."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ NOT_COMMITTED = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The job that a test expects. A field that is `...` can be anything, as can other args."""
+    """The job that a test expects. Fields that are `...` can have any value, as can other args."""
 
     task: str | EllipsisType = ...
     args: Mapping[str, Any] | EllipsisType = ...
@@ -76,7 +76,7 @@ def task_name(task: "str | Deferrer[..., Any]") -> str:
 def check_enqueued(
     wanted: Wanted, jobs: Sequence[Seen], count: int | None
 ) -> tuple[list[Seen], str | None]:
-    """Return the waiting jobs that match, and what is wrong, if anything is."""
+    """Return the waiting jobs that match, and what is wrong, if anything."""
     waiting = [job for job in jobs if job.is_waiting]
     found = [job for job in waiting if not wanted.differences(job)]
     if found if count is None else len(found) == count:

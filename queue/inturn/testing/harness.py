@@ -31,9 +31,9 @@ Named = str | Deferrer[..., Any]
 
 
 class Queue:
-    """An app on the database of a test. Inside the `with` block you do not need to open the app.
+    """An app on a test's database. Inside the `with` block, you need not open the app.
 
-    Leave out the DSN if the app has that database already, as Django's has in Django's tests.
+    Omit the DSN if the app already uses that database, as Django's app does in Django's tests.
 
     with Queue(app, dsn) as queue:
         write.defer(letter="a")
@@ -71,14 +71,14 @@ class Queue:
     def drain(self, **options: Unpack[DrainOptions]) -> list[Run]:
         """Run jobs until none is ready, and return the runs in the order in which they ended.
 
-        This includes the jobs that become ready meanwhile.
+        This includes jobs that become ready meanwhile.
 
-        until: stop as soon as this is true, and fail if it never is. It is called before the first
-        run and after each run.
-        advance: freeze the clock and move it on by this much, from one due time to the next.
+        until: stop as soon as this returns true, and fail if it never does. It is called before the
+        first run and after each run.
+        advance: freeze the clock and advance it by this much, from one due time to the next.
         Retries and scheduled jobs then run without a wait.
-        raises: raise the error of a job that has failed for good (default True).
-        queues: run only the jobs of these queues.
+        raises: raise the error of a job that fails for good (default True).
+        queues: run only jobs of these queues.
         concurrency: run this many jobs at once (default 1).
         at_most: treat more runs than this as an endless loop (default 10,000).
 
@@ -87,13 +87,13 @@ class Queue:
         """
         __tracebackhide__ = True
         check_drain(self._connector)
-        if _is_met(options):  # here and not in an event loop, where Django's ORM refuses to work
+        if _is_met(options):  # here, not in an event loop, where Django's ORM refuses to work
             return []
         runs: list[Run] = _unwrap(run_in_a_loop("drain", self._runner.drain, options))
         return runs
 
     async def drain_async(self, **options: Unpack[DrainOptions]) -> list[Run]:
-        """Do the same as `drain` in an async test. Async tasks run in its event loop."""
+        """Like `drain`, in an async test. Async tasks run in the test's event loop."""
         __tracebackhide__ = True
         await check_drain_async(self._connector)
         if _is_met(options):
@@ -108,9 +108,9 @@ class Queue:
     @overload
     def perform(self, task: Deferrer[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
     def perform(self, task: Deferrer[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Defer one job, run it and no other, and return its value or raise its error.
+        """Defer one job, run only that one, and return its value or raise its error.
 
-        It runs now, even if you give it a schedule, but it respects its lock.
+        It runs now, even if it is scheduled, but it respects its lock.
 
         assert queue.perform(report.configure(lock="reports"), day=1) == 42
         """
@@ -125,7 +125,7 @@ class Queue:
     @overload
     async def perform_async(self, task: Deferrer[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
     async def perform_async(self, task: Deferrer[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Do the same as `perform` in an async test."""
+        """Like `perform`, in an async test."""
         __tracebackhide__ = True
         await check_perform_async(self._connector)
         return _unwrap(await self._runner.perform(task, args, kwargs))
@@ -153,8 +153,8 @@ class Queue:
     ) -> list[Seen]:
         """Return the waiting jobs that match, and fail if there are none.
 
-        With `count`, fail unless there are exactly that many. A field that you leave out can have
-        any value, also in `args`.
+        With `count`, fail unless there are exactly that many. Fields that you omit, also in `args`,
+        can have any value.
 
         ship.configure(lock="order:1").defer(order=1)
         queue.assert_enqueued(ship, args={"order": 1}, lock="order:1")
@@ -195,8 +195,8 @@ class Queue:
     def assert_lane_order(self, lock: str, expected: Sequence[history.Step]) -> None:
         """Fail unless exactly these jobs with this lock have started, in this order.
 
-        A step is a job's id, its task, or some of its args. A job that was tried several times
-        stands where its last attempt started.
+        A step is a job's id, its task, or some of its args. The last attempt of a job determines
+        its place.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         queue.drain(concurrency=4)
@@ -218,7 +218,7 @@ class Queue:
     def assert_never_more_than(self, n: int, *, limit: str) -> None:
         """Fail if more than n jobs with this limit ran at the same time, or if none has run.
 
-        A pattern, like `customer:*`, stands for each of its keys by itself.
+        A pattern like `customer:*` applies to each of its keys separately.
 
         app.limits.set("printer", concurrency=2)
         write.configure(limit="printer").batch_defer({"letter": "a"}, {"letter": "b"})
@@ -237,13 +237,13 @@ class Queue:
     def freeze(self, at: datetime | None = None) -> datetime:
         """Freeze the engine's clock, at this time or now, for every connection of this database.
 
-        Python's own clock goes on.
+        Python's own clock keeps running.
         """
         self._clock.set(self.now() if at is None else at)
         return self.now()
 
     def advance(self, by: timedelta | None = None, **units: float) -> datetime:
-        """Move the engine's clock on and freeze it: `advance(minutes=5)`.
+        """Advance the engine's clock and freeze it: `advance(minutes=5)`.
 
         This runs no jobs. Live workers stay alive.
         """

@@ -1,4 +1,4 @@
-"""Check in which order a lane ran, and whether jobs ran at the same time that must not."""
+"""Check the order in which a lane ran, and whether jobs overlapped that must not."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ Step = int | str | Mapping[str, Any] | Deferrer[..., Any]
 def check_order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> str | None:
     """Return what is wrong with the order of the started jobs, or None.
 
-    Each start of a job raises the fence, so the fences tell the order. A job stands where its last
-    attempt started.
+    Each start of a job raises the fence, so fences give the order. A job's last attempt determines
+    its place.
     """
     ran = sorted((job for job in _of(lock, jobs) if job.attempts), key=lambda job: job.fence or 0)
     rows = list(itertools.zip_longest(expected, ran))
@@ -39,8 +39,8 @@ def check_order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> st
 def check_overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None:
     """Return which jobs ran at the same time, or None.
 
-    Jobs that share the lane may run at the same time as each other.
-    This looks at the attempts in the database, and at all runs in this process.
+    Jobs that share the lane may overlap. This checks the attempts in the database and all runs in
+    this process.
     """
     mine = {job.id: job for job in _of(lock, jobs)}
     readers = {job.id for job in mine.values() if lock in (job.shared or [])}
@@ -69,9 +69,9 @@ def check_overlaps(lock: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str 
 
 
 def check_limit(n: int, limit: str, jobs: Sequence[Seen], runs: Sequence[Run]) -> str | None:
-    """Return which jobs of a key ran at the same time if they were more than n, or None.
+    """Return which jobs of a key ran at the same time if there were more than n, or None.
 
-    A pattern, like `customer:*`, stands for each of its keys by itself.
+    A pattern like `customer:*` applies to each of its keys separately.
     """
     if isinstance(n, bool) or not isinstance(n, int):
         raise BadArgument("n", f"is {kind_of(n)}, not a whole number")
@@ -86,7 +86,7 @@ def check_limit(n: int, limit: str, jobs: Sequence[Seen], runs: Sequence[Run]) -
         most = max(_most_at_once(certain(seen)), _most_at_once(ran), key=len)
         if len(most) > n:
             problems.append(
-                f'Of the limit "{key}", {len(most)} jobs ran at the same time, and not at most {n}:'
+                f'With the limit "{key}", {len(most)} jobs ran at the same time, not at most {n}:'
             )
             problems += [f"  {own[span.job_id]}" for span in most]
     if not has_run:
@@ -96,7 +96,7 @@ def check_limit(n: int, limit: str, jobs: Sequence[Seen], runs: Sequence[Run]) -
 
 
 def _most_at_once(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans at the first moment at which most of them overlap."""
+    """Return the spans at the first moment at which the most overlap."""
     return max(
         ([*under_way, span] for span, under_way in overlaps(spans)), key=len, default=[*spans[:1]]
     )
@@ -114,7 +114,7 @@ def _explain_nothing(kind: str, name: str, others: Iterable[str]) -> str:
 
 
 def _format_start(span: Span) -> str:
-    """Return when it started, if a person can read that."""
+    """Return when it started, if that is readable."""
     return "started" if isinstance(span.started, int) else f"started at {span.started - GRAIN}"
 
 

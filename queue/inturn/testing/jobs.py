@@ -14,9 +14,9 @@ SELECT id, status::text, queue, task, lock, priority, attempts, args::text, erro
     expires_at, progress
 FROM {schema}.all_jobs ORDER BY id
 """
-# These are the engine's own functions, which look for tables on the search path.
+# The engine's functions look up tables on the search path.
 SEARCH = "SELECT set_config('search_path', '{schema}, pg_temp', false)"
-# A claim looks at a full limit every few seconds. The clock moves on to the next token instead.
+# A claim looks at a full limit every few seconds. The clock advances to the next token instead.
 NEXT_DUE = """
 SELECT min(due.at) FROM (
     SELECT scheduled_at FROM jobs WHERE status = 'scheduled'
@@ -83,7 +83,7 @@ class Seen:
 
     @property
     def is_waiting(self) -> bool:
-        """True if the job has yet to start, or to start again."""
+        """True if the job has yet to start or restart."""
         return self.status in WAITING
 
     def __str__(self) -> str:
@@ -103,9 +103,9 @@ def _see(cells: list[Any]) -> Seen:
 
 
 def next_due() -> Operation[datetime | None]:
-    """Return when something may make a job ready, such as its time or a token, or None.
+    """Return the next time that may make a job ready, such as its due time or a token, or None.
 
-    It needs a connection of its own, since it sets the search path.
+    It needs its own connection, since it sets the search path.
     """
     yield Statement(SEARCH)
     ((at,),) = yield Statement(NEXT_DUE)

@@ -1,11 +1,11 @@
-"""Which spans of time overlap. Standard library only."""
+"""Finds overlapping time spans. Standard library only."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 
 class Timed(Protocol):
-    """Anything with a beginning and an end. An `ended` of None means: not yet."""
+    """Anything with a start and an end. `ended` is None if it has not ended."""
 
     @property
     def started(self) -> Any: ...
@@ -17,9 +17,9 @@ T = TypeVar("T", bound=Timed)
 
 
 def overlaps(spans: Iterable[T]) -> list[tuple[T, Sequence[T]]]:
-    """Return the spans that began while others went on, in order of time, each with those others.
+    """Return the spans that began during others, in order of time, each with those others.
 
-    A span may begin at the moment at which another one ends.
+    A span may begin the moment another ends.
     """
     found: list[tuple[T, Sequence[T]]] = []
     under_way: list[T] = []

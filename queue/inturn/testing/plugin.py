@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures of `inturn.testing`, named `inturn_…`.
 
-An entry point registers it. It imports nothing else of inturn before a test uses a fixture.
+An entry point registers it. It imports nothing else of inturn until a test uses a fixture.
 
 Name your app in pytest's settings (`inturn_app = "shop.tasks:app"`), or override the fixture
 `inturn_app`.
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from inturn.testing import Databases, Queue
 
 NO_APP = (
-    'No app is named for the tests. Add `inturn_app = "package.module:app"` to pytest\'s settings, '
-    "or write a fixture `inturn_app` that returns your app."
+    'No app is configured for the tests. Add `inturn_app = "package.module:app"` to pytest\'s '
+    "settings, or write a fixture `inturn_app` that returns your app."
 )
 NO_DJANGO = (
-    "Django's app needs Django's test database. Install pytest-django, which makes it, or write a "
-    "fixture `inturn_queue` that makes one and yields inturn.testing.Queue(app)."
+    "Django's app needs Django's test database. Install pytest-django, which creates it, or write "
+    "a fixture `inturn_queue` that creates one and yields inturn.testing.Queue(app)."
 )
 
 
@@ -82,8 +82,8 @@ def inturn_app(pytestconfig: pytest.Config) -> App:
 def inturn_queue(request: pytest.FixtureRequest, inturn_app: App) -> Iterator[Queue]:
     """Your app on this test's own database, as an `inturn.testing.Queue`.
 
-    An app of Django uses the test database of pytest-django. The test gets `transactional_db`,
-    unless it asks for another database fixture or mark.
+    Django's app uses pytest-django's test database. The test gets `transactional_db`, unless it
+    requests another database fixture or mark.
     """
     from inturn.testing import Queue
     from inturn.testing.transactions import FrameworkConnector
@@ -94,7 +94,7 @@ def inturn_queue(request: pytest.FixtureRequest, inturn_app: App) -> Iterator[Qu
             raise pytest.UsageError(NO_DJANGO)
         marked = request.node.get_closest_marker("django_db") is not None
         if not marked and "db" not in request.fixturenames:
-            # pytest-django looks at the mark. It does not see a fixture that we ask for this late.
+            # pytest-django looks at the mark. It does not see a fixture requested this late.
             request.applymarker(pytest.mark.django_db(transaction=True))
             request.getfixturevalue("transactional_db")
     else:

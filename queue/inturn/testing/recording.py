@@ -1,8 +1,8 @@
 """Record what tasks return and raise while the real worker runs them.
 
-The database keeps an error only as text, so we catch the values in Python.
-The worker gets the app's tasks in wrappers.
-A wrapper asks for the context, to know which job runs, and passes it on only if the task asked too.
+The database stores errors only as text, so values and errors are caught in Python. The worker gets
+the app's tasks in wrappers. A wrapper asks for the context, to know which job runs, and passes it
+on only if the task asked for it.
 """
 
 import copy
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
 
 class Recorder(Blueprint):
-    """The tasks of an app. `note` is called at the end of each run, in the thread of the run."""
+    """The tasks of an app. `note` is called at the end of each run, in its thread."""
 
     def __init__(self, app: Blueprint, note: Callable[[Run], object]) -> None:
         super().__init__()

@@ -40,9 +40,9 @@ class DrainOptions(TypedDict, total=False):
 
 
 class Outcome(NamedTuple):
-    """A value or an error, to return or raise outside of the event loop.
+    """A value or an error, to return or raise outside the event loop.
 
-    Frames of the event loop would make your traceback longer and tell you nothing.
+    Event loop frames would only make your traceback longer.
     """
 
     value: Any
@@ -125,7 +125,7 @@ class Runner:
 
     def _describe_waiting(self, count: int) -> str:
         waiting = [job for job in self._ask(all_jobs()) if job.is_waiting][:10]
-        lines = ["These jobs wait:"] if waiting else ["No job waits."]
+        lines = ["Waiting jobs:"] if waiting else ["No job is waiting."]
         for job in waiting:
             lines += [f"  {job}", *(f"    {text}" for text in self._explain(job.id))]
         return "\n".join(
@@ -139,24 +139,24 @@ class Runner:
         return "\n".join([problem, *self._explain(job_id), *(f"  {error}" for error in errors)])
 
     def _explain(self, job_id: int) -> list[str]:
-        """Return why a job does not run. Workers are left out: that of the test has ended."""
+        """Return why a job does not run. Workers are left out, since the test's has ended."""
         reasons = self._ask(explain(job_id))
         return [f"  {r.reason}: {r.detail}" for r in reasons if r.reason not in ABOUT_WORKERS]
 
     def _ask(self, operation: Operation[T]) -> T:
         """Run the operation on a new connection.
 
-        The app's own connection may not work in an event loop. Django's does not.
+        The app's own connection may not work in an event loop; Django's does not.
         """
         with closing(self._app.connector.connect("test")) as own:
             return drive.run(operation, own, self._app.connector.schema)
 
 
 def run_in_a_loop(name: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """Run the coroutine function in a new event loop, for a test that is not async."""
+    """Run the coroutine function in a new event loop, for a sync test."""
     if _is_in_a_loop():
         raise ConfigurationError(
-            f"This test runs in an event loop. Write: await queue.{name}_async(…)"
+            f"This test runs in an event loop. Use: await queue.{name}_async(…)"
         )
     return anyio.run(function, *args)
 

@@ -1,4 +1,4 @@
-"""When attempts at jobs ran, as the database has recorded it and as this process saw it."""
+"""When attempts at jobs ran, as recorded by the database and as seen by this process."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,14 +8,14 @@ from inturn.model import Status
 from inturn.testing.jobs import Seen
 from inturn.testing.recording import Run
 
-# A claim that begins before a job's end is stored may still see that end, and start the next job.
-# So the times of the database prove nothing about overlaps that are as short as a claim.
+# A claim that begins before a job's end is stored may still see that end and start the next job, so
+# the database's times prove nothing about overlaps as short as a claim.
 GRAIN = timedelta(seconds=0.1)
 RAN = (Status.DOING, Status.CLAIMED, Status.SUCCEEDED, Status.FAILED, Status.ABORTED)
 
 
 class Span(NamedTuple):
-    started: Any  # a time of the database, or nanoseconds on the machine's clock
+    started: Any  # a database time, or nanoseconds on the machine's clock
     ended: Any
     job_id: int
 
@@ -23,7 +23,7 @@ class Span(NamedTuple):
 def recorded(jobs: Iterable[Seen]) -> list[Span]:
     """Return the attempts that the database knows: failed ones, and the last one of each job.
 
-    It does not know when an attempt ended that was snoozed or put back. Those are left out.
+    Attempts that were snoozed or put back are omitted, since their ends are not recorded.
     """
     return [span for job in jobs for span in _attempts(job)]
 
@@ -34,7 +34,7 @@ def watched(runs: Iterable[Run]) -> list[Span]:
 
 
 def certain(spans: Iterable[Span]) -> list[Span]:
-    """Return the part of each recorded span in which its job has held its lane and slot."""
+    """Return the part of each recorded span in which its job certainly held its lane and slot."""
     return [
         span._replace(started=span.started + GRAIN)
         for span in spans

@@ -1,6 +1,6 @@
 """Tests that run in a transaction, as Django's TestCase does.
 
-No worker sees what such a test writes, so its jobs cannot run there.
+Workers do not see what such a test writes, so its jobs cannot run there.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from inturn.testing.jobs import Seen, all_jobs
 
 LISTED = 5
 OTHER_DATABASE = (
-    "This app uses the connections of a web framework, whose test runner makes the test database. "
-    "Leave out the DSN: Queue(app)"
+    "This app uses the connections of a web framework, whose test runner creates the test "
+    "database. Omit the DSN: Queue(app)"
 )
 
 
 @runtime_checkable
 class FrameworkConnector(Protocol):
-    """A connector that shares the connections of a web framework, and so its transactions."""
+    """A connector that shares a web framework's connections, and therefore its transactions."""
 
     schema: str
 
@@ -41,7 +41,7 @@ class FrameworkConnector(Protocol):
 
 
 def check_drain(connector: object) -> None:
-    """Raise an error if jobs wait in this test's own transaction, where no worker sees them."""
+    """Raise an error if jobs wait in this test's own transaction, invisible to workers."""
     if isinstance(connector, FrameworkConnector):
         remedy = connector.explain_transaction()
         if remedy is not None:
@@ -57,7 +57,7 @@ async def check_drain_async(connector: object) -> None:
 
 
 def check_perform(connector: object) -> None:
-    """Raise an error if this test is in a transaction, because the job would not see its rows."""
+    """Raise an error if this test is in a transaction, since the job would not see its rows."""
     if isinstance(connector, FrameworkConnector):
         _check_no_transaction(connector.explain_transaction())
 
@@ -78,7 +78,7 @@ def _check_visible(connector: FrameworkConnector, mine: Sequence[Seen], remedy: 
         more = [f"  … and {len(hidden) - LISTED} more"] if len(hidden) > LISTED else []
         raise ConfigurationError(
             "\n".join(
-                [f"{count} in this test's own transaction, which no worker sees:", *jobs, *more]
+                [f"{count} in this test's own transaction, invisible to workers:", *jobs, *more]
             )
             + f"\n{remedy}."
         )

@@ -1,4 +1,4 @@
-"""One attempt at a job, from its slot to its outcome. It never raises what user code raised."""
+"""One attempt at a job, from slot to outcome. Exceptions from user code never propagate."""
 
 import asyncio
 import os
@@ -28,30 +28,30 @@ from inturn.worker.user_code import catch, end_copy_of
 # breaking the connection.
 MOST_OUTAGES = 5
 OUTAGE_PAUSE = timedelta(seconds=1)
-SHIELDED_SECONDS = 0.01  # before code is cancelled again that a shield has protected
-OVERDUE_SECONDS = 1.0  # how long a run may go on past its timeout before it is logged
+SHIELDED_SECONDS = 0.01  # before code inside a shield is cancelled again
+OVERDUE_SECONDS = 1.0  # how long a run may overrun its timeout before it is logged
 
 
 class Abandoned(BaseException):
-    """Raised when the worker does not wait for the task: not yet, or no longer for its thread."""
+    """Raised if the worker does not wait for the task: it must not start, or its thread runs on."""
 
 
 class AttemptLocks(Protocol):
-    """The locks on what a task needs, as an attempt sees them; see `resources`."""
+    """The locks on a task's resources, as an attempt sees them; see `resources`."""
 
     async def take(self) -> None:
         """Take all locks, or raise an error that ends, snoozes or skips the job."""
 
     async def settle(self, outcome: Outcome | None) -> Outcome | None:
-        """Return the final outcome of an attempt whose code has ended with this one."""
+        """Return the final outcome of an attempt whose code has ended with `outcome`."""
 
 
 class Attempt:
-    """A job that a worker runs, and the state that decides how it ends.
+    """A job that a worker runs, and the state that determines how it ends.
 
-    The stages of `perform` are in order: take resources, start the timer, run the task, judge the
-    outcome. The state is what happened meanwhile: the job was aborted, its time was over, its own
-    transaction has committed its end, or lost the database.
+    The stages of `perform`, in order: take resources, start the timer, run the task, judge the
+    outcome. The state records what happens during them: the job is aborted or times out, or its own
+    transaction commits its end or loses the database.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Attempt:
     ) -> None:
         self.job = job
         self.task = task
-        self._is_ours = is_ours  # True only if that is certain; called in any thread
+        self._is_ours = is_ours  # True only if certain; called from any thread
         self._chain = chain  # the middleware around the task, if there is any
         self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources
@@ -92,14 +92,14 @@ class Attempt:
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
         self._deadline: float | None = None  # while it runs, if it has a timeout
         # The state:
-        self._has_begun: bool | None = None  # False: it came too late to call the task
+        self._has_begun: bool | None = None  # False: it was too late to call the task
         self._aborted: str | None = None  # why
         self._is_given_back = False  # its run was ended, but not its job
         self._is_abandoned = False
         self._timed_out = False
-        self._is_overdue = False  # it runs on past its deadline, which was logged
+        self._is_overdue = False  # it overruns its deadline, and this was logged
         self._lost_database = False  # in its own transaction, which is rolled back
-        self._committed = False  # by its own transaction: the job has ended, whatever follows
+        self._committed = False  # by its own transaction: the job has ended, no matter what follows
         self._committed_result: str | None = None
 
     # ------------------------------------------------------------------ before it runs
@@ -121,7 +121,7 @@ class Attempt:
 
     @property
     def must_wait(self) -> bool:
-        """Return True if the task was not called, since the job may be another worker's by now."""
+        """Return True if the task was not called because the job may be another worker's now."""
         return self._has_begun is False and not self._is_given_back and self._aborted is None
 
     @property
@@ -139,7 +139,7 @@ class Attempt:
         self._lost_database = lost
 
     def end_run(self, reason: str) -> None:
-        """Stop the code. The job has not ended, unless the code ends it all the same.
+        """Stop the code. The job does not end, unless the code ends it anyway.
 
         An async task is cancelled. A sync one can only be asked to end.
         """
@@ -154,7 +154,7 @@ class Attempt:
             self._interrupt(reason)
 
     def abandon(self) -> None:
-        """Wait no longer for code that was told to end and goes on, such as a thread.
+        """Stop waiting for code that keeps running after it was told to end, such as a thread.
 
         The job has not ended, whatever that code still does.
         """
@@ -171,10 +171,10 @@ class Attempt:
             self._cancel_once(self.slot)
 
     def _cancel_once(self, slot: Slot) -> None:
-        """Cancel the code at the first await that no shield protects, and at no later one.
+        """Cancel the code once, at the first await that no shield protects.
 
-        A scope cancels again at each await, so no `finally` block could await anything. That is why
-        the scope within then shields the code from it.
+        A scope cancels again at each await, so `finally` blocks could not await anything. To
+        prevent that, the inner scope then shields the code.
         """
         if self.slot is None or self._is_abandoned or self._thread_scope is not None:
             return  # it has ended, or a thread runs it
@@ -183,13 +183,13 @@ class Attempt:
         slot.scope.cancel()
         was_cancelled = slot.task.cancelling() > before
         slot.shield.shield = True
-        if not was_cancelled:  # the code is in a shield of its own, or is what called us
+        if not was_cancelled:  # the code is inside its own shield, or called us
             asyncio.get_running_loop().call_later(SHIELDED_SECONDS, self._cancel_once, slot)
 
     def enforce_deadline(self) -> bool:
-        """Ask the run to end if its time is over. May be called in any thread.
+        """Ask the run to end if it has timed out. May be called from any thread.
 
-        Return True if the run goes on and this should be logged, which is once per run.
+        Return True if the run continues and should be logged, which happens once per run.
         """
         deadline, now = self._deadline, time.monotonic()
         if deadline is None or now < deadline:
@@ -212,7 +212,7 @@ class Attempt:
         outcome = await self._run(slot, limiter, max_result)
         if self._has_begun is not False:
             return outcome
-        # Whatever a middleware made of it, or a timeout: the task was not called.
+        # No matter what middleware or a timeout made of it, the task was not called.
         return None if self._aborted is None else Ended(self.job, Status.ABORTED, self._aborted)
 
     async def _run(
@@ -229,11 +229,11 @@ class Attempt:
                 timer = self._start_timer(self.job.timeout.total_seconds())
             try:
                 value = await self._call_task(limiter)
-            finally:  # now, since one that is cancelled looks as if the worker were cancelled
+            finally:  # now, since a cancelled one looks as if the worker were cancelled
                 end_copy_of(process)
                 left_open = slot.close_scopes()
             if left_open:
-                raise RuntimeError("the task has left a cancel scope or a task group open")
+                raise RuntimeError("the task left a cancel scope or a task group open")
             return self._judge_value(value, max_result)
         except Abandoned:
             return None
@@ -278,7 +278,7 @@ class Attempt:
         return self._call_in_thread(limiter, function, args)
 
     def _begin(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the task, unless the worker may have been asleep on the way here."""
+        """Call the task, unless the worker may have been suspended before this point."""
         if not self._has_begun:
             self._has_begun = self._is_ours() and not self._is_given_back
             if not self._has_begun:
@@ -316,14 +316,14 @@ class Attempt:
         if self._committed:
             result_json.check_stored(self.job, value, self._committed_result, max_result)
             return Committed(self.job)
-        # It was stopped and goes on: nobody can tell whether it did all of its work.
+        # It was stopped but continued, so it may not have done all of its work.
         if self._timed_out:
             return self._judge_error(self._timeout_error())
         result = None if value is None else result_json.encode(self.job, value, max_result)
         return Ended(self.job, Status.SUCCEEDED, None, result)
 
     def _judge_cancellation(self) -> Outcome | None:
-        """Return the outcome of a task that was cancelled, or None if it was only given back."""
+        """Return the outcome of a cancelled task, or None if it was only given back."""
         if self._committed:
             return Committed(self.job)
         if self._aborted is not None:
@@ -331,7 +331,7 @@ class Attempt:
         return self._judge_error(self._timeout_error()) if self._timed_out else None
 
     def _judge_error(self, error: BaseException) -> Outcome | None:
-        """Return the outcome of a task that raised this error, None if it was only given back."""
+        """Return the outcome of a task that raised this, or None if it was only given back."""
         if self._timed_out and self._aborted is None and not isinstance(error, JobTimeout):
             # It raised this because the timeout stopped it, or after the timeout.
             timeout = self._timeout_error()
@@ -351,16 +351,16 @@ class Attempt:
         if isinstance(error, JobSkipped):
             return Ended(self.job, Status.CANCELLED, storable(str(error)))
         if isinstance(error, JobAborted) and self._is_given_back and self._aborted is None:
-            return None  # it has ended its run, as it was told, and not its job
+            return None  # it ended its run, as told, but not its job
         text = describe(error)
         if isinstance(error, JobAborted):
             return Ended(self.job, Status.ABORTED, text)
-        if self._aborted is not None:  # somebody wants it to end, so it is not tried again
+        if self._aborted is not None:  # an operator wants it to end, so it is not retried
             return Ended(self.job, Status.FAILED, text)
         return self._judge_failure(error, text)
 
     def _judge_failure(self, error: BaseException, text: str) -> Outcome:
-        """Return the outcome of a failed attempt: another one, or the end of the job."""
+        """Return the outcome of a failed attempt: a retry, or the end of the job."""
         strategy = self.task.retry_strategy
         if strategy is None:
             # An outage is not the task's failure.

@@ -6,7 +6,7 @@ import random
 class Backoff:
     """Pauses that grow from `first` to `longest` seconds.
 
-    Each is twice as long as the one before, and then shortened by chance.
+    Each is twice the previous one, randomly shortened.
     """
 
     def __init__(self, first: float, longest: float) -> None:
@@ -26,5 +26,5 @@ class Backoff:
 
 
 def shorten(pause: float) -> float:
-    """Return the pause, up to a half shorter by chance, so callers do not come back together."""
+    """Return the pause, randomly shortened by up to half so that callers do not return together."""
     return pause * random.uniform(0.5, 1.0)  # noqa: S311 (it protects nothing)

@@ -1,4 +1,4 @@
-"""The chores that a worker does for all workers, besides judging which of them are dead.
+"""The chores that a worker does for all workers, besides judging which ones are dead.
 
 If one chore fails, the others are still done.
 """
@@ -26,19 +26,19 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
-FIRST_PAUSE = 1.0  # seconds until a chore that has failed is tried again
+FIRST_PAUSE = 1.0  # seconds until a failed chore is retried
 PROGRESS_A_ROUND = 500  # rows to look at
 BATCHES_A_ROUND = 1000
 ROLL_UP_SECONDS = 0.5  # in a round
 ROLL_UP_PAGES = 250  # of the history, in a call: some ten thousand jobs
-LANES_A_ROUND = 500  # the reconciler is a safety net, so it goes through the lanes in small steps
+LANES_A_ROUND = 500  # the reconciler is only a safety net, so it takes small steps
 
 
 class Chore:
-    """Something that is done again and again.
+    """A recurring piece of work.
 
-    `work` returns the seconds until the chore is due again. While the chore fails, the pause grows
-    to at most `rest` seconds.
+    `work` returns the seconds until the chore is due again. While it fails, the pause grows to at
+    most `rest` seconds.
     """
 
     def __init__(
@@ -52,22 +52,22 @@ class Chore:
         self._work = work
         self._due_at = due_at
         self._has_failed = False
-        self.trouble: str | None = None  # an error of the last try that nobody has listed
+        self.trouble: str | None = None  # an unexpected error of the last try
         self._backoff = Backoff(FIRST_PAUSE, rest)
 
     def make_due(self) -> None:
-        """Do it in the next round, even if it was to rest longer."""
+        """Make it due in the next round."""
         self._due_at = 0.0
 
     @property
     def retry_at(self) -> float:
-        """Return when it is tried again after a failure, or infinity if it has not failed."""
+        """Return when it is retried after a failure, or infinity if it has not failed."""
         return self._due_at if self._has_failed else float("inf")
 
     def do(self, connection: psycopg.Connection) -> None:
         """Do it if it is due.
 
-        Raise the error if the connection is broken. Log it if only the chore has failed.
+        Raise the error if the connection is broken; only log it if the chore itself failed.
         """
         if time.monotonic() < self._due_at:
             return
@@ -75,7 +75,7 @@ class Chore:
         self._due_at, self._has_failed = time.monotonic() + pause, True
         try:
             self._due_at = time.monotonic() + self._work(connection)
-        except Exception as error:  # whatever it is: the other chores are still done
+        except Exception as error:  # whatever it is, the other chores must still be done
             if connection.closed or (
                 isinstance(error, DatabaseUnavailable) and error.connection_lost
             ):
@@ -91,10 +91,10 @@ class Chore:
 
 
 class Chores:
-    """All chores. `rescue` is apart, because it comes first."""
+    """All chores. `rescue` is separate because it comes first."""
 
     def __init__(self, connector: Connector, options: Options) -> None:
-        # A chore may break the connection each time. Then it must leave time for judging.
+        # A chore that breaks the connection each time must leave time for judging.
         rest = 2 * options.stalled_worker_timeout
         self._connector = connector
         self._keep = options.history
@@ -104,8 +104,8 @@ class Chores:
         self._last_lane = ""  # that was reconciled
         self._last_progress = 0  # the last job whose progress was looked at
         self.rescue = Chore("rescue", self._rescue, rest)
-        # A worker has jobs to claim at its start, and nobody waits for these. But a worker that
-        # does not wait may end before it has been there for an interval.
+        # At startup a worker claims jobs first, since these chores are not urgent. But a worker
+        # with `wait=False` may end before one interval has passed.
         later = time.monotonic() + options.update_heartbeat_interval if options.wait else 0.0
         self._others = [
             Chore("prepare history", self._prepare, rest),
@@ -117,7 +117,7 @@ class Chores:
         ]
 
     def rescue_now(self) -> None:
-        """Do not let the rescue rest any longer: a worker was just declared dead."""
+        """Make the rescue due now, because a worker was just declared dead."""
         self.rescue.make_due()
 
     def do_others(self, connection: psycopg.Connection) -> None:
@@ -131,7 +131,7 @@ class Chores:
         return next((each.trouble for each in (self.rescue, *self._others) if each.trouble), None)
 
     def until_retry(self) -> float:
-        """Return the seconds until a failed chore is tried again, or infinity."""
+        """Return the seconds until a failed chore is retried, or infinity."""
         return min(each.retry_at for each in (self.rescue, *self._others)) - time.monotonic()
 
     def _run(self, operation: Operation[T], connection: psycopg.Connection) -> T:
@@ -143,21 +143,20 @@ class Chores:
         ):
             if ended_as == Status.FAILED:
                 logger.error(
-                    "job.failed: job %s of worker %s, which is gone: "
-                    "more than %s of its workers died",
+                    "job.failed: job %s of dead worker %s: more than %s of its workers died",
                     job_id,
                     worker_id,
                     self._max_lost,
                 )
             elif ended_as == Status.ABORTED:
                 logger.warning(
-                    "job.aborted: job %s of worker %s, which is gone: it had been asked to abort",
+                    "job.aborted: job %s of dead worker %s: it had been asked to abort",
                     job_id,
                     worker_id,
                 )
             else:
                 logger.warning(
-                    "job.rescued: job %s of worker %s, which is gone, waits for its next attempt",
+                    "job.rescued: job %s of dead worker %s waits for its next attempt",
                     job_id,
                     worker_id,
                 )
@@ -187,15 +186,15 @@ class Chores:
         return MINUTE
 
     def _prune(self, connection: psycopg.Connection) -> float:
-        """Drop old days, and try again soon if somebody is reading one."""
+        """Drop old days, and retry soon if one is being read."""
         dropped = 0 if self._keep is None else self._drop_days(self._keep, connection)
         if dropped is None:
             return MINUTE
-        # A day is dropped only when it was counted.
+        # A day is dropped only after it was counted.
         return EACH_ROUND if self._is_counting else HOUR
 
     def _prune_progress(self, connection: psycopg.Connection) -> float:
-        """Delete a little of what is left of jobs that are gone, until all rows are looked at."""
+        """Delete leftover progress of jobs that are gone, some rows at a time."""
         self._last_progress = self._run(
             progress.prune_progress(self._last_progress, PROGRESS_A_ROUND), connection
         )
@@ -211,13 +210,13 @@ class Chores:
         return EACH_ROUND if pruned == BATCHES_A_ROUND else HOUR
 
     def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
-        """Drop a few days at a time, so that workers can store ends of jobs in between."""
+        """Drop a few days at a time, so that workers can store the ends of jobs in between."""
         prune = maintenance.prune_history
         while dropped := self._run(prune(keep, self._is_default), connection):
             logger.info(
                 "history.pruned: days dropped: %d; this worker keeps %s%s",
                 dropped,
                 span(keep),
-                " by default, and what a live worker was told to keep" if self._is_default else "",
+                " by default, longer if a live worker is set to" if self._is_default else "",
             )
         return dropped

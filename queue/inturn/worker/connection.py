@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class WorkerConnection:
-    """A connection that is opened when it is needed and dropped when it fails."""
+    """A connection that is opened on demand and dropped when it fails."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
@@ -21,14 +21,14 @@ class WorkerConnection:
 
     @property
     def schema(self) -> str:
-        """Return the schema in which the queue is."""
+        """Return the queue's schema."""
         return self._connector.schema
 
     async def run(self, operation: Operation[T]) -> T:
         """Run one operation and return its result.
 
         Raise DatabaseUnavailable if that is impossible now. The error's `outcome_unknown` tells
-        you whether the call may have taken effect.
+        whether the call may have taken effect.
         """
         # A call that was cancelled leaves the connection closed.
         if self._connection is None or self._connection.closed:
@@ -40,17 +40,17 @@ class WorkerConnection:
             if error.connection_lost:
                 await self.close()
             raise
-        except Exception as error:  # nobody has listed it, so another session may do better
+        except Exception as error:  # it is unexpected, so another session may do better
             await self.close()
             if isinstance(error, InturnError):
                 raise
-            # The server has done its part, and has sent something in a form that we cannot read.
+            # The server did its part, but we cannot read its reply.
             raise ConnectorException(
-                f"The reply of the database cannot be read: {name(error)}"
+                f"The database's reply cannot be read: {name(error)}"
             ) from error
 
     async def run_beside(self, operation: Operation[T]) -> T | None:
-        """Run one operation while somebody else may use the connection, after their call.
+        """Run one operation, after the call that another task may be making on this connection.
 
         Return None if it is not open.
         """

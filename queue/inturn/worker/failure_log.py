@@ -1,4 +1,4 @@
-"""Logs failures that repeat, as those of every call while the database is away."""
+"""Logs repeated failures, such as those of every call during an outage."""
 
 import logging
 import time
@@ -7,20 +7,20 @@ from collections.abc import Callable
 from inturn.errors import DatabaseUnavailable, WorkerLost
 
 CONDITIONS = (DatabaseUnavailable, WorkerLost)
-REMINDER = 30.0  # seconds between two lines about the same reason
-MOST = 100  # reasons to remember; those with numbers in them would pile up
+REMINDER = 30.0  # seconds between two lines for the same reason
+MOST = 100  # reasons to remember; reasons that contain numbers would pile up
 
 
 def is_unlisted(error: Exception) -> bool:
-    """Return True if nobody has listed it among the conditions that pass."""
+    """Return True for an unexpected error, which is not one of the conditions that pass."""
     return not isinstance(error, CONDITIONS)
 
 
 class FailureLog:
     """Warns of a failure when its reason is new, and then every `reminder` seconds.
 
-    The tries in between are logged for debugging only. Several threads of a worker each try
-    once a second, so they would fill the log of a long outage.
+    The tries in between are logged at DEBUG: several threads that each try once a second would
+    flood the log in a long outage.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class FailureLog:
         self._clock = clock
         self._reminder = reminder
         self._remind_at: dict[str, float] = {}  # when to warn again, by reason
-        self.trouble: str | None = None  # an error of the last try that nobody has listed
+        self.trouble: str | None = None  # an unexpected error of the last try
 
     def note(self, error: Exception, pause: float) -> None:
-        """Log that it has failed, and will be tried again after `pause` seconds."""
+        """Log a failure that will be retried after `pause` seconds."""
         reason, now = str(error), self._clock()
         self._remind_at = {each: at for each, at in self._remind_at.items() if at > now}
         is_news = reason not in self._remind_at
@@ -51,6 +51,6 @@ class FailureLog:
         self._logger.log(level if is_news else logging.DEBUG, self._template, error, pause)
 
     def forget(self) -> None:
-        """Note that it works, so that the next failure is news."""
+        """Note a success, so that the next failure is new again."""
         self._remind_at.clear()
         self.trouble = None

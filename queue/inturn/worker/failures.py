@@ -20,18 +20,18 @@ from inturn.worker.start import OUTAGE_PAUSES, grace_is_over
 from inturn.worker.state import LoopState
 
 logger = logging.getLogger(__name__)
-BUSY_PAUSES = 0.02, 1.0  # seconds before the next try if somebody's lock is in the way
+BUSY_PAUSES = 0.02, 1.0  # seconds before the next try if another session's lock is in the way
 
 
 class Failures:
-    """Counts the calls that fail in a row, and waits before the next one."""
+    """Counts consecutive failed calls, and waits before the next one."""
 
     def __init__(self, state: LoopState) -> None:
         self._state = state
-        self.is_database_away = False  # or it refuses calls; until recovery has looked after them
+        self.is_database_away = False  # or it refuses calls; reset by recovery
         self._away_since = 0.0
         self._failing_since = 0.0  # when the calls began to fail
-        self._failure: InturnError | None = None  # of the last call, which will be tried again
+        self._failure: InturnError | None = None  # of the last call, which will be retried
         self._outages = Backoff(*OUTAGE_PAUSES)
         self._locked_out = Backoff(*BUSY_PAUSES)
         self._refusals = FailureLog(logger, "database.refused")
@@ -43,9 +43,9 @@ class Failures:
 
     @property
     def trouble(self) -> str | None:
-        """Return why the database refuses calls, if that has lasted for a heartbeat.
+        """Return why the database refuses calls, if it has done so for a heartbeat interval.
 
-        An outage is no such reason: then no heartbeat could say so.
+        Outages do not count: during one, no heartbeat could report it.
         """
         error = self._failure
         if error is None or (isinstance(error, DatabaseUnavailable) and error.connection_lost):
@@ -66,7 +66,7 @@ class Failures:
         `is_stored`: it was a report.
         """
         if self._outages.failures:
-            logger.info("database.back: the worker goes on")
+            logger.info("database.back: the worker continues")
             self._outages.reset()
             self._refusals.forget()
         # Not after a claim while outcomes wait: the reports may be what the database refuses.
@@ -83,7 +83,7 @@ class Failures:
         """Wait before the next try.
 
         Raise DatabaseUnavailable if the database has been away for longer than `db_grace`, and
-        SchemaMismatch if the schema is another version's, which no waiting changes.
+        SchemaMismatch if the schema belongs to another version, since waiting cannot help.
         """
         match error:
             case DatabaseBusy():
@@ -93,8 +93,8 @@ class Failures:
                 pause = self._outages.next()
                 logger.warning("database.lost: %s; next try in %.1f s", error, pause)
                 await anyio.sleep(pause)
-            case SchemaMismatch():  # or it is gone, such as while a backup is restored
-                with suppress(ConnectorException):  # the database may be away by now
+            case SchemaMismatch():  # or it is missing, for example while a backup is restored
+                with suppress(ConnectorException):  # the database may be away now
                     connection = self._state.connection
                     await connection.run(maintenance.check_unless_absent(connection.schema))
                 await self._wait_after_refusal(error)
@@ -102,8 +102,8 @@ class Failures:
                 await self._wait_after_refusal(error)
 
     async def _wait_for_lock(self, error: DatabaseBusy) -> None:
-        """Wait until a lock on a table may be gone. Nothing has happened so far."""
-        # It may have been a claim, and producers have notified us already.
+        """Wait until a lock on a table may be gone. The call had no effect."""
+        # It may have been a claim, for which producers have already notified us.
         self._state.wakeups.expect_jobs()
         self._note_failure(error)
         pause = self._locked_out.next()
@@ -112,10 +112,10 @@ class Failures:
         await anyio.sleep(pause)
 
     async def _wait_after_refusal(self, error: InturnError) -> None:
-        """Wait after an error that nobody has listed.
+        """Wait after an unexpected error.
 
-        It would end every worker, and none would be there when its cause is gone. As after an
-        outage, it is open what has become of the call.
+        If it ended the worker, it would end all of them, and none would be left once the cause is
+        gone. As after an outage, the outcome of the call is unknown.
         """
         self._note_outage(error)
         pause = self._outages.next()

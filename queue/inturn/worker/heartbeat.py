@@ -1,9 +1,9 @@
-"""Tells the database that the worker lives, and for how long its event loop has been blocked.
+"""Tells the database that the worker is alive, and how long its event loop has been blocked.
 
-A thread with a connection of its own, on which nothing else is done. So the heartbeat goes on while
-a task blocks the event loop, or while something holds up the rescue of others. But a process
-that is alive does not mean that its worker works. If the loop is blocked, the worker's row says so,
-and the log says once where. If the loop is dead, the heartbeat ends.
+It is a thread with its own connection, used for nothing else, so heartbeats continue while a task
+blocks the event loop or a rescue is held up. But a live process is not necessarily a working
+worker: if the loop is blocked, the worker's row records it, and the log shows once where; if the
+loop is dead, the heartbeat ends.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.registration import Registration
 
 logger = logging.getLogger(__name__)
-STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
+STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
 TICK = 1.0  # seconds between looks at the loop, and between tries to store a heartbeat
 
 
 class Reactions:
-    """What the thread calls when it finds something."""
+    """Callbacks for what the thread finds."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class Reactions:
         ticked: Callable[[float], object],
         dead: Callable[[], object],
     ) -> None:
-        self.lost = lost  # others took the worker for dead
-        self.unheard = unheard  # there is no connection here; perhaps the loop has one
-        self.ticked = ticked  # with the seconds for which the loop has not turned
+        self.lost = lost  # others declared the worker dead
+        self.unheard = unheard  # no connection here, but the loop may have one
+        self.ticked = ticked  # with the seconds since the loop last turned
         self.dead = dead  # the loop will never turn again
 
 
 class Heartbeat:
-    """Goes on until `stop`."""
+    """Runs until `stop`."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread and wait a moment for it."""
+        """Stop the thread and wait briefly for it."""
         self._end.set()
         self._thread.join(STOP_SECONDS)
 
@@ -91,7 +91,7 @@ class Heartbeat:
                         self.run_once(connection)
                         self._failures.forget()
                         self._wait(self._interval)
-            except Exception as error:  # whatever it is: without heartbeats the jobs are lost
+            except Exception as error:  # whatever it is, without heartbeats the jobs are lost
                 self.failures += 1
                 pause = shorten(min(TICK, self._interval))
                 self._failures.note(error, pause)
@@ -99,7 +99,7 @@ class Heartbeat:
                 self._wait(pause)
 
     def run_once(self, connection: psycopg.Connection) -> None:
-        """Store one heartbeat, and call `lost` if others took the worker for dead."""
+        """Store one heartbeat, and call `lost` if others declared the worker dead."""
         worker_id = self._registration.worker_id
         beat = self._registration.beat_operation(timedelta(seconds=self._blocked))
         asked_at = self._registration.tenure.ask()
@@ -109,7 +109,7 @@ class Heartbeat:
             self._reactions.lost(worker_id)
 
     def _wait(self, seconds: float) -> None:
-        """Wait, and look at the loop now and then."""
+        """Wait, and check the loop now and then."""
         until = time.monotonic() + seconds
         while not self._end.is_set() and (left := until - time.monotonic()) > 0:
             self._end.wait(min(TICK, left))
@@ -118,7 +118,7 @@ class Heartbeat:
 
     def _look(self) -> None:
         if self._watch.is_dead and not self._end.is_set():
-            self._end.set()  # others must not think that the jobs of this worker are in good hands
+            self._end.set()  # others must not believe that this worker looks after its jobs
             self._reactions.dead()
             return
         self._blocked = self._watch.blocked()
@@ -127,8 +127,8 @@ class Heartbeat:
         elif not self._is_logged:
             self._is_logged = True
             logger.error(
-                "loop.blocked: the event loop has been blocked for %.1f s, "
-                "so no job can be claimed or reported. Stack:\n%s",
+                "loop.blocked: the event loop has been blocked for %.1f s, so jobs cannot be "
+                "claimed or reported. Stack:\n%s",
                 self._blocked,
                 self._watch.stack(),
             )

@@ -1,4 +1,4 @@
-"""The log of a worker's jobs: stable event names, and the fields of the job in `extra`."""
+"""The log of a worker's jobs: stable event names, with the job's fields in `extra`."""
 
 import logging
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ logger = logging.getLogger("inturn.jobs")
 
 
 def fields(job: Job, action: str | None = None, seconds: float | None = None) -> dict[str, object]:
-    """Return what `extra` says about a job."""
+    """Return the `extra` fields of a job."""
     return {
         **describe_job(job),
         **({"action": action} if action else {}),
@@ -35,7 +35,7 @@ def note_start(job: Job) -> None:
 
 
 def note_outcomes(outcomes: Iterable[Outcome]) -> None:
-    """Log how these jobs have ended. Successes cost nothing while nobody wants to know of them."""
+    """Log how these jobs ended. Successes cost nothing if they are not logged."""
     logs_success = logs_successes()
     for outcome in outcomes:
         match outcome:
@@ -81,11 +81,11 @@ def _log(level: int, outcome: Outcome, event: str, action: str, more: str | None
 def _log_error(level: int, outcome: Outcome, event: str, action: str, when: str = "") -> None:
     """Log an attempt with its exception, which error trackers read from `exc_info`.
 
-    A retry is expected, so it takes one line. Its traceback is there at the level DEBUG.
+    A retry is expected, so it takes one line. Its traceback is logged only at DEBUG.
     """
     job, details = outcome.job, outcome.details
     error = details.exception
-    # If you have retried it by hand, it has more attempts than its task allows.
+    # After a retry by hand, it has more attempts than its task allows.
     of = f" of {details.most}" if details.most and job.attempts < details.most else ""
     template = "job.%s: %s %s, attempt %s%s%s%s"
     arguments = [event, job.id, job.task_name, job.attempts + 1, of, _lasted(details.seconds), when]
@@ -119,36 +119,37 @@ def note_not_stored(job: Job, why: object) -> None:
 
 
 def note_lost(job: Job) -> None:
-    _warn(job, "job.lost: %s %s was taken over while it ran here, so what it reported is refused")
+    _warn(job, "job.lost: %s %s was taken over while it ran here; its outcome is discarded")
 
 
 def note_overdue(job: Job, why: str) -> None:
-    _warn(job, "job.overdue: %s %s runs on past its timeout: %s", why)
+    _warn(job, "job.overdue: %s %s is still running after its timeout: %s", why)
 
 
 def note_found(job: Job) -> None:
     _warn(
-        job, "job.found: %s %s was claimed by this worker, which has no record of it; it goes back"
+        job,
+        "job.found: %s %s was claimed by this worker, which has no record of it; it is put back",
     )
 
 
 def note_held(job: Job) -> None:
     _warn(
         job,
-        "job.end_held: %s %s has ended, but an open transaction keeps that from being stored; "
-        "the worker tries again",
+        "job.end_held: %s %s has ended, but an open transaction keeps its end from being stored; "
+        "the worker retries",
     )
 
 
 def note_refused(job: Job, why: object) -> None:
-    _warn(job, "job.end_refused: %s %s: the database refuses to store how it ended: %s", why)
+    _warn(job, "job.end_refused: %s %s: the database refuses to store its end: %s", why)
 
 
 def note_unclear(job: Job) -> None:
     _warn(
         job,
-        "job.end_unclear: %s %s ended as the database went away; "
-        "its end was stored, or another worker has taken the job over",
+        "job.end_unclear: %s %s ended as the database went away; either its end was stored, or "
+        "another worker took it over",
     )
 
 

@@ -1,6 +1,6 @@
 """Listens for notifications that there may be work.
 
-Nothing depends on it: the worker's poll finds the jobs that it misses.
+Nothing depends on it: the worker's poll finds what it misses.
 """
 
 import logging
@@ -18,15 +18,15 @@ from inturn.errors import DatabaseUnavailable
 from inturn.worker.failure_log import FailureLog
 
 logger = logging.getLogger(__name__)
-FIRST_PAUSE = 0.1  # seconds, more or less, before the next try to connect
-LONGEST_PAUSE = 1.0  # without notifications a job waits for the poll
+FIRST_PAUSE = 0.1  # approximate seconds before the next try to connect
+LONGEST_PAUSE = 1.0  # without notifications, a job waits for the poll
 LOOK = 5.0  # seconds; a session that only listens does not notice that its server is gone
 
-ABORT = "!"  # the payload of cancel_job.sql: somebody wants a running job to end
+ABORT = "!"  # the payload of cancel_job.sql: an operator wants a running job to end
 
 
 class Listener:
-    """Calls `wake` when there may be work and `abort` when somebody wants a job aborted."""
+    """Calls `wake` when there may be work, and `abort` when a job should be aborted."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Listener:
         return self._failures.trouble
 
     async def run(self) -> None:
-        """Listen for ever. Connect again when the connection is lost."""
+        """Listen forever. Reconnect when the connection is lost."""
         while True:
             try:
                 async with await self._connector.connect_async(
@@ -59,11 +59,11 @@ class Listener:
                     await self._begin(connection)
                     while True:
                         await self.run_once(connection)
-            except Exception as error:  # whatever it is: the worker polls meanwhile
+            except Exception as error:  # whatever it is, the worker keeps polling
                 self._failures.note(error, self._pause)
             finally:
                 self.is_connected = False
-            # By chance a little different for each worker, so that not all come back at once.
+            # Randomized, so that workers do not all come back at once.
             await anyio.sleep(self._pause * random.uniform(0.5, 1.5))  # noqa: S311 (it protects nothing)
             self._pause = min(LONGEST_PAUSE, 2 * self._pause)
 
@@ -72,13 +72,13 @@ class Listener:
         self.is_connected = True
         self._pause = FIRST_PAUSE
         self._failures.forget()
-        self._wake()  # for what was notified before we listened
+        self._wake()  # for notifications sent before we listened
         self._abort()
 
     async def run_once(
         self, connection: psycopg.AsyncConnection[Any], seconds: float | None = None
     ) -> None:
-        """Pass on what is notified within some seconds, then check the connection."""
+        """Pass on notifications for some seconds, then check the connection."""
         async for notification in connection.notifies(timeout=LOOK if seconds is None else seconds):
             if notification.payload == ABORT:
                 self._abort()
@@ -88,14 +88,14 @@ class Listener:
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raise if the connection is dead, or if its server no longer notifies anybody."""
+    """Raise if the connection is dead, or if its server no longer sends notifications."""
     cursor = await connection.execute("SHOW transaction_read_only")
     if await cursor.fetchall() == [("on",)]:
         raise DatabaseUnavailable(
-            "the server is read-only by now: perhaps another one has taken over"
+            "the server has become read-only; another one may have taken over"
         )
 
 
 def concerns(payload: str, queues: Sequence[str] | None) -> bool:
-    """Return True if the payload names one of the queues, or nothing, which means everybody."""
+    """Return True if the payload names one of the queues, or none, which means all."""
     return not payload or queues is None or not set(queues).isdisjoint(payload.split(","))

@@ -1,6 +1,6 @@
-"""The worker's loop. It recovers if something is wrong. Otherwise it reports, claims, and waits.
+"""The worker's loop: it recovers if something is wrong, and otherwise reports, claims and waits.
 
-It makes one call to the server at a time. Only claims run beside it. While a claim is in flight,
+It makes one call to the server at a time; only claims run beside it. While a claim is in flight,
 the loop ignores what the server reports about the worker's jobs.
 """
 
@@ -17,8 +17,8 @@ from inturn.worker.state import LoopState
 class Loop:
     """Runs until the worker has stopped and nothing is left to run or to report.
 
-    A worker that does not wait for jobs also ends when nothing is left to do. `is_settled` returns
-    False as long as another worker's jobs may soon be ours.
+    With `wait=False`, the worker also ends when nothing is left to do. `is_settled` returns False
+    while another worker's jobs may soon become ours.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Loop:
         self.turns = 0  # how often it has done something
 
     async def work(self) -> None:
-        """Run until it is over."""
+        """Run until there is nothing left to do."""
         try:
             while not self._is_over():
                 self.turns += 1
@@ -47,7 +47,7 @@ class Loop:
             await self._claiming.cancel()
 
     async def report_last(self) -> None:
-        """Try once more to report what has ended. The worker takes over nothing in return."""
+        """Try once more to report what has ended. No jobs are handed over in return."""
         self._state.is_stopped = True
         await self._reporting.report_last()
 
@@ -62,7 +62,7 @@ class Loop:
             self._failures.note_turn()
 
     def run_once(self) -> Awaitable[None]:
-        """Do the next thing that there is to do, or wait until there is one."""
+        """Do the next thing, or wait until there is something to do."""
         step = self._claiming.next_step(self._recovery.next_action())
         if step is not None:
             return step

@@ -1,4 +1,4 @@
-"""Tells another thread whether the event loop turns."""
+"""Tells another thread whether the event loop is turning."""
 
 import asyncio
 import sys
@@ -9,10 +9,10 @@ from contextlib import suppress
 
 
 class LoopWatch:
-    """Watches the event loop in which it is made. Ask it from another thread.
+    """Watches the event loop in which it was created. Query it from another thread.
 
-    `may_pause`: the loop belongs to somebody who may stop it and run it again, as `asyncio.Runner`,
-    notebooks and test frameworks do.
+    `may_pause`: the loop's owner may stop it and run it again, as `asyncio.Runner`, notebooks and
+    test frameworks do.
     """
 
     def __init__(self, *, may_pause: bool) -> None:
@@ -22,9 +22,9 @@ class LoopWatch:
         self._asked_at: float | None = None  # a call that the loop has not made yet
 
     def blocked(self) -> float:
-        """Return for how many seconds, at least, the loop has not turned.
+        """Return the seconds for which the loop has not turned, at least.
 
-        Call it now and then: each call has the loop answer before the next one.
+        Call it regularly: each call asks the loop for an answer, which the next call checks.
         """
         asked_at = self._asked_at
         if asked_at is not None:

@@ -1,8 +1,8 @@
-"""Rescues dead workers' jobs, repairs lanes and keeps the history. It needs no leader and no job.
+"""Rescues dead workers' jobs, repairs lanes and maintains the history, without a leader.
 
-A thread with a connection of its own, so that a task that blocks the event loop holds up nobody
-else's jobs. The worker's own heartbeat is not sent here, because maintenance may have to wait (see
-heartbeat.py).
+It is a thread with its own connection, so a task that blocks the event loop does not hold up other
+workers' jobs. The worker's own heartbeat is sent elsewhere (heartbeat.py), because maintenance may
+have to wait.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ from inturn.worker.options import Options
 from inturn.worker.witness import Witness
 
 logger = logging.getLogger(__name__)
-STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
+STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
 LONGEST_PAUSE = 1.0  # seconds until the next try to reach the database
 
 
 class Maintenance:
-    """Goes on until `stop`.
+    """Runs until `stop`.
 
-    Its thread calls `settled` when no worker is suspected any more.
+    Its thread calls `settled` once no worker is suspected any more.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Maintenance:
 
     @property
     def suspects(self) -> bool:
-        """Return True if a worker with jobs in hand is late, and not judged yet."""
+        """Return True if a worker with jobs in hand is late but not judged yet."""
         return self._suspects
 
     @property
@@ -73,9 +73,9 @@ class Maintenance:
         return self._failures.trouble or self._chores.trouble
 
     async def begin(self, connection: WorkerConnection) -> None:
-        """Take a first look over a connection that is there already, and start the thread.
+        """Take a first look over an existing connection, and start the thread.
 
-        If nothing is to be done, the thread connects only for the second look, an interval later.
+        If there is nothing to do, the thread connects only for the second look, an interval later.
         """
         with contextlib.suppress(InturnError, psycopg.Error):
             everybody = await connection.run_beside(self._list_heartbeats())
@@ -86,18 +86,18 @@ class Maintenance:
         self.start()
 
     def start(self) -> None:
-        """Start the thread, unless it was started."""
+        """Start the thread unless it is already started."""
         if self._thread.ident is None:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread, if it was started, and wait a moment for it."""
+        """Stop the thread, if it was started, and wait briefly for it."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
 
     def wait_for_first_look(self) -> None:
-        """Wait until the first rescue was done, or until the database was out of reach."""
+        """Wait until the first rescue is done, or the database turned out to be unreachable."""
         self._has_looked.wait()
 
     def _run(self) -> None:
@@ -109,10 +109,10 @@ class Maintenance:
                         pause = self.run_once(connection)
                         self._failures.forget()
                         self._end.wait(pause)
-            except Exception as error:  # whatever it is: nobody else rescues and cleans up
+            except Exception as error:  # whatever it is, the rescue must continue
                 pause = shorten(min(LONGEST_PAUSE, self._interval))
                 self._failures.note(error, pause)
-                self._witness.forget()  # a worker that was away does not judge others
+                self._witness.forget()  # a worker that was away must not judge others
                 self._has_looked.set()
                 self._end.wait(pause)
 
@@ -132,8 +132,8 @@ class Maintenance:
     def _do_chores(self, connection: psycopg.Connection) -> None:
         """Do the chores that are due.
 
-        After long ones, do none until it is known which workers are dead: judging needs looks that
-        follow each other soon.
+        After long ones, do none until it is known which workers are dead: judging needs looks in
+        quick succession.
         """
         began = time.monotonic()
         try:
@@ -149,15 +149,15 @@ class Maintenance:
                 self._judging_until = now + self._patience + 2 * self._interval
 
     def _judge(self, connection: psycopg.Connection) -> bool:
-        """Declare workers dead that have fallen silent. Return True if there were any.
+        """Declare silent workers dead. Return True if there were any.
 
-        Also note whether a worker is late that cannot be judged yet.
+        Also note whether any worker is late but cannot be judged yet.
         """
         schema = self._connector.schema
         everybody = drive.run(self._list_heartbeats(), connection, schema)
         silent = self._observe(everybody)
         dead = drive.run(workers.declare_dead(silent), connection, schema) if silent else set()
-        # Somebody has locked the rows of the others, so perhaps they cannot store a heartbeat.
+        # The others' rows are locked, so they may be unable to store a heartbeat.
         for worker_id in silent.keys() - dead:
             self._witness.forget(worker_id)
         self._suspects = any(each.late and each.worker_id not in dead for each in everybody)
@@ -168,7 +168,7 @@ class Maintenance:
         return workers.list_last_heartbeats(timedelta(seconds=self._patience))
 
     def _observe(self, everybody: list[LastHeartbeat]) -> dict[UUID, datetime]:
-        """Take in the heartbeats. Return those of the workers that have fallen silent."""
+        """Record the heartbeats. Return those of the silent workers."""
         heard = {each.worker_id: each.heartbeat_at for each in everybody if not each.locked}
         every = {each.worker_id: each.every.total_seconds() for each in everybody if each.every}
         return self._witness.look(heard, self._worker_id(), time.monotonic(), every)

@@ -35,8 +35,8 @@ class MiddlewareChain:
     ) -> Any:
         """Call the task inside the chain, by `begin`.
 
-        `run` calls the function that it is given the way the task's own function would be called:
-        with the job's arguments, and in a thread if the task is a sync one.
+        `run` calls a function the way the task's own would be called: with the job's arguments, and
+        in a thread if the task is sync.
         """
         layers = [*self._around_tasks[task.is_async], *task.task_middleware]
 

@@ -1,4 +1,4 @@
-"""What a worker reports to its metrics, if it has any."""
+"""What a worker reports to its metrics, if any."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -7,19 +7,19 @@ from inturn.model import Job, Outcome
 
 
 class Observer(Protocol):
-    """It is called in the event loop, and must neither wait nor raise."""
+    """Called in the event loop; must neither wait nor raise."""
 
     def note_start(self, job: Job, slot_wait: float) -> None:
-        """Note that an attempt at the job starts, which has waited here for a slot so long."""
+        """Note that an attempt at the job starts after waiting `slot_wait` seconds for a slot."""
 
     def note_ends(self, outcomes: Iterable[Outcome]) -> None:
-        """Note how attempts have ended, now that this is stored."""
+        """Note how attempts ended, once this is stored."""
 
     def note_refused(self, job: Job, *, unclear: bool) -> None:
-        """Note that the end of an attempt was refused, since the job is no longer ours.
+        """Note that the end of an attempt was refused because the job is no longer ours.
 
-        `unclear`: perhaps an earlier call has stored it, whose reply was lost.
+        `unclear`: an earlier call whose reply was lost may have stored it.
         """
 
     def note_claim(self, seconds: float, count: int | None) -> None:
-        """Note how long a claim took and how many jobs it brought. None: it failed."""
+        """Note how long a claim took and how many jobs it returned, or None if it failed."""

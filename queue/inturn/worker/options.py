@@ -13,7 +13,7 @@ from inturn.model import Status
 from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 
 MOST_DAYS = 366 * 1000
-DEFAULT_HISTORY = timedelta(days=7)  # this very object, so that a week that you give is another
+DEFAULT_HISTORY = timedelta(days=7)  # compared by identity: an explicit week is a different object
 FORGET = {
     "never": (),
     "successful": (Status.SUCCEEDED,),
@@ -27,39 +27,40 @@ class Options:
 
         app.run_worker(queues=["default"], wait=False, keep_history=timedelta(days=30))
 
-    queues: which queues to serve, None for all.
-    name: the worker's name in lists and logs, by default the host and the process: `web1:4711`.
+    queues: the queues to serve, or None for all.
+    name: the worker's name in lists and logs, by default host and process: `web1:4711`.
     concurrency: how many jobs run at once.
-    wait: False ends the worker when nothing is left to do.
+    wait: with False, the worker ends when nothing is left to do.
     fetch_job_polling_interval: how often to look for jobs, in case a notification was lost.
     abort_job_polling_interval: how often to look for jobs to abort, for the same reason.
-    listen_notify: False only polls. Use it behind a pooler that passes no notifications on.
-    shutdown_graceful_timeout: how long running jobs may go on after the first signal, None for as
-    long as they need. Then async tasks are cancelled and sync tasks are asked to end
+    listen_notify: with False, the worker only polls. Use it behind a pooler that drops
+    notifications.
+    shutdown_graceful_timeout: how long running jobs may continue after the first signal, or None
+    for as long as they need. After that, async tasks are cancelled and sync tasks are asked to end
     (`context.should_abort()`).
     install_signal_handlers: whether SIGINT, SIGTERM and SIGHUP stop the worker. The second signal
     ends the process within five seconds.
     update_heartbeat_interval, stalled_worker_timeout: how often the worker stores a heartbeat, and
-    after how long without one a worker is taken for dead.
-    db_grace: how long the worker tries to reach a database that is away, before it ends with
-    DatabaseUnavailable (`queue worker`: with status 69). None: at its start it does not try again,
-    since the address may be wrong, but later it tries for as long as it takes.
-    max_result_size: the most bytes of JSON that are stored of what a task returns. A larger result
-    is not stored.
-    delete_jobs: "never", "successful" or "always". Such jobs leave no trace in the history when
-    they end, which is cheaper, but you cannot read their results. A job that halts its lane stays.
-    keep_history: how long ended jobs are kept, by default a week: a timedelta, a number of days, or
-    None for ever. Whole days are dropped. The shortest time that a worker was given counts. The
-    default drops nothing that a live worker was told to keep.
-    max_lost_attempts: how often a job is started again after its worker died while running it, None
-    for no limit. After that it fails, since it may be what kills the workers. This applies to the
-    jobs that this worker takes over from others.
-    additional_context: what tasks find in `context.additional_context`.
-    metrics_port: serve Prometheus metrics of this process at this port; see docs/metrics.md.
-    metrics_tasks: False has one series for all tasks, instead of one for each task.
-    health_port: serve the worker's health at this port; see docs/health.md. It may be the port of
-    the metrics.
-    bind: the address that both are served at. By default only this machine can reach them.
+    how long a worker may go without one before it is declared dead.
+    db_grace: how long the worker tries to reach the database in an outage before it ends with
+    DatabaseUnavailable (`queue worker`: with status 69). None: it does not retry at startup, since
+    the address may be wrong, but retries forever once it has started.
+    max_result_size: the largest result of a task, in bytes of JSON, that is stored. A larger one is
+    not stored.
+    delete_jobs: "never", "successful" or "always". These jobs leave no trace in the history when
+    they end, which is cheaper, but their results cannot be read. A job that halts its lane stays.
+    keep_history: how long ended jobs are kept: a timedelta, a number of days, or None for all;
+    by default a week. Whole days are dropped. If workers differ, the shortest explicit setting
+    applies, and the default never drops what a live worker is configured to keep.
+    max_lost_attempts: how often a job is restarted after its worker died while running it, or None
+    for no limit. After that it fails, since it may be what kills the workers. Applies to the jobs
+    that this worker takes over from others.
+    additional_context: passed to tasks as `context.additional_context`.
+    metrics_port: serve Prometheus metrics of this process on this port; see docs/metrics.md.
+    metrics_tasks: False keeps one series for all tasks instead of one per task.
+    health_port: serve health checks on this port, which may be the metrics port; see
+    docs/health.md.
+    bind: the address to serve both on. By default only this machine can reach them.
     task_middleware, worker_middleware: middleware around tasks, see `inturn.tasks.middleware`.
     """
 
@@ -99,7 +100,7 @@ class Options:
                 check_queue(queue)
         if self.delete_jobs not in FORGET:
             raise BadArgument(
-                "delete_jobs", f"{self.delete_jobs!r} is none of {', '.join(map(repr, FORGET))}"
+                "delete_jobs", f"{self.delete_jobs!r} is not one of {', '.join(map(repr, FORGET))}"
             )
         if not _is_span(self.keep_history):
             raise BadArgument(
@@ -125,18 +126,18 @@ class Options:
             "update_heartbeat_interval",
         ):
             if getattr(self, name) <= 0:
-                raise BadArgument(name, f"{getattr(self, name)} seconds: must be more than 0")
+                raise BadArgument(name, f"{getattr(self, name)} seconds: must be greater than 0")
         if self.stalled_worker_timeout < 3 * self.update_heartbeat_interval:
             raise BadArgument(
                 "stalled_worker_timeout",
                 f"{self.stalled_worker_timeout} seconds: must be at least three heartbeats "
-                f"({self.update_heartbeat_interval} seconds each), or a busy worker "
-                "is taken for dead",
+                f"({self.update_heartbeat_interval} seconds each), or busy workers are declared "
+                "dead",
             )
 
     @property
     def forget(self) -> tuple[Status, ...]:
-        """Return the statuses with which a job leaves no trace when it ends."""
+        """Return the end statuses that leave no trace in the history."""
         return FORGET[self.delete_jobs]
 
     @property
@@ -147,19 +148,19 @@ class Options:
 
     @property
     def days_told(self) -> float | None:
-        """Return for how many days to keep the history, infinity for ever, or None by default."""
+        """Return the days to keep the history, infinity for all, or None if it is the default."""
         if self.has_default_history:
             return None
         return float("inf") if self.history is None else self.history / timedelta(days=1)
 
     @property
     def has_default_history(self) -> bool:
-        """Return True if nobody said how long the history is kept."""
+        """Return True if `keep_history` was not given."""
         return self.keep_history is DEFAULT_HISTORY
 
 
 def _is_countable(losses: object) -> bool:
-    """Return True for 1 to 9 losses, or None. Each leaves an error, and ten are kept."""
+    """Return True for None or 1 to 9 losses. Each leaves an error, and ten are kept."""
     return losses is None or (type(losses) is int and 1 <= losses <= 9)
 
 
@@ -170,9 +171,9 @@ def _is_span(keep: object) -> bool:
 
 
 def options(given: Mapping[str, Any]) -> Options:
-    """Return the checked options. Raise BadArgument for one that does not exist."""
+    """Return the checked options. Raise BadArgument for unknown ones."""
     known = [f.name for f in fields(Options)]
     for name in given:
         if name not in known:
-            raise BadArgument(name, f"no such worker option; there are {', '.join(known)}")
+            raise BadArgument(name, f"no such worker option; the options are {', '.join(known)}")
     return Options(**given)

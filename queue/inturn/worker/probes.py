@@ -1,6 +1,6 @@
-"""Metrics, health checks and systemd, for a worker that has any of them.
+"""Metrics, health checks and systemd notifications, for workers that use them.
 
-Other workers import and pay nothing for it.
+Other workers import nothing and pay nothing.
 """
 
 import logging
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Probes:
-    """The parts that watch a worker and show others how it is: health, metrics, systemd."""
+    """The parts that watch a worker and report on it: health, metrics, systemd."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Probes:
         self.observer: Observer | None = metrics
 
     def attach(self, vitals: "Vitals") -> None:
-        """Look at this worker from now on."""
+        """Watch this worker from now on."""
         self._pulse.at_each_beat(vitals.look_at_loop)
         if self._metrics is not None:
             self._metrics.attach(vitals)
@@ -56,14 +56,14 @@ class Probes:
             self._notifier.say_ready()
 
     def note_stopping(self) -> None:
-        """Note that the worker takes on no more jobs."""
+        """Note that the worker accepts no more jobs."""
         if self._notifier is not None:
             self._notifier.say_stopping()
 
 
 @contextmanager
 def serve_probes(app: Blueprint, connector: Connector, options: Options) -> Iterator[Probes | None]:
-    """Serve what the options ask for, while the block runs. Yield None if they ask for nothing."""
+    """Serve what the options ask for while the block runs. Yield None if that is nothing."""
     wants_systemd = options.install_signal_handlers and "NOTIFY_SOCKET" in os.environ
     if options.metrics_port is None and options.health_port is None and not wants_systemd:
         yield None

@@ -1,4 +1,4 @@
-"""Stores the progress of running jobs: the newest report of each attempt, now and then."""
+"""Stores the progress of running jobs: the newest report of each attempt, at intervals."""
 
 import asyncio
 import logging
@@ -19,8 +19,8 @@ PAUSE = 1.0  # seconds between two statements, except for attempts that have end
 class ProgressReports:
     """Progress reports that the server has not stored yet, by fence.
 
-    Tasks call `note` in threads of their own. Each step there is a single operation on a dict, so
-    no lock is needed. Everything else happens in the event loop.
+    Tasks call `note` from their own threads. Each step there is a single dict operation, so no lock
+    is needed. Everything else happens in the event loop.
     """
 
     def __init__(self, connection: WorkerConnection, reported: Callable[[], None]) -> None:
@@ -30,7 +30,7 @@ class ProgressReports:
         self._newest: dict[int, ProgressReport] = {}
         self._has_called = False  # the event loop knows, or will know, that there is something
         self._due_at = 0.0
-        self._is_busy = False  # somebody's lock was in the way
+        self._is_busy = False  # another session's lock was in the way
 
     def __len__(self) -> int:
         return len(self._newest)
@@ -49,7 +49,7 @@ class ProgressReports:
                 self._loop.call_soon_threadsafe(self._reported)
 
     def until_due(self) -> float:
-        """Return the seconds until something may be stored, infinity if there is nothing."""
+        """Return the seconds until something may be stored, or infinity if there is nothing."""
         return max(0.0, self._due_at - time.monotonic()) if self._newest else math.inf
 
     async def store_all(self) -> None:

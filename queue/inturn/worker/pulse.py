@@ -1,4 +1,4 @@
-"""Measures whether the event loop turns, for callers in other threads."""
+"""Measures whether the event loop is turning, for callers in other threads."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ KEPT = 60  # beats whose lateness is remembered
 class Pulse:
     """A timer in the event loop. If it is late, the loop was busy with something else.
 
-    The event loop may not run yet when it is made: until `start`, nothing is late.
+    It may be created before the event loop runs: until `start`, nothing is late.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Pulse:
             self._timer.cancel()
 
     def at_each_beat(self, action: Callable[[], object]) -> None:
-        """Call this in the event loop, each time that it turns."""
+        """Call this in the event loop at each beat."""
         self._actions.append(action)
 
     def blocked(self) -> float:
@@ -43,7 +43,7 @@ class Pulse:
         return 0.0 if due_at is None else max(0.0, time.monotonic() - due_at)
 
     def lag(self) -> float:
-        """Return for how long the event loop did not turn at worst, in the last sixty beats."""
+        """Return the longest time that the event loop did not turn, over the last sixty beats."""
         return max(self.blocked(), *self._lateness.copy())
 
     def _wind_up(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,4 +1,4 @@
-"""Recovery: what the loop does first when something went wrong, or may have gone wrong."""
+"""Recovery: what the loop does first when something went wrong, or may have."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -15,9 +15,9 @@ Action = Callable[[], Awaitable[None]]
 
 
 class Recovery:
-    """Compares what the server says about this worker with what the worker has in hand.
+    """Compares the server's view of this worker with what the worker has in hand.
 
-    The methods `note_…` say what has happened. `next_action` returns what to do about it.
+    The `note_…` methods record what has happened. `next_action` returns what to do about it.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Recovery:
         self._wakeups = state.wakeups
         self._failures = failures
         self._claiming = claiming
-        self._is_lost = False  # others took us for dead
+        self._is_lost = False  # others declared us dead
         self._beat_due = False
         self._look_due = False
         self._running.ask_before_start(self.may_start, lambda: state.registration.tenure.lasts)
@@ -53,20 +53,20 @@ class Recovery:
     # ------------------------------------------------------------------ what has happened
 
     def note_lost(self, worker_id: UUID) -> None:
-        """Note that others took the worker with this id for dead."""
+        """Note that others declared the worker with this id dead."""
         if worker_id != self._registration.worker_id:
-            return  # the loop has noticed already, and we are another worker by now
+            return  # the loop already noticed, and we have a new id
         self._is_lost = True
         self._running.take_waiting()  # others run them
         self._wakeups.interrupt_wait()
 
     def note_unheard(self) -> None:
-        """Note that the heartbeat has no connection, so the loop stores it over its own."""
+        """Note that the heartbeat has no connection, so the loop must store it over its own."""
         self._beat_due = True
         self._wakeups.interrupt_wait()
 
     def may_start(self) -> bool:
-        """Return True if the jobs in hand are certainly ours. If not, ask the server."""
+        """Return True if the jobs in hand are certainly ours. Otherwise, ask the server."""
         if self._registration.tenure.lasts:
             return True
         if not self._beat_due:
@@ -74,9 +74,9 @@ class Recovery:
         return False
 
     def note_look(self) -> None:
-        """Look soon at what the server says about our jobs.
+        """Soon check what the server reports about our jobs.
 
-        Somebody may want one aborted, or a reply was lost.
+        An abort may have been requested, or a reply may have been lost.
         """
         self._look_due = True
         self._wakeups.interrupt_wait()
@@ -85,11 +85,11 @@ class Recovery:
 
     async def _register_again(self) -> None:
         logger.error(
-            "worker.lost: others took %s for dead and took over its jobs; it registers again",
+            "worker.lost: others declared %s dead and took over its jobs; it registers again",
             self._name,
         )
         self._running.take_waiting()
-        self._running.give_back("the worker was taken for dead and the job taken over")
+        self._running.give_back("the worker was declared dead and the job taken over")
         await self._registration.register()
         self._claiming.note_registered()
         self._is_lost = False
@@ -108,12 +108,12 @@ class Recovery:
         self._running.resume()
 
     async def _look_over_jobs(self) -> None:
-        self._look_due = False  # now, so that a request that comes meanwhile has us look again
+        self._look_due = False  # first, so that a request that arrives now triggers another look
         try:
             if self._running.in_hand:
                 requests = finish.list_abort_requests(self._registration.worker_id)
                 self._running.abort(await self._connection.run(requests))
-            # A call whose reply was lost may have run on for long, and committed only now.
+            # A call whose reply was lost may have kept running and committed only now.
             await self._put_back_unknown()
         except BaseException:
             self._look_due = True
@@ -122,8 +122,8 @@ class Recovery:
     async def _put_back_unknown(self) -> None:
         """Put back the jobs that are ours but not in hand: the reply to their claim was lost.
 
-        They are not started under that claim. After a failover one of them may be a job that we
-        have run already, and whose end the server has lost. Then two runs would have one fence.
+        They are not started under that claim: after a failover, one of them may be a job that we
+        have already run and whose end the server has lost. Two runs would then share a fence.
         """
         worker_id = self._registration.worker_id
         claims = await self._connection.run(claim.list_claims_of_worker(worker_id))

@@ -31,7 +31,7 @@ class Caller(Protocol):
 class Registration:
     """The row that tells others that this worker exists and which jobs it can run.
 
-    `worker_id` is new each time the worker registers: at its start, and after others took it for
+    `worker_id` is new each time the worker registers: at startup, and after others declared it
     dead.
     """
 
@@ -88,7 +88,7 @@ class Registration:
         )
 
     async def beat(self) -> bool:
-        """Store a heartbeat. Return False if the row is gone because others took us for dead."""
+        """Store a heartbeat. Return False if the row is gone because others declared us dead."""
         asked_at = self.tenure.ask()
         is_known = await self._connection.run(self.beat_operation())
         if is_known:
@@ -100,12 +100,12 @@ class Registration:
         return workers.record_heartbeat(self.worker_id, blocked, self.listens(), self.trouble)
 
     async def unregister(self, error: str | None) -> int:
-        """Delete the row and give all jobs back to their lanes. Return how many they were."""
+        """Delete the row and give all jobs back to their lanes. Return their number."""
         return await self._connection.run(self.unregister_operation(error))
 
     def unregister_operation(self, error: str | None) -> Operation[int]:
         """Return the operation of `unregister`.
 
-        If there is an error, the jobs count as lost to this worker, as if it had died.
+        With an error, the jobs count as lost, as if the worker had died.
         """
         return workers.unregister_worker(self.worker_id, error, self._options.max_lost_attempts)

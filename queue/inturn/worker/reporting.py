@@ -1,4 +1,4 @@
-"""Tells the server how jobs have ended, and starts the jobs that their lanes hand over."""
+"""Tells the server how jobs ended, and starts the jobs that their lanes hand over."""
 
 from collections.abc import Awaitable
 
@@ -11,7 +11,7 @@ from inturn.worker.error_text import storable
 from inturn.worker.failures import Failures
 from inturn.worker.state import LoopState
 
-ABOUT_VALUES = ("22", "23")  # the SQLSTATEs of wrong data and of broken constraints
+ABOUT_VALUES = ("22", "23")  # the SQLSTATE classes for bad data and violated constraints
 
 
 class Reporting:
@@ -24,10 +24,10 @@ class Reporting:
         self._forget = state.options.forget
         self._failures = failures
         self._claiming = claiming
-        self._unclear: set[int] = set()  # jobs whose ends were on their way when a call failed
+        self._unclear: set[int] = set()  # jobs whose ends were being sent when a call failed
 
     async def report(self) -> None:
-        """Report all that has ended, and start the jobs that the lanes hand over."""
+        """Report everything that has ended, and start the jobs that the lanes hand over."""
         outcomes = self._running.take_ended()
         if self._running.progress:
             await self._store_progress(outcomes)
@@ -42,7 +42,7 @@ class Reporting:
         self._failures.note_answer(is_stored=True)
 
     async def report_last(self) -> None:
-        """Try once more to report what has ended, even outcomes that wait for their time."""
+        """Try once more to report what has ended, including outcomes that are held."""
         if outcomes := self._running.take_ended(everything=True):
             await self._report(outcomes)
         if self._running.progress:  # last, since it matters less
@@ -89,9 +89,9 @@ class Reporting:
         self._log(outcomes, accepted | retried.accepted | done.accepted)
 
     async def _end_aborted(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """Return the outcomes, without another attempt for jobs that somebody has aborted.
+        """Return the outcomes, with no further attempt for jobs that an operator aborted.
 
-        The request may be on its way to us.
+        The request may not have reached us yet.
         """
         asked = await self._connection.run(
             finish.list_abort_requests(self._state.registration.worker_id)
@@ -120,7 +120,7 @@ class Reporting:
                     raise
                 joblog.note_refused(outcome.job, error)
                 reason = storable(
-                    f"the database refused to store how it ended: {error}\n{outcome.error or ''}"
+                    f"the database refused to store its end: {error}\n{outcome.error or ''}"
                 )
                 try:
                     await self._report([Ended(outcome.job, Status.FAILED, reason)])
@@ -148,7 +148,7 @@ class Reporting:
 
 
 def _is_about_values(error: InturnError) -> bool:
-    """Return True if the server refuses what was to be stored, whenever and wherever it is sent.
+    """Return True if the server would refuse these values however often they are sent.
 
     Any other error says nothing about the job, and must not turn a success into a failure.
     """

@@ -3,15 +3,15 @@
 Promises:
 
 - A job's code runs with all of its locks held, or (`on_busy="proceed"`) with none. They are taken
-  sorted by name, so that two jobs cannot wait for each other.
-- Losing a lock ends the run, as the death of its worker would: an async task is cancelled, a sync
-  one is asked. What it reports is not stored as the job's end. The job takes its place again.
-- A later attempt at a job takes leases over from an earlier one at once.
+sorted by name, so that two jobs cannot wait for each other. - Losing a lock ends the run, as the
+death of its worker would: an async task is cancelled, a sync one is asked to end. Its result is not
+stored as the job's end, and the job takes its place again. - A later attempt at a job takes over
+the leases of an earlier one at once.
 
-Nothing can promise that no code ran after a loss. If that matters, hand `context.leases[0].fence`
-to what you protect.
+Nothing can guarantee that no code runs after a loss. If that matters, pass
+`context.leases[0].fence` to what you protect.
 
-This module is loaded when the first job with resources comes.
+This module is loaded for the first job with resources.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from inturn.locks.core.lease import AsyncLease
 
 logger = logging.getLogger(__name__)
-RELEASE_SECONDS = 10.0  # how long a silent store may keep a slot; then the lease expires
-A_MOMENT = 0.1  # seconds to wait for a lock that is just being released, before it counts as busy
+RELEASE_SECONDS = 10.0  # how long an unresponsive store may keep a slot; then the lease expires
+A_MOMENT = 0.1  # seconds to wait for a lock that is just being released before it counts as busy
 LOST_PAUSE = timedelta(seconds=1)  # the new holder of the lock may still be at work
 Key = tuple[int, str]
 
@@ -51,13 +51,13 @@ class ResourceLocks:
 
     def __init__(self, connector: Connector) -> None:
         self._database = name_of_database(connector)
-        # Of Redis, by address. If each lock had its own client, each would be a connection.
+        # Redis clients by address: a client per lock would mean a connection per lock.
         self._clients: dict[str, Any] = {}
         self._held: dict[Key, HeldLocks] = {}
         self._releasing: set[anyio.Event] = set()
 
     def held_by(self, attempt: Attempt) -> "HeldLocks":
-        """Return the locks of an attempt, which are not taken yet."""
+        """Return the locks of an attempt, not taken yet."""
         return HeldLocks(attempt, self)
 
     def lock(self, wanted: object, attempt: Attempt) -> AsyncLock:
@@ -65,13 +65,13 @@ class ResourceLocks:
         lock = self._lock_at(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(lock, AsyncLock):
             raise TypeError(
-                f"a resource of task {attempt.task.name} is {lock!r}: "
-                "give an async lock, like AsyncSmartLock"
+                f"a resource of task {attempt.task.name} is {lock!r}: use an async lock, like "
+                "AsyncSmartLock"
             )
         return lock.on_behalf_of(f"job {attempt.job.id} of {self._database}", attempt.job.fence)
 
     def judge(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Return the outcomes to report. Work that was done without its locks does not count."""
+        """Return the outcomes to report. Work done without its locks does not count."""
         return [self._judge(outcome) for outcome in outcomes]
 
     def _judge(self, outcome: Outcome) -> Outcome:
@@ -115,10 +115,10 @@ class ResourceLocks:
             released.set()
 
     async def wait_for_releases(self) -> None:
-        """Wait until all that is being released is free.
+        """Wait until everything that is being released is free.
 
-        So the next job of a lane, which was handed over this moment, does not find the locks of
-        the one before it busy.
+        This way the next job of a lane, handed over just now, does not find the locks of the
+        previous one busy.
         """
         for released in list(self._releasing):
             await released.wait()
@@ -169,7 +169,7 @@ class HeldLocks:
             return
         except LockBackendError as error:
             if spec.on_busy is not OnBusy.SNOOZE:
-                raise  # nobody knows whether the lock is busy
+                raise  # whether the lock is busy is unknown
             logger.warning("resource.unavailable: job %s: %s", self._attempt.job.id, error)
             raise Snoozed(timedelta(seconds=spec.seconds)) from error
         self._all = locks
@@ -192,7 +192,7 @@ class HeldLocks:
             self._attempt.end_run(str(loss))
 
     async def settle(self, outcome: Outcome | None) -> Outcome | None:
-        """Return the final outcome of an attempt whose code has ended with this one.
+        """Return the final outcome of an attempt whose code has ended with `outcome`.
 
         An attempt that was given back releases its locks now. Any other keeps them until its
         outcome is stored.
@@ -225,15 +225,17 @@ def _raise_if_busy(attempt: Attempt, on_busy: OnBusy, seconds: float, busy: Lock
         case OnBusy.SKIP:
             raise JobSkipped(str(busy)) from busy
         case OnBusy.PROCEED:
-            logger.warning("resource.busy: job %s runs without: %s", attempt.job.id, busy)
+            logger.warning(
+                "resource.busy: job %s runs without its resources: %s", attempt.job.id, busy
+            )
         case _:
             raise busy
 
 
 async def _take_all_or_none(locks: lock_all) -> "Sequence[AsyncLease]":
-    """Take all locks, or none, even if it is cancelled.
+    """Take all locks or none, even if cancelled.
 
-    A cancel scope cancels again and again, and would interrupt the release.
+    A cancel scope cancels repeatedly, which would interrupt the release.
     """
     task = asyncio.ensure_future(locks.__aenter__())
     try:
@@ -252,7 +254,7 @@ def key(attempt: Attempt) -> Key:
 
 
 def name_of_database(connector: Connector) -> str:
-    """Return a name of the database that is the same for all of its workers, as far as possible.
+    """Return a name for the database that is the same for all its workers, as far as possible.
 
     Job ids are unique within it.
     """

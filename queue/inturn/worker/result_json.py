@@ -8,7 +8,7 @@ from inturn.worker import joblog
 def encode(job: Job, value: object, max_bytes: int) -> str | None:
     """Return the JSON text of a value, or log a warning and return None.
 
-    A job that has done its work never fails because of what it returned.
+    A job that has done its work never fails because of its return value.
     """
     try:
         return arguments.encode_value("result", value, max_bytes)
@@ -21,7 +21,7 @@ def check_stored(job: Job, value: object, stored: str | None, max_bytes: int) ->
     """Warn if the task returned a value that its own transaction has not stored."""
     text = None if value is None else encode(job, value, max_bytes)
     if text is not None and text != stored:
-        joblog.note_not_stored(job, "the task's own transaction had ended the job")
+        joblog.note_not_stored(job, "the task's own transaction had already ended the job")
 
 
 def _text(error: Exception) -> str:

@@ -31,16 +31,16 @@ from inturn.worker.unreported import UnreportedOutcomes
 if TYPE_CHECKING:
     from inturn.worker.resources import ResourceLocks
 
-# An event loop that was blocked for this long explains a run that goes on past its timeout.
+# An event loop that was blocked for this long explains a run that overruns its timeout.
 BLOCKED_SECONDS = 1.0
-EXPIRED = "expired: no slot of the worker that had claimed it was free in time"
+EXPIRED = "expired: the worker that claimed it had no free slot in time"
 UNKNOWN_TASK_PAUSE = timedelta(seconds=30)  # another worker, or the next deploy, may know the task
 
 
 class RunningJobs:
-    """The worker's jobs, from the claim until the server has stored how they ended.
+    """The worker's jobs, from the claim until the server has stored their ends.
 
-    `attempts` are those that run. `ended` is called after each one.
+    `attempts` are the running ones. `ended` is called after each one.
     """
 
     def __init__(
@@ -64,13 +64,14 @@ class RunningJobs:
         self._chain = chain
         self._note_ended = ended
         self._limiter = anyio.CapacityLimiter(options.concurrency)
-        # By job and claim: a worker that was taken for dead may get a job again that it still runs.
+        # By job and claim: a worker that was declared dead may get a job again while still running
+        # it.
         self.attempts: dict[tuple[int, str], Attempt] = {}
         self._are_ours: Callable[[], bool] = lambda: True
         self._is_closed = False
-        self._emptied: anyio.Event | None = None  # while somebody waits for it
+        self._emptied: anyio.Event | None = None  # while something waits for it
         self._notes_starts = self._measures = False
-        self._lacked_task_at = -math.inf  # when a job came whose task nobody here knows
+        self._lacked_task_at = -math.inf  # when a job with an unknown task last came
         self._resource_locks: ResourceLocks | None = None  # once a job needs some
 
     @property
@@ -80,7 +81,7 @@ class RunningJobs:
 
     @property
     def lacks_task(self) -> bool:
-        """Return True if a job whose task nobody here knows may come again soon."""
+        """Return True if a job with an unknown task may come again soon."""
         passed = time.monotonic() - self._lacked_task_at
         return passed < 2 * UNKNOWN_TASK_PAUSE.total_seconds()
 
@@ -93,10 +94,10 @@ class RunningJobs:
     def start_all(self, jobs: Sequence[Job]) -> None:
         """Start these jobs when slots are free, and not before the next turn of the event loop.
 
-        So the worker's next call is under way before it prepares a batch.
+        This way the worker's next call is in progress before it prepares a batch.
         """
         if not jobs or self._is_closed:
-            return  # after the close they go back to their lanes when the worker leaves
+            return  # after `close`, they go back to their lanes when the worker leaves
         is_observed = self.observer is not None
         self._notes_starts = is_observed or joblog.logs_starts()
         self._measures = is_observed or joblog.logs_successes()
@@ -104,19 +105,19 @@ class RunningJobs:
         self._slots.add([Waiting(job, now) for job in jobs])
 
     def ask_before_start(self, may_start: Callable[[], bool], are_ours: Callable[[], bool]) -> None:
-        """Ask `may_start` before each start of a job. If it says no, jobs wait for `resume`.
+        """Call `may_start` before each start of a job. If it returns False, jobs wait for `resume`.
 
-        The last look, maybe in the task's thread, asks only whether our jobs `are_ours`.
+        The last check, possibly in the task's thread, only calls `are_ours`.
         """
         self._slots.may_start = may_start
         self._are_ours = are_ours
 
     def resume(self) -> None:
-        """Start the jobs that wait, since the server has confirmed that they are still ours."""
+        """Start the waiting jobs, since the server has confirmed that they are still ours."""
         self._slots.resume()
 
     def _prepare(self, job: Job) -> Attempt | None:
-        """Return an attempt at the job, or None if it has failed because it cannot be started."""
+        """Return an attempt at the job, or None if it failed because it cannot be started."""
         try:
             if isinstance(job.task_kwargs, Unreadable):
                 self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
@@ -128,7 +129,7 @@ class RunningJobs:
             self._lacked_task_at = time.monotonic()
             self.unreported.add(Again(job, UNKNOWN_TASK_PAUSE, str(error)))
         except BaseException as error:  # decoders are user code, and some raise SystemExit
-            text = f"the worker could not start it:\n{describe(error)}"
+            text = f"the worker could not start the job:\n{describe(error)}"
             self.unreported.add(Ended(job, Status.FAILED, text))
         return None
 
@@ -190,7 +191,7 @@ class RunningJobs:
         except BaseException as error:
             if is_cancelled():
                 raise  # the worker itself is cancelled
-            text = f"the worker failed at it:\n{describe(error)}"
+            text = f"the worker failed while running the job:\n{describe(error)}"
             self.unreported.add(Ended(job, Status.FAILED, text))
         finally:
             del self.attempts[job.id, job.claim_id]
@@ -229,7 +230,7 @@ class RunningJobs:
         return self._resource_locks.judge(outcomes)
 
     def release_resources(self, outcomes: list[Outcome]) -> None:
-        """Let others have the resources of these jobs, since their ends are stored."""
+        """Release the resources of these jobs, since their ends are stored."""
         if self._resource_locks is not None:
             release = self._resource_locks.release(outcomes)
             if release is not None:
@@ -243,7 +244,7 @@ class RunningJobs:
     def find_unknown(self, claims: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
         """Return the claims that neither run, nor wait for a slot, nor wait to be reported.
 
-        None after the close: jobs that were given up are still ours until the worker unregisters.
+        After `close` there are none: abandoned jobs are still ours until the worker unregisters.
         """
         if self._is_closed:
             return set()
@@ -254,10 +255,10 @@ class RunningJobs:
     # ------------------------------------------------------------------ ending runs
 
     def watch_deadlines(self, blocked: float) -> None:
-        """Ask runs to end whose timeout has passed, and log those that go on.
+        """Ask runs to end if their timeout has passed, and log those that continue.
 
-        `blocked`: for how many seconds the event loop has not turned. Since it may be blocked,
-        another thread calls this.
+        `blocked`: the seconds since the event loop last turned. Because it may be blocked, another
+        thread calls this.
         """
         for attempt in list(self.attempts.values()):
             if attempt.enforce_deadline():
@@ -267,8 +268,8 @@ class RunningJobs:
                 )
 
     def abort(self, job_ids: list[int]) -> None:
-        """End these jobs for good, as an operator has asked."""
-        reason = "somebody asked to end the job"
+        """End these jobs for good, at an operator's request."""
+        reason = "an operator asked to abort the job"
         for attempt in list(self.attempts.values()):
             if attempt.job.id in job_ids:
                 attempt.abort(reason)
@@ -281,7 +282,7 @@ class RunningJobs:
             self._note_ended()
 
     def give_back(self, reason: str) -> None:
-        """End all runs, but not their jobs: they go back to their lanes."""
+        """End all runs but not their jobs, which go back to their lanes."""
         for attempt in list(self.attempts.values()):
             attempt.end_run(reason)
 
@@ -298,7 +299,7 @@ class RunningJobs:
             await self._emptied.wait()
 
     def abandon(self) -> None:
-        """Leave behind the threads that run on."""
+        """Abandon the threads that keep running."""
         for attempt in list(self.attempts.values()):
             attempt.abandon()
 
@@ -306,7 +307,7 @@ class RunningJobs:
 
     @property
     def waiting_since(self) -> float | None:
-        """Return when the job was claimed that has waited longest for a slot, if any waits."""
+        """Return when the longest-waiting job was claimed, or None if none waits for a slot."""
         return self._slots.waiting[0].since if self._slots.waiting else None
 
     def take_waiting(self) -> list[Job]:
@@ -316,7 +317,7 @@ class RunningJobs:
 
 def _why_it_goes_on(attempt: Attempt, *, loop_is_blocked: bool) -> str:
     if not attempt.task.is_async:
-        return "a thread cannot be stopped, only asked: context.should_abort()"
+        return "a thread cannot be stopped; the task must check context.should_abort()"
     if loop_is_blocked:
-        return "the event loop is blocked, so that nothing can be cancelled"
-    return "it was cancelled and goes on"
+        return "the event loop is blocked, so nothing can be cancelled"
+    return "it was cancelled but continues"

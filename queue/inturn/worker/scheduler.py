@@ -1,11 +1,11 @@
 """Defers the jobs of periodic tasks when they are due.
 
-Every worker does, and none leads: for each instant of a schedule the database stores one job, for
-the first worker that asks (defer_periodic.sql).
+Every worker does this, without a leader: for each instant of a schedule, the database stores one
+job, for the first worker that asks (defer_periodic.sql).
 
-A thread with a connection of its own, so that a task that blocks the event loop delays nothing.
-Each time it wakes, it asks the server for the time. A wrong clock here does no harm, because it is
-used only to sleep.
+It is a thread with its own connection, so a task that blocks the event loop delays nothing. Each
+time it wakes, it asks the server for the time. A wrong local clock does no harm, because it is only
+used to sleep.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ from inturn.tasks.task import Schedule
 from inturn.worker.failure_log import FailureLog
 
 logger = logging.getLogger(__name__)
-LONGEST_SLEEP = timedelta(minutes=1)  # somebody may set the server's clock meanwhile
+LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile
 SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may run slower than ours
 LONGEST_PAUSE = 1.0
-STOP_SECONDS = 1.0  # for a call that is under way; the thread ends with the process
-BUSY_PAUSE = timedelta(seconds=1)  # before the next try if somebody's lock is in the way
+STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
+BUSY_PAUSE = timedelta(seconds=1)  # before the next try if another session's lock is in the way
 
 
 class Scheduler:
-    """Goes on until `stop`, through outages of the database."""
+    """Runs until `stop`, through outages of the database."""
 
     def __init__(self, connector: Connector, app: Periodics) -> None:
         self._connector = connector
@@ -59,11 +59,11 @@ class Scheduler:
             self._has_looked.set()
 
     def wait_for_first_look(self) -> None:
-        """Wait until what was due at the start has been deferred, or that has failed."""
+        """Wait until what was due at startup has been deferred, or this has failed."""
         self._has_looked.wait()
 
     def stop(self) -> None:
-        """Stop the thread and wait a moment for it."""
+        """Stop the thread and wait briefly for it."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
@@ -81,7 +81,7 @@ class Scheduler:
                             self._has_looked.set()
                         pause = 0.1
                         self._end.wait(sleep.total_seconds())
-            except Exception as error:  # whatever it is: schedules must go on
+            except Exception as error:  # whatever it is, schedules must continue
                 self._has_looked.set()
                 self._failures.note(error, pause)
                 self._end.wait(pause)
@@ -97,7 +97,7 @@ class Scheduler:
         progress = drive.run(
             schedules.get_progress(self._descriptions), connection, self._connector.schema
         )
-        if any(each.after is None for each in progress):  # somebody deleted the row
+        if any(each.after is None for each in progress):  # the row was deleted
             self._register(connection)
             return SHORTEST_SLEEP
         waits = [LONGEST_SLEEP]
@@ -113,7 +113,7 @@ class Scheduler:
     def _catch_up(
         self, connection: psycopg.Connection, schedule: Schedule, after: datetime, now: datetime
     ) -> datetime | None:
-        """Defer what is due of one schedule. Return when to look at it again."""
+        """Defer what is due for one schedule. Return when to look at it again."""
         due = schedule.due(after, now, self._policies[schedule])
         if not due:
             self._note_missed(schedule, after, now)
@@ -127,10 +127,10 @@ class Scheduler:
             # An open transaction has locked the row, or a job under the queueing lock.
             logger.warning("schedule.busy: %s at %s; trying again", schedule, due[0].isoformat())
             return now + BUSY_PAUSE
-        except ConnectorException as error:  # of this schedule only; the others go on
+        except ConnectorException as error:  # of this schedule only; the others continue
             logger.error("schedule.failed: %s at %s: %s", schedule, due[0].isoformat(), error)
             return schedule.cron.next(now)
-        return now  # deferring took its time, and there may be more
+        return now  # deferring took time, so more may be due
 
     def _defer(self, connection: psycopg.Connection, schedule: Schedule, instant: datetime) -> None:
         operation = enqueue.defer_periodic(schedule.periodic_id, instant, schedule.job(instant))
@@ -145,8 +145,7 @@ class Scheduler:
         if missed is not None:
             self._missed[schedule] = missed
             logger.warning(
-                "schedule.missed: %s was to run at %s, but no worker was there in time "
-                "(max_delay: %s)",
+                "schedule.missed: %s was due at %s, but no worker ran in time (max_delay: %s)",
                 schedule,
                 missed.isoformat(),
                 self._policies[schedule].max_delay,

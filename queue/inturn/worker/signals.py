@@ -1,14 +1,14 @@
 """SIGINT, SIGTERM and SIGHUP.
 
-The first lets running jobs end, the second aborts them, the third ends the process at once.
-Signals that arrive in one instant count as one, because a sender may signal both a process group
-and the process itself. If the process is still there some seconds after the second signal, it is
-ended, whatever the server or a task does.
+The first lets running jobs end, the second aborts them, the third ends the process at once. Signals
+that arrive within an instant count as one, because a sender may signal both a process group and the
+process itself. If the process is still alive some seconds after the second signal, it is killed,
+whatever the server or a task does.
 
-A thread counts the signals, so they count while the event loop is blocked. The interpreter sends it
-a byte for each at once (`signal.set_wakeup_fd`). Other code may take that over, so the handlers in
-Python send one too, as soon as the main thread can run them. Only C code that does not release the
-interpreter keeps the thread from noticing.
+A thread counts the signals, so they count even while the event loop is blocked. The interpreter
+immediately sends it a byte for each (`signal.set_wakeup_fd`). Other code may replace that
+descriptor, so the Python handlers also send one as soon as the main thread can run them. Only C
+code that holds the GIL keeps the thread from noticing.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ _on_serving: Callable[[], object] | None = None
 
 
 def dedicate(on_serving: Callable[[], object] | None = None) -> None:
-    """Count signals until the end of the process, because it is a worker and nothing else.
+    """Count signals until the process ends, because it is a worker and nothing else.
 
-    After the worker's end something may still keep the process, such as a thread that a task has
+    Something may keep the process alive after the worker has ended, such as a thread that a task
     left behind. `on_serving` is called when the worker begins to serve.
     """
     global _dedicated, _on_serving
@@ -54,9 +54,9 @@ def is_dedicated() -> bool:
 
 
 def drain() -> None:
-    """Do what the first signal does, unless there was one. May be called in any thread."""
+    """Act as if the first signal had arrived, unless it has. May be called from any thread."""
     if not _listening:
-        os.kill(os.getpid(), signal.SIGTERM)  # nobody serves yet
+        os.kill(os.getpid(), signal.SIGTERM)  # not serving yet
     for caught in _listening:
         caught.hear(ORPHANED)
 
@@ -65,7 +65,7 @@ def drain() -> None:
 def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
     """Catch the signals. Those that arrive before `obey` runs are kept.
 
-    Yield None if this is not the main thread, because only that can catch signals.
+    Yield None outside the main thread, which is the only one that can catch signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield None
@@ -90,7 +90,7 @@ async def obey(
 
 
 class Caught:
-    """The signals that this process has caught. `counted` has each with its number in the row."""
+    """The signals that this process has caught. `counted` yields each with its position."""
 
     def __init__(self, patience: float) -> None:
         self.counted: asyncio.Queue[tuple[int, signal.Signals]] = asyncio.Queue()
@@ -100,10 +100,10 @@ class Caught:
         self._counted_at = -INSTANT
         self._end_at: float | None = None
         self._ended_by = signal.SIGTERM
-        self._heard: Counter[int] = Counter()  # bytes, with HANDLED and without
+        self._heard: Counter[int] = Counter()  # bytes, with and without HANDLED
         self._ear, self._mouth = socket.socketpair()
         self._mouth.setblocking(False)
-        # A signal that is ignored stays ignored: that is how nohup works.
+        # Ignored signals stay ignored: that is how nohup works.
         self._numbers = [number for number in NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
         self.usual: dict[int, Any] = {
             number: signal.signal(number, self._handle) for number in self._numbers
@@ -121,7 +121,7 @@ class Caught:
     def close(self) -> None:
         """Restore the usual handlers and end the thread."""
         self.restore(self.usual)
-        # A process that was forked without our knowledge may have the other end.
+        # A process forked without our knowledge may hold the other end.
         self._ear.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._ear.close()
@@ -161,12 +161,12 @@ class Caught:
             raise
 
     def _is_new(self, byte: int) -> bool:
-        """Return True if this byte is not the second of the two that one signal may send."""
+        """Return True unless this is the second of the two bytes that one signal may send."""
         self._heard[byte] += 1
         return self._heard[byte] > self._heard[byte ^ HANDLED]
 
     def _pass_on(self, byte: int) -> None:
-        """Pass a byte on that is not for us: an event loop may wait for another signal."""
+        """Pass on a byte that is not for us: an event loop may wait for another signal."""
         if self._others >= 0 and byte < HANDLED:
             with suppress(OSError):
                 os.write(self._others, bytes([byte]))
@@ -185,7 +185,7 @@ class Caught:
             self.loop.call_soon_threadsafe(self.counted.put_nowait, (self._count, number))
 
     def _end(self, why: str) -> None:
-        # In a thread of its own, since another thread may be stuck in the log.
+        # In a separate thread, since another thread may be stuck in logging.
         last_words = threading.Thread(
             target=_log_and_flush, args=(why, self._ended_by.name), daemon=True
         )
@@ -195,12 +195,12 @@ class Caught:
 
 
 def _log_and_flush(why: str, name: str) -> None:
-    logger.critical("process.killed: %s (%s); other workers take over what it ran", why, name)
+    logger.critical("process.killed: %s (%s); other workers will take over its jobs", why, name)
     logging.shutdown()
 
 
-# A forked child is not a worker: it would tell its parent of its own signals instead of dying by
-# them. So signals are blocked until the child has forgotten what it inherited.
+# A forked child is not a worker: it would report its signals to its parent instead of dying from
+# them. Signals are therefore blocked until the child has dropped what it inherited.
 _forking = threading.local()
 
 
@@ -217,10 +217,10 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     for caught in list(_listening):
-        # Not the usual handlers: one that raises would raise here, where nothing can catch it.
+        # Not the usual handlers: if one raised here, nothing could catch it.
         caught.restore(dict.fromkeys(caught.usual, signal.SIG_DFL))
         with suppress(RuntimeError):  # it is closed
-            caught.loop.call_soon(os._exit, 1)  # if a task lets the child come back to the loop
+            caught.loop.call_soon(os._exit, 1)  # if a task lets the child return to the loop
     _after_fork()
 
 

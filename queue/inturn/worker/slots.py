@@ -1,6 +1,6 @@
-"""Where jobs run. A slot is a task that runs one job after the other.
+"""Where jobs run. A slot is an asyncio task that runs one job after another.
 
-So no task is made for each job. Jobs that were claimed ahead wait here until a slot is free.
+This saves a task per job. Jobs that were claimed ahead wait here until a slot is free.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from anyio.abc import TaskGroup
 from inturn.errors import WorkerCancelled
 from inturn.model import Job
 
-# The loop must get its turn while jobs are left to run, so that they run while it waits for the
-# server. So all slots together run at most this part of the waiting jobs between two turns, and
-# one slot at most this many.
+# The loop must get its turn while jobs are left, so that they run while it waits for the server.
+# Between two turns, all slots together run at most one in TURNS of the waiting jobs, and one slot
+# at most MOST_IN_A_ROW.
 TURNS, MOST_IN_A_ROW = 4, 16
 
 
@@ -33,7 +33,7 @@ class Slot(NamedTuple):
     task: asyncio.Task[Any]
 
     def close_scopes(self) -> bool:
-        """Close the scopes that a job has left open. Return True if there were any.
+        """Close the scopes that a job left open. Return True if there were any.
 
         They could cancel the next job, and the slot could not end.
         """
@@ -48,31 +48,32 @@ class Waiting(NamedTuple):
 
 
 class Slots:
-    """At most `count` slots, which are started when they are needed.
+    """At most `count` slots, started on demand.
 
-    A job stays in `waiting` until `perform` has it, so it is never out of sight.
+    A job stays in `waiting` until `perform` has it, so it is always accounted for.
     """
 
     def __init__(self, count: int, perform: Callable[[Waiting, Slot], Awaitable[None]]) -> None:
         self.waiting: deque[Waiting] = deque()
         self._count = count
         self._perform = perform
-        # Asked before each start. If it says no, jobs wait for `resume`.
+        # Called before each start. If it returns False, jobs wait for `resume`.
         self.may_start: Callable[[], bool] = lambda: True
         self._started = 0
-        self._parked: list[asyncio.Future[None]] = []  # each is a slot without a job
+        self._parked: list[asyncio.Future[None]] = []  # each is an idle slot
         self._group: TaskGroup
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work, and then wait for the attempts that still run."""
+        """Do the work, then wait for the attempts that are still running."""
         is_done = False
         async with anyio.create_task_group() as self._group:
             await work()
             is_done = True
-            self._group.cancel_scope.cancel()  # nothing runs any more, the slots are parked
+            self._group.cancel_scope.cancel()  # nothing runs any more; the slots are parked
         if not is_done:
             raise WorkerCancelled(
-                "The worker's own tasks were cancelled, and not by the worker: its work is not done"
+                "Something other than the worker cancelled its asyncio tasks before its work was "
+                "done"
             )
 
     def add(self, jobs: Iterable[Waiting]) -> None:
@@ -84,11 +85,11 @@ class Slots:
                 break
 
     def put_back(self, job: Waiting) -> None:
-        """Have a job that could not begin wait again, before all others."""
+        """Return a job that could not begin to the front of the waiting jobs."""
         self.waiting.appendleft(job)
 
     def resume(self) -> None:
-        """Start jobs again, since `may_start` says so by now."""
+        """Start jobs again, since `may_start` now returns True."""
         for _ in self.waiting:
             if not self._open_slot():
                 break
@@ -97,7 +98,7 @@ class Slots:
         return bool(self.waiting) and self.may_start()
 
     def _open_slot(self) -> bool:
-        """Have one more slot take a job that waits. Return False if all of them are running."""
+        """Let one more slot take a waiting job. Return False if all slots are busy."""
         while self._parked:
             parked = self._parked.pop()
             if not parked.done():  # it is done if something other than the worker cancels the slot
@@ -116,7 +117,7 @@ class Slots:
         return jobs
 
     def start(self, action: Coroutine[Any, Any, None]) -> None:
-        """Run an action beside the attempts. The end waits for it if it is shielded."""
+        """Run an action beside the attempts. If it is shielded, `run` waits for it."""
         self._group.start_soon(lambda: action)
 
     async def _slot(self) -> None:
@@ -134,7 +135,7 @@ class Slots:
                 continue
             await self._perform(self.waiting.popleft(), slot)
             # Code that still refers to this task may cancel it later, for example with a timer that
-            # the job has left behind. Then this task must not run another job.
+            # the job left behind, so this task must not run another job.
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
                 break
             in_a_row += 1
@@ -145,9 +146,9 @@ class Slots:
         await self._retire()
 
     async def _retire(self) -> None:
-        """Let another task take the place of this one."""
+        """Let another task replace this one."""
         if not is_cancelled():
-            # A cancellation that is under way must end here, or it would end the worker.
+            # A pending cancellation must end here, or it would end the worker.
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
         self._started -= 1
@@ -181,23 +182,23 @@ async def _give_way() -> bool:
 
 
 def _close_scopes(scope: anyio.CancelScope, task: asyncio.Task[Any]) -> bool:
-    # anyio has no public way to ask for them. A test fails if it names them differently one day.
-    # Scopes of other tasks are those of a task group's children, which end with the group.
+    # anyio has no public API for this; a test fails if it renames the attributes. Scopes of other
+    # tasks belong to a task group's children, which end with the group.
     left_open = [
         child
         for child in scope._child_scopes  # type: ignore[attr-defined]
         if child._host_task is task
     ]
     for child in left_open:
-        child.cancel()  # nobody waits for the tasks of a task group any more
+        child.cancel()  # nothing waits for the tasks of a task group any more
         _close_scopes(child, task)
         child.__exit__(None, None, None)
     return bool(left_open)
 
 
 def is_cancelled() -> bool:
-    """Return True if the worker cancels the code around this call.
+    """Return True if the worker is cancelling the code around this call.
 
-    Otherwise a cancellation comes from somewhere else.
+    Otherwise a cancellation comes from elsewhere.
     """
     return anyio.current_effective_deadline() == -math.inf

@@ -1,7 +1,7 @@
 """The start of a worker whose database is away.
 
-If you have set `db_grace`, the worker waits that long for the database. Otherwise you see the error
-at once, since the address may be wrong.
+With `db_grace`, the worker waits that long for the database. Without it, the error is raised at
+once, since the address may be wrong.
 """
 
 import logging
@@ -20,7 +20,7 @@ OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most
 
 
 def grace_is_over(grace: float, error: InturnError) -> DatabaseUnavailable:
-    """Return the error that ends a worker whose database was away for too long."""
+    """Return the error that ends a worker after too long an outage."""
     return DatabaseUnavailable(
         f"The database was away for longer than db_grace ({grace:g} s): {error}"
     )
@@ -31,9 +31,9 @@ async def patiently(
     grace: float | None,
     is_told_to_end: Callable[[], bool] = lambda: False,
 ) -> T:
-    """Run a step, and try again for `grace` seconds while the database is away or refuses it.
+    """Run a step, and retry for `grace` seconds while the database is away or refuses it.
 
-    If `grace` is None, or as soon as the worker is told to end, raise the error at once.
+    If `grace` is None, or once the worker is told to end, raise the error at once.
     """
     until = time.monotonic() + (grace or 0.0)
     pauses = Backoff(*OUTAGE_PAUSES)

@@ -20,13 +20,13 @@ class LoopState:
     options: Options
     running: RunningJobs
     wakeups: Wakeups
-    is_stopped: bool = False  # it takes on no more jobs, neither claimed nor handed over
+    is_stopped: bool = False  # it accepts no more jobs, neither claimed nor handed over
     aborted: str | None = None  # why it gives all its jobs back
     ends_at: float = math.inf  # when an aborted worker ends even if outcomes are unreported,
     may_abandon: bool = False  # ... and even if jobs still run
 
     def stop(self) -> None:
-        """Take on no more jobs, and end once nothing runs any more and everything is reported."""
+        """Accept no more jobs, and end once nothing runs any more and everything is reported."""
         self.is_stopped = True
         self.wakeups.interrupt_wait()
 
@@ -37,11 +37,11 @@ class LoopState:
         """
         self.aborted, self.ends_at, self.may_abandon = reason, ends_at, may_abandon
         self.wakeups.interrupt_wait()
-        self.running.give_back_for_good(f"the worker is told to end ({reason})")
+        self.running.give_back_for_good(f"the worker was told to end ({reason})")
 
     @property
     def seconds_left(self) -> float:
-        """Return the seconds until an aborted worker ends, infinity if it was not aborted."""
+        """Return the seconds until an aborted worker ends, or infinity if it was not aborted."""
         return max(0.0, self.ends_at - time.monotonic())
 
     @property

@@ -1,8 +1,7 @@
-"""Decides whether the worker may start a job without asking whether it is still its own.
+"""Decides whether the worker may start a job without asking whether it still owns it.
 
 A worker that was stopped, or whose machine was suspended, wakes up with jobs in hand that others
-may have taken over meanwhile. Nothing can stop a run that has begun, but no other one needs to
-begin.
+may have taken over. Nothing can stop a run that has begun, but no new one needs to begin.
 """
 
 import time
@@ -15,12 +14,12 @@ def _seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-# Unlike the monotonic clock it goes on while the machine is suspended. Not every system has it.
+# Unlike the monotonic clock, it runs while the machine is suspended. Not every system has it.
 read_clock: Callable[[], float] = _seconds if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 
 
 class Tenure:
-    """Lasts for half of the time for which a worker with this `interval` may be silent.
+    """Lasts for half the time that a worker with this `interval` may be silent.
 
     It begins with each heartbeat that the server confirms. Others cannot have taken over our jobs
     while it lasts.
@@ -32,11 +31,11 @@ class Tenure:
         self._confirmed_at = clock()
 
     def ask(self) -> float:
-        """Return what `confirm` takes. Call it before you ask the server."""
+        """Return the argument of `confirm`. Call it before you ask the server."""
         return self._clock()
 
     def confirm(self, asked_at: float) -> None:
-        """Note that the server has confirmed that the worker has its jobs."""
+        """Note that the server has confirmed that the worker still owns its jobs."""
         self._confirmed_at = max(self._confirmed_at, asked_at)
 
     @property

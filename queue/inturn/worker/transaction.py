@@ -1,8 +1,8 @@
 """A task's own transaction, which also stores the end of its job: both commit, or neither.
 
-The last statement finishes the job with the same function as for any other job. Its claim is the
-fence: if another worker took the job over meanwhile, everything is rolled back. No job is handed
-over in return. The lane goes back to the queue, and any worker that is awake takes it.
+The last statement finishes the job with the same function as any other job. The claim is the fence:
+if another worker has taken the job over, everything is rolled back. No job is handed over in
+return. The lane goes back to the queue, where any awake worker takes it.
 
 If the COMMIT fails, its outcome is unknown, so the transaction asks the server.
 """
@@ -32,12 +32,12 @@ from inturn.worker import result_json
 from inturn.worker.attempt import Attempt
 from inturn.worker.options import Options
 
-# Another open transaction may be in the way. Ours holds locks too: do not wait for it for long.
+# Another open transaction may be in the way. Ours holds locks too, so it must not wait long.
 HELD_UP_SECONDS = 5.0
 
 
 class FinishingTransaction(JobTransaction):
-    """What `context.transaction()` returns: for `async with` in an async task, or for `with`."""
+    """The result of `context.transaction()`: for `async with` in an async task, else for `with`."""
 
     def __init__(self, connector: Connector, attempt: Attempt, options: Options) -> None:
         self._connector = connector
@@ -121,8 +121,8 @@ class FinishingTransaction(JobTransaction):
     def _refuse_a_second(self) -> None:
         if self._attempt.committed:
             raise JobLost(
-                f"Job {self._attempt.job.id} was finished by an earlier transaction of this run; "
-                "write in that one"
+                f"Job {self._attempt.job.id} was already finished by an earlier transaction of "
+                "this run; do all writes in that one"
             )
 
     def _end(self) -> Operation[None]:
@@ -133,34 +133,34 @@ class FinishingTransaction(JobTransaction):
             self._result = result_json.encode(job, self.result, most)
         ended = Ended(job, Status.SUCCEEDED, None, self._result)
         give_up_at = time.monotonic() + HELD_UP_SECONDS
-        while True:  # while somebody's open transaction is in the way; each call waits a moment
+        while True:  # while an open transaction is in the way; each call waits a moment
             done = yield from finish.finish(None, None, 0, [ended], self._options.forget)
             if job.id not in done.busy:
                 break
             if time.monotonic() > give_up_at:
                 raise DatabaseBusy(
-                    "Somebody's open transaction keeps the end of this job from being stored",
+                    "An open transaction keeps the end of this job from being stored",
                     connection_lost=False,
                     outcome_unknown=False,
                 )
         if job.id not in done.accepted:
             raise JobLost(
-                f"Job {job.id} was taken over while its code ran here, so what it wrote is rolled "
-                "back. The next attempt does it again; here there is nothing to do"
+                f"Job {job.id} was taken over while its code ran here, so its writes are rolled "
+                "back. The next attempt repeats them; you need not do anything"
             )
 
     def _ask(self, error: BaseException) -> bool:
-        """Return True if the COMMIT took effect. Raise `error` if nobody can tell."""
+        """Return True if the COMMIT took effect. Raise `error` if that is unknown."""
         try:
             with self._connector.connect("task") as connection:
                 return drive.run(
                     finish.has_ended(self._attempt.job), connection, self._connector.schema
                 )
         except ConnectorException:
-            raise error from None  # what the worker reports then is fenced too
+            raise error from None  # what the worker then reports is fenced too
 
     async def _ask_async(self, error: BaseException) -> bool:
-        """Return True if the COMMIT took effect. Raise `error` if nobody can tell."""
+        """Return True if the COMMIT took effect. Raise `error` if that is unknown."""
         try:
             async with await self._connector.connect_async("task") as connection:
                 return await drive.run_async(

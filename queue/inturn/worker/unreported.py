@@ -1,4 +1,4 @@
-"""How jobs have ended, until the server has stored it."""
+"""How jobs ended, until the server has stored it."""
 
 import math
 import time
@@ -8,15 +8,15 @@ from inturn.model import Outcome
 from inturn.worker import joblog
 from inturn.worker.backoff import Backoff
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before an outcome that is held is tried again
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before a held outcome is retried
 LOGGED_AFTER = 6  # failed tries, about a second
 
 
 class UnreportedOutcomes:
-    """Outcomes that are new, and outcomes that are held.
+    """New outcomes, and outcomes that are held.
 
-    An outcome is held and retried later if a user's open transaction keeps the server from storing
-    it. The others do not wait for it.
+    An outcome is held and retried later if an open transaction of yours keeps the server from
+    storing it. The others do not wait for it.
     """
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class UnreportedOutcomes:
         return {(each.job.id, each.job.claim_id) for each in (*self._new, *self._held)}
 
     def until_due(self) -> float:
-        """Return the seconds until there is something to report, infinity if there is nothing."""
+        """Return the seconds until there is something to report, or infinity."""
         if self._new:
             return 0.0
         return max(0.0, self._held_until - time.monotonic()) if self._held else math.inf
 
     def add(self, outcome: Outcome) -> None:
-        """Add how a job has ended."""
+        """Add a new outcome."""
         self._new.append(outcome)
 
     def take(self, *, everything: bool = False) -> list[Outcome]:
@@ -56,10 +56,10 @@ class UnreportedOutcomes:
     def hold(self, outcomes: Sequence[Outcome]) -> None:
         """Keep these for later, because open transactions keep the server from storing them.
 
-        Call it after each report. Without outcomes it means that what was held is stored now.
+        Call it after each report. No outcomes means that the held ones are now stored.
         """
         if outcomes:
-            already_held = bool(self._held)  # for their own time, which these must not extend
+            already_held = bool(self._held)  # until their own time, which these must not extend
             self._held += outcomes
             if already_held:
                 return

@@ -1,4 +1,4 @@
-"""What must be seen to wherever code of a task returns."""
+"""What must be handled wherever a task's code returns."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -10,8 +10,7 @@ def catch(
 ) -> tuple[BaseException | None, Any]:
     """Return what the function raised and what it returned.
 
-    The error is a value because StopIteration and SystemExit do not survive the way out of a
-    thread.
+    The error is returned because StopIteration and SystemExit cannot be raised out of a thread.
     """
     process = os.getpid()
     try:
@@ -23,9 +22,9 @@ def catch(
 
 
 def end_copy_of(process: int) -> None:
-    """End this process if the task has forked it, and has returned in the child.
+    """End this process if the task forked it and returned in the child.
 
-    The copy is no worker, but would write to the connections of the one that it was made from.
+    The copy is not a worker, but would write to its parent's connections.
     """
     if os.getpid() != process:
         os._exit(1)

@@ -1,4 +1,4 @@
-"""What others may read of a running worker, in any thread, while it runs."""
+"""What other threads may read about a running worker."""
 
 import time
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from inturn.worker.state import LoopState
 
 @dataclass
 class Vitals:
-    """Reads the parts of a worker. They need not know of it."""
+    """Reads the parts of a worker, which need not know about it."""
 
     state: LoopState
     failures: Failures
@@ -24,14 +24,14 @@ class Vitals:
         self.last_turn = time.monotonic()
 
     def look_at_loop(self) -> None:
-        """Note when the worker's loop has last done something. Call it now and then."""
+        """Note when the worker's loop last did something. Call it regularly."""
         if self._turns != self.loop.turns:
             self._turns = self.loop.turns
             self.last_turn = time.monotonic()
 
     @property
     def longest_pause(self) -> float:
-        """Return for how many seconds its loop may wait if there is nothing to do."""
+        """Return how many seconds its loop may wait if there is nothing to do."""
         return self.state.options.abort_job_polling_interval
 
     @property
@@ -41,7 +41,7 @@ class Vitals:
 
     @property
     def is_stopping(self) -> bool:
-        """Return True if the worker takes on no more jobs."""
+        """Return True if the worker accepts no more jobs."""
         return self.state.is_stopped
 
     @property
@@ -56,7 +56,7 @@ class Vitals:
 
     @property
     def is_listening(self) -> bool | None:
-        """Return True if notifications wake the worker, and None if it wants none."""
+        """Return True if notifications wake the worker, or None if it wants none."""
         return self.state.registration.listens()
 
     @property
@@ -71,7 +71,7 @@ class Vitals:
 
     @property
     def counted_wakeups(self) -> Mapping[str, int]:
-        """Return what has made the worker look for jobs, and how often."""
+        """Return what made the worker look for jobs, and how often."""
         return self.state.wakeups.counted
 
     @property

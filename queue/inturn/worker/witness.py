@@ -1,10 +1,10 @@
-"""Decides which workers have fallen silent, only by what this process has seen itself.
+"""Decides which workers have fallen silent, based only on what this process has seen.
 
-A worker is silent if its heartbeat stood still through an unbroken series of looks, for as long as
-our patience lasts, while our own heartbeat went on. So nobody is judged by what happened while the
-database was away, frozen, or locked, however long or often that was: whatever breaks the series
-starts all observations again. Only the monotonic clock of this process counts. If somebody sets a
-clock, here or on the server, no worker looks dead.
+A worker is silent if its heartbeat did not change through an unbroken series of looks, for as long
+as our patience lasts, while our own heartbeat continued. No worker is judged by what happened while
+the database was away, frozen or locked, however long or often: whatever breaks the series restarts
+all observations. Only the monotonic clock of this process counts, so setting a clock, here or on
+the server, makes no worker look dead.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-HEARTBEATS = 3  # of its own, for which a worker may be silent; last_heartbeats has it too
+HEARTBEATS = 3  # that a worker may miss; last_heartbeats has it too
 
 
 class Observation(NamedTuple):
@@ -25,9 +25,9 @@ class Observation(NamedTuple):
 class Witness:
     """Observes the heartbeats of all workers.
 
-    `patience`: for how long a worker may be silent. It may be silent for three of its own
-    heartbeats in any case, since it may have a longer interval than we have. `gap`: how far two
-    looks may be apart to belong to one series. Both are in seconds.
+    `patience`: how long a worker may be silent. It may always miss three of its own heartbeats,
+    since its interval may be longer than ours. `gap`: how far apart two looks of one series may be.
+    Both are in seconds.
     """
 
     def __init__(self, patience: float, gap: float) -> None:
@@ -43,9 +43,9 @@ class Witness:
         now: float,
         every: Mapping[UUID, float] = {},
     ) -> dict[UUID, datetime]:
-        """Take in the last heartbeat of each worker, and return those of the silent ones.
+        """Record the last heartbeat of each worker, and return those of the silent ones.
 
-        `every` has the seconds between two heartbeats, of the workers that say so.
+        `every` has the seconds between heartbeats, for the workers that announce them.
         """
         if now - self._looked_at > self._gap:
             self.forget()
@@ -62,7 +62,7 @@ class Witness:
         }
 
     def forget(self, worker: UUID | None = None) -> None:
-        """Observe one worker, or all of them, from the beginning."""
+        """Restart the observation of one worker, or of all."""
         if worker is None:
             self._seen.clear()
         else:

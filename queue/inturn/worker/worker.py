@@ -1,6 +1,6 @@
 """The lifetime of a worker: it starts threads and helpers, registers, stops or aborts, and leaves.
 
-What it does in between is in `loop`.
+`loop` is what it does in between.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ ABORT_SECONDS = 2.0  # how long aborted jobs may take to end before the worker g
 async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) -> str | None:
     """Run a worker until it has stopped. Return why it aborted jobs, if it did.
 
-    The connector is open meanwhile. If you cancel it, the worker stops as after a first signal.
+    The connector is open while it runs. Cancelling this call stops the worker like a first signal.
     """
     settings = options(given)
     with serve_probes(app, connector, settings) as probes:
@@ -72,7 +72,7 @@ async def run(app: Blueprint, connector: Connector, given: Mapping[str, Any]) ->
 
 
 async def _stop_if_cancelled(worker: "Worker") -> str | None:
-    """Run the worker. A cancellation stops it, and a second one aborts its jobs."""
+    """Run the worker. A cancellation stops it; a second one aborts its jobs."""
     running = asyncio.create_task(worker.run(), name=worker.run.__qualname__)
     try:
         return await asyncio.shield(running)
@@ -86,7 +86,7 @@ async def _stop_if_cancelled(worker: "Worker") -> str | None:
                 await asyncio.wait([running])
             except asyncio.CancelledError:
                 worker.abort("it was cancelled again")
-    running.result()  # raise what has ended it
+    running.result()  # raise what ended it
     raise asyncio.CancelledError
 
 
@@ -129,7 +129,7 @@ class Worker:
         if probes is not None:
             probes.attach(Vitals(state, failures, self._loop, self._heartbeat))
         self._helpers: TaskGroup | None = None
-        # Tasks may have taken all threads of the common limiter, and keep them.
+        # Tasks may have taken all threads of the default limiter, and keep them.
         self._limiter = anyio.CapacityLimiter(1)
         self._failure: Exception | None = None
         self._has_left = False
@@ -143,10 +143,10 @@ class Worker:
             check = partial(maintenance.check_schema, self._connector.schema)
             await patiently(lambda: self._state.connection.run(check()), grace)
             handles_signals = self._options.install_signal_handlers
-            # Do this before others can see the worker, because then they may signal it to end.
+            # Do this before others can see the worker, since they may then signal it to end.
             with signals.caught() if handles_signals else nullcontext() as caught:
-                # A thread that runs on does so beside the next attempt at its job. Only the end of
-                # the process prevents that.
+                # An abandoned thread runs beside the next attempt at its job. Only the end of the
+                # process prevents that.
                 self._owns_process = caught is not None
                 is_told_to_end = partial(_has_signals, caught)
                 await patiently(self._state.registration.register, grace, is_told_to_end)
@@ -164,7 +164,7 @@ class Worker:
     def stop(self, reason: str = "stop") -> None:
         """Claim no more jobs, and end when the running ones have ended.
 
-        After the grace they are aborted. May be called in any thread.
+        After the grace period they are aborted. May be called from any thread.
         """
         if threading.get_ident() != self._thread:
             self._in_loop(self._stop_in_task, reason)
@@ -178,28 +178,28 @@ class Worker:
         if self._probes is not None:
             self._probes.note_stopping()
         grace = self._options.shutdown_graceful_timeout
-        # Without helpers it has not begun to serve, and will not.
+        # Without helpers, it is not serving yet, and will not.
         if grace is not None and self._helpers is not None:
             self._helpers.start_soon(self._keep, self._abort_at, time.monotonic() + grace)
 
     def _stop_in_task(self, reason: str) -> None:
-        # If sniffio is installed, anyio starts nothing in a callback that comes from a thread.
+        # If sniffio is installed, anyio cannot start tasks in a callback that comes from a thread.
         async def stop() -> None:
             self.stop(reason)
 
-        self._stopping = asyncio.create_task(stop())  # kept, or it may be collected
+        self._stopping = asyncio.create_task(stop())  # kept, or it may be garbage-collected
 
     def abort(self, reason: str = "abort") -> None:
         """End now. Async tasks are cancelled, sync tasks are asked to end.
 
-        Unfinished jobs go back to the head of their lanes. May be called in any thread.
+        Unfinished jobs go back to the heads of their lanes. May be called from any thread.
         """
         if threading.get_ident() != self._thread:
             self._in_loop(self.abort, reason)
             return
         self.stop(reason)
         count = len(self._running.attempts)
-        logger.info("worker.aborting: %s; running jobs that go back: %d", reason, count)
+        logger.info("worker.aborting: %s; running jobs to give back: %d", reason, count)
         self._state.abort(reason, time.monotonic() + ABORT_SECONDS, may_abandon=self._owns_process)
 
     async def _abort_at(self, moment: float) -> None:
@@ -215,7 +215,7 @@ class Worker:
         try:
             async with anyio.create_task_group() as self._helpers:
                 self._start_helpers(self._helpers, caught)
-                if not self._options.wait:  # it does what is due, and then ends
+                if not self._options.wait:  # it does what is due, then ends
                     self._maintenance.start()
                     for thread in (self._scheduler, self._maintenance):
                         await anyio.to_thread.run_sync(
@@ -239,7 +239,7 @@ class Worker:
     async def _start_later(self, helpers: TaskGroup) -> None:
         """Start what can wait until the first jobs are claimed.
 
-        A claim may take long, but others must not wait for that with their rescue.
+        A claim may take long, but the rescue of other workers' jobs must not wait for it.
         """
         with anyio.move_on_after(self._options.update_heartbeat_interval):
             await self._claiming.first_end.wait()
@@ -248,7 +248,7 @@ class Worker:
             helpers.start_soon(self._keep, self._listener.run)
 
     async def _keep(self, helper: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-        """Run a helper. Start it again if something other than the worker cancels it."""
+        """Run a helper. Restart it if something other than the worker cancels it."""
         while True:
             try:
                 await helper(*arguments)
@@ -257,12 +257,12 @@ class Worker:
                 if is_cancelled():
                     raise
                 logger.warning(
-                    "worker.cancelled: something has cancelled %s; it is started again",
+                    "worker.cancelled: something cancelled %s; it is restarted",
                     helper.__name__,
                 )
 
     async def _look_now_and_then(self) -> None:
-        """Look over our jobs in case a notification, or a reply, was lost."""
+        """Check our jobs regularly, in case a notification or a reply was lost."""
         while True:
             await anyio.sleep(self._options.abort_job_polling_interval)
             self._recovery.note_look()
@@ -270,7 +270,8 @@ class Worker:
     async def _work(self) -> None:
         """Run the loop.
 
-        After an error, or if aborted jobs run on, do not wait for threads: nobody can stop them.
+        After an error, or if aborted jobs keep running, do not wait for threads, which cannot be
+        stopped.
         """
         try:
             await self._loop.work()
@@ -283,7 +284,7 @@ class Worker:
                 await self._end_jobs()
                 if self._running.attempts:
                     logger.warning(
-                        "worker.abandoning: jobs that run on and go back to their lanes: %d",
+                        "worker.abandoning: jobs still running that go back to their lanes: %d",
                         len(self._running.attempts),
                     )
                 await self._leave()
@@ -294,9 +295,9 @@ class Worker:
     async def _end_jobs(self) -> None:
         """End all runs before others run the same jobs.
 
-        A process of our own may end while some run on, since it takes them with it.
+        If the process is ours, it may end while some still run, since that ends them too.
         """
-        self._running.take_waiting()  # the server still calls them ours, until we leave
+        self._running.take_waiting()  # to the server they are ours until we leave
         self._running.give_back("the worker ends")
         limit = min(ABORT_SECONDS, self._state.seconds_left) if self._owns_process else None
         with anyio.move_on_after(limit, shield=True):
@@ -305,7 +306,7 @@ class Worker:
     # ------------------------------------------------------------------ leaving
 
     async def _leave(self) -> None:
-        """Give what still runs back to the head of its lane.
+        """Give what still runs back to the heads of its lanes.
 
         If the database is away, other workers rescue it later.
         """
@@ -315,7 +316,7 @@ class Worker:
         with anyio.move_on_after(LEAVE_SECONDS, shield=True):
             for thread in (self._scheduler, self._heartbeat, self._maintenance):
                 await anyio.to_thread.run_sync(thread.stop, limiter=self._limiter)
-            # Jobs that have ended need not run again only because the worker has failed.
+            # Jobs that have ended need not run again just because the worker failed.
             with suppress(InturnError):
                 await self._loop.report_last()
             try:
@@ -323,8 +324,8 @@ class Worker:
                 logger.info("worker.stopped: %s; jobs given back: %d", self._options.name, count)
             except InturnError as error:
                 logger.warning(
-                    "worker.stopped: it could not sign off in the database (%s); "
-                    "other workers take its jobs over later",
+                    "worker.stopped: could not unregister in the database (%s); other workers "
+                    "will take over its jobs",
                     error,
                 )
 
@@ -365,17 +366,17 @@ class Worker:
         return not self._maintenance.suspects
 
     def _end_with_dead_loop(self) -> None:
-        """Sign off, and end the process if it is a worker's, or if its main thread was one.
+        """Unregister, and end the process if it is a worker's, or if its main thread was one.
 
-        The heartbeat's thread, all that is left of the worker, does so even if each step fails.
+        The heartbeat thread, all that is left of the worker, does this even if every step fails.
         """
         main = threading.main_thread()
         is_ours = signals.is_dedicated() or (main.ident == self._thread and not main.is_alive())
         try:
             with suppress(Exception):  # the log may be what is broken
                 logger.critical(
-                    "loop.dead: the event loop of %s will never run again; "
-                    "did a task close its file descriptors?",
+                    "loop.dead: the event loop of %s will never run again; did a task close its "
+                    "file descriptors?",
                     self._options.name,
                 )
             with suppress(Exception):
@@ -387,7 +388,7 @@ class Worker:
                 os._exit(1)
 
     def _leave_charged(self) -> None:
-        """Unregister, and count all jobs in hand as lost: one of them may be the cause."""
+        """Unregister, and count all jobs in hand as lost, since one of them may be the cause."""
         error = "the event loop of its worker died while it had this job in hand"
         unregister = self._state.registration.unregister_operation(error)
         with closing(self._connector.connect("worker")) as connection:

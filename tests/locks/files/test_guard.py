@@ -310,7 +310,7 @@ def test_a_folder_that_others_may_write_to_is_refused_and_proves_nothing(
     (folder,) = tmp_path.iterdir()
     folder.chmod(mode)
     assert not guard.is_dead(named_in(conn))
-    with pytest.raises(LockBackendError, match="only this user may write"):
+    with pytest.raises(LockBackendError, match="only this user can write"):
         SmartLock(conn, "other").acquire()
     folder.chmod(0o700)
     assert guard.is_dead(named_in(conn))

@@ -41,4 +41,4 @@ async def test_a_job_that_was_claimed_ahead_expires_before_its_turn(
     assert ran[QUICK:] == ["long", "behind"]
     ended = {job.id: job for job in app.job_manager.list_jobs(lock="a")}
     assert (ended[late].status, ended[behind].status) == ("cancelled", "succeeded")
-    assert ended[late].errors[0]["error"].startswith("expired: no slot")
+    assert ended[late].errors[0]["error"].startswith("expired: the worker")

@@ -1,11 +1,10 @@
-"""The lock file of `openlock`: its two lines, our third one, and what they say about the holder.
+"""The lock file of `openlock`: its two lines, our third one, and what they tell about the holder.
 
-Line 1 is the process id. Line 2 is a name from the command line. Our third line says that the
-file's own inode is locked for as long as the lock is held. That lock, and not the process table,
-then proves at once whether the holder lives, whatever the process is called and in whatever
-namespace its number counts.
+Line 1 is the process id. Line 2 is a name from the command line. Our third line means that the
+file's own inode is locked while the lock is held. That lock, not the process table, then proves at
+once whether the holder is alive, whatever its name and PID namespace.
 
-A file of two lines comes from another library. Its holder is looked up in the process table.
+A file with two lines comes from another library. Its holder is looked up in the process table.
 """
 
 import os
@@ -21,7 +20,7 @@ except ModuleNotFoundError:
     raise MissingExtra("The lock file of openlock", "openlock") from None
 
 OURS = "inturn"
-SLACK = 2.0  # seconds: the start times of processes and the times of files are rounded
+SLACK = 2.0  # seconds: process start times and file times are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class LockFileRecord:
 
 
 def parse_record(text: bytes) -> LockFileRecord | None:
-    """Return what the file says, or None if it is not a lock file."""
+    """Return the file's record, or None if it is not a lock file."""
     lines = text.decode(errors="replace").splitlines()
     try:
         pid, name = int(lines[0]), lines[1].strip()
@@ -64,7 +63,7 @@ def foreign_holder_lives(record: LockFileRecord, written_at: float) -> bool:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
         if process.create_time() > written_at + SLACK:
-            return False  # another process has the number by now, or the machine was restarted
+            return False  # another process now has the number, or the machine was restarted
         words = process.cmdline()
         line = " ".join(words).lower()
         has_name = record.name.lower() in line or (record.name == "__main__" and "-m" in words)
@@ -72,11 +71,11 @@ def foreign_holder_lives(record: LockFileRecord, written_at: float) -> bool:
     except (psutil.NoSuchProcess, ValueError, OverflowError):
         return False
     except psutil.AccessDenied:
-        return True  # it lives, and may be what the file says
+        return True  # it is alive, and may be the one in the file
 
 
 def _runs_python(process: psutil.Process) -> bool:
-    """Recognise an interpreter with another name, by its program or the libraries it has loaded."""
+    """Recognise an interpreter with another name, by its program or its loaded libraries."""
     try:
         if "python" in process.exe().lower():
             return True

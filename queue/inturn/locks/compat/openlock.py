@@ -1,13 +1,13 @@
 """A drop-in for the library `openlock`: the same names and the same lock file, without its defects.
 
-**Promises (a mutex).** The lock file says who holds the lock. While it is held, the file's inode is
-locked too, so others know at once and for certain when the holder has ended, however it ended.
-Every change is made under a short lock on a second file (`.name.guard`, never deleted), so that
-only one of several processes takes over from a dead holder.
+**Promises (a mutex).** The lock file names the lock's holder. While it is held, the file's inode is
+locked too, so others know at once and for certain when the holder has ended, in any way. Every
+change is made under a brief lock on a second file (`.name.guard`, never deleted), so that only one
+of several processes takes over from a dead holder.
 
-It works together with processes that use `openlock` itself: each respects the other's locks, as far
-as they can find us in their process table. We wait for `race_delay` only where we replace a file of
-theirs. If you remove the file by hand, the lock is free.
+It interoperates with processes that use `openlock` itself: each respects the other's locks, as far
+as they find us in their process table. We wait for `race_delay` only when we replace one of their
+files. If you remove the file by hand, the lock is free.
 
 **Limits.** It does not exclude a peer that misjudges our file, or a process on another host of a
 network file system.
@@ -69,7 +69,7 @@ LONGEST_RECORD = 65536
 
 
 class ProcessLocks:
-    """The locks that this process holds, even while nobody refers to them."""
+    """The locks that this process holds, even if nothing refers to them."""
 
     def __init__(self) -> None:
         self.all: set[FileLock] = set()
@@ -84,7 +84,7 @@ held_locks = process.add_part(ProcessLocks())
 class FileLock:
     """Mutex. A drop-in for `openlock.FileLock`, on the same lock file."""
 
-    any_filesystem = False  # set it where `flock` works although the file system is not known
+    any_filesystem = False  # set it if `flock` works although the file system is unknown
 
     def __init__(
         self, lock_file: str | os.PathLike[str] = "openlock.lock", timeout: float | None = None
@@ -105,7 +105,7 @@ class FileLock:
     def acquire(self, timeout: float | None = None) -> None:
         """Wait up to `timeout` seconds, then raise Timeout. 0 means a single try.
 
-        By default the lock's own timeout counts, which by default is none.
+        By default the lock's own timeout applies, which by default is none.
         """
         timeout = self.timeout if timeout is None else timeout
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -124,8 +124,8 @@ class FileLock:
                     name=str(self.lock_file),
                     owner=_describe(self._look()),
                 )
-            # Asking the kernel about a lock of ours costs nothing. A foreign holder must be looked
-            # up in the process table.
+            # Asking the kernel about one of our locks costs nothing. A foreign holder must be
+            # looked up in the process table.
             pause = self._options["retry_period"]
             time.sleep(min(left, pause if outcome == "foreign" else min(pause, next(pauses))))
 
@@ -141,7 +141,7 @@ class FileLock:
         logger.debug("%s released", self)
         if not ours and self.lock_file.exists():
             raise InvalidRelease(
-                f"{self} was removed and acquired by somebody else", name=str(self.lock_file)
+                f"{self} was removed and acquired by another process", name=str(self.lock_file)
             )
 
     def locked(self) -> bool:
@@ -181,14 +181,14 @@ class FileLock:
         raise InvalidLockFile("Unable to obtain a valid lock file", name=str(self.lock_file))
 
     def _transition(self) -> Literal["acquired", "held", "foreign", "unconfirmed"]:
-        """Under the guard: create the file, replace a dead holder's, or leave a living one's."""
+        """Under the guard: create the file, replace a dead holder's, or leave a live one's."""
         if self._held is not None and self._pid == os.getpid() and self._held.is_at_path():
             return "held"
         if self._create():
             return "acquired"
         record, status = self._read()
         if status is None:
-            return "held"  # it has just gone; the next try comes at once
+            return "held"  # it has just disappeared; the next try comes at once
         if record is not None and record.lock_id is not None:
             if self._inode_is_locked():
                 return "held"
@@ -200,7 +200,7 @@ class FileLock:
         return "unconfirmed"
 
     def _create(self) -> bool:
-        """Link a file that is complete and locked, so that nobody sees half a lock file."""
+        """Link a file that is complete and locked, so that half a lock file is never visible."""
         if os.path.lexists(self.lock_file):
             return False
         file = self._new_file()
@@ -253,7 +253,7 @@ class FileLock:
         held_locks.all.add(self)
 
     def _confirm(self) -> bool:
-        """Return True if our file is still in its place, or else give the lock up."""
+        """Return True if our file is still in its place, else give up the lock."""
         file = self._held
         if file is not None and file.is_at_path():
             return True
@@ -279,7 +279,7 @@ class FileLock:
         return record if lives else None
 
     def _read(self) -> tuple[LockFileRecord | None, os.stat_result | None]:
-        """Return what the file says, if that is valid, and its status, if it exists."""
+        """Return the file's record, if valid, and its status, if it exists."""
         try:
             file = open_lock_file(self.lock_file, create=False, write=False, any_owner=True)
         except FileNotFoundError:
@@ -301,7 +301,7 @@ class FileLock:
 
     def _remove(self, file: OpenFile) -> bool:
         """Remove our file. Return False if it is a successor's, which stays."""
-        # Go on even without the guard, if its holder was stopped: we hold the lock on our inode.
+        # Continue even without the guard, if its holder was stopped: we hold the lock on our inode.
         with self._guard(GUARD_PATIENCE):
             ours = file.is_at_path()
             if ours:

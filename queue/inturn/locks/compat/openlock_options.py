@@ -11,7 +11,7 @@ class OpenLockException(LockError):
 
 
 class Timeout(OpenLockException):
-    """Somebody else held the lock for as long as the caller would wait."""
+    """The lock was held elsewhere for as long as the caller would wait."""
 
 
 class InvalidRelease(OpenLockException):
@@ -19,7 +19,7 @@ class InvalidRelease(OpenLockException):
 
 
 class InvalidLockFile(OpenLockException):
-    """No valid lock file could be made."""
+    """No valid lock file could be created."""
 
 
 class InvalidOption(OpenLockException):
@@ -27,9 +27,9 @@ class InvalidOption(OpenLockException):
 
 
 class Defaults(TypedDict, total=False):
-    """How lock files are made and waited for."""
+    """How lock files are created and waited for."""
 
-    race_delay: float  # seconds before a file of ours is confirmed
+    race_delay: float  # seconds before our own file is confirmed
     tries: int  # attempts to create a valid one
     retry_period: float  # seconds between two tries
 
@@ -42,7 +42,7 @@ def get_defaults() -> Defaults:
 
 
 def set_defaults(**kw: Unpack[Defaults]) -> None:
-    """Change the defaults for locks that are made from now on."""
+    """Change the defaults for locks created from now on."""
     for key in kw:
         if key not in _defaults:
             raise InvalidOption(f"Invalid option: '{key}'")

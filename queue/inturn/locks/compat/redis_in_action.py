@@ -2,8 +2,8 @@
 
 Names and defaults are the same.
 
-**Promises (a lease).** Nobody renews it. After `lock_timeout` it is free, whether or not its holder
-has finished. It is advisory: it keeps out only those who ask for it.
+**Promises (a lease).** It is not renewed: after `lock_timeout` it is free, whether or not its
+holder has finished. It is advisory: it only excludes callers that ask for it.
 """
 
 import math
@@ -29,7 +29,8 @@ def acquire_lock_with_timeout(
     while True:
         if port.do(Call(script("token_take"), (key,), (identifier, life, "1"))) == 1:
             return identifier
-        # The book's two commands can leave a lock without an expiry, which is never free again.
+        # The book's two commands can leave a lock without an expiry, which would never be free
+        # again.
         port.do(Call(script("token_repair"), (key,), (life,)))
         if time.monotonic() >= end:
             return False

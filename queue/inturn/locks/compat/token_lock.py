@@ -4,7 +4,7 @@
 exactly `sleep` between two tries and gives up when the next one would be too late.
 
 **Without the original's defects.** A lost reply changes nothing. Another thread gets a proper
-error. Times that can only be mistakes are refused.
+error. Nonsensical times are refused.
 
 It does not renew and has no fence: `SmartLock` has both. Two holders that share one static token
 cannot be told apart.
@@ -73,7 +73,7 @@ class TokenLock(BaseTokenLock):
         return self.check_acquired(self.lua_acquire(**self.acquire_arguments(token)))
 
     def locked(self) -> bool:
-        """Return True if anybody holds the lock."""
+        """Return True if the lock is held."""
         return bool(self.redis.exists(self.name))
 
     def owned(self) -> bool:

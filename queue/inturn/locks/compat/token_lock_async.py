@@ -1,8 +1,8 @@
 """A drop-in for `redis.asyncio.lock.Lock`: like `token_lock`, but for tasks.
 
-Tasks share a thread, so the token is stored for each task. Any task may use the token of a task
-that has ended, because `wait_for` and helpers run in tasks of their own. No other task releases a
-lock that a living task holds, unless the lock was made with `thread_local=False`.
+Tasks share a thread, so the token is stored per task. Any task may use the token of an ended task,
+because `wait_for` and helpers run in separate tasks. No other task can release a lock that a live
+task holds, unless the lock was created with `thread_local=False`.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ class AsyncTokenLock(BaseTokenLock):
         return self.check_acquired(await self.lua_acquire(**self.acquire_arguments(token)))
 
     async def locked(self) -> bool:
-        """Return True if anybody holds the lock."""
+        """Return True if the lock is held."""
         return bool(await self.redis.exists(self.name))
 
     async def owned(self) -> bool:
@@ -117,7 +117,7 @@ class AsyncTokenLock(BaseTokenLock):
     async def release(self) -> None:
         """Release the lock.
 
-        A cancelled release can be repeated: the token is only forgotten once the answer came.
+        A cancelled release can be repeated: the token is only forgotten after the reply.
         """
         token = self.get_releasable_token()
         try:

@@ -11,7 +11,7 @@ from inturn.locks.redis.scripts import MARK_MS, beside, milliseconds, script
 
 
 class Minted(bytes):
-    """A token that nobody else can have, so finding it means that the lock is ours."""
+    """A token that no one else can have, so finding it means that the lock is ours."""
 
 
 class ThreadToken(threading.local):
@@ -47,7 +47,7 @@ class BaseTokenLock:
         """Take the arguments of redis-py's lock.
 
         `timeout` is how many seconds the lock lives, and `blocking_timeout` how many seconds
-        `acquire` waits. None means for ever.
+        `acquire` waits. None means forever.
         """
         if timeout is not None:
             life_ms(timeout)
@@ -146,18 +146,18 @@ OWNED = script("token_owned").text
 
 
 def life_ms(seconds: float) -> int:
-    """Convert a time to live to milliseconds, or raise ValueError if it is not more than 0.
+    """Convert a time to live to milliseconds, or raise ValueError if it is not greater than 0.
 
-    To Redis, 0 would mean for ever in one command and an error in another.
+    To Redis, 0 means forever in one command and is an error in another.
     """
     if not seconds > 0:
         raise ValueError(
-            f"timeout={seconds}: a time to live must be more than 0 seconds, or None for ever"
+            f"timeout={seconds}: a time to live must be more than 0 seconds, or None for no limit"
         )
     return milliseconds(seconds)
 
 
 def make_error(kind: type[LockError], problem: str, name: Any) -> LockError:
     raised = kind(problem)
-    raised.lock_name = name  # the errors of older clients do not accept it
+    raised.lock_name = name  # older clients' errors do not accept it
     return raised

@@ -1,1 +1,1 @@
-"""Everything that does not depend on the store: locks, leases, waiting, and the watchdog."""
+"""Everything independent of the store: locks, leases, waiting, and the watchdog."""

@@ -1,14 +1,13 @@
-"""A lease: one acquisition of one lock. It is the lease that owns the lock, not a thread or a task.
+"""A lease: one acquisition of one lock. The lease owns the lock, not a thread or task.
 
 **Promises.** A lease decides by the monotonic clock whether it is valid, counting from before the
-request that acquired or renewed it. A store that has gone silent, or a process that was stopped,
-cannot make a lease look alive. A lease that ended without a release is lost: `lost` is set, the
-callbacks of `on_lost` run once, and `ensure()` raises. After a fork the child's copies are invalid
-and touch nothing.
+request that acquired or renewed it. A silent store or a stopped process cannot make a lease look
+alive. A lease that ended without a release is lost: `lost` is set, the callbacks of `on_lost` run
+once, and `ensure()` raises. After a fork the child's copies are invalid and touch nothing.
 
-**What it does not promise.** Somebody else may run at the same time, because a lease can be lost
-between two calls of `ensure()`. Where that matters, hand `fence` to what you protect, and let it
-refuse every number that is smaller than one it has seen.
+**What it does not promise.** Another holder may run at the same time, because a lease can be lost
+between two calls of `ensure()`. If that matters, pass `fence` to what you protect, and let it
+refuse every number lower than one it has seen.
 """
 
 import logging
@@ -31,7 +30,7 @@ class Watcher(Protocol):
     """Looks at a lease when its renewal or its end is due."""
 
     def reschedule(self, lease: "BaseLease") -> None:
-        """Look at the lease sooner, if a change of its life demands that."""
+        """Look at the lease sooner, if a change of its life requires it."""
 
 
 class Lender(Protocol):
@@ -63,14 +62,14 @@ class BaseLease:
         self.why_lost = ""
         self.clock = settings.clock
         self.began = began
-        self.since = began  # when the request began that set its present life
+        self.since = began  # when the request that set its present life began
         self.life = settings.ttl  # what the last renewal granted; the next one asks for `ttl`
         self.renews = settings.renew
         self.watched_by: Watcher | None = None
         self.last_end = None if settings.max_hold is None else began + settings.max_hold
         self.expires = self._end_of(settings.ttl, began)
         self._contender = contender
-        # The lock refers to us. A cycle of references would keep both until a garbage collection.
+        # The lock refers to us. A reference cycle would keep both until garbage collection.
         self._lock = ref(lock)
         self._pid = process.pid
         self._callbacks: list[Callable[[], object]] = []
@@ -93,7 +92,7 @@ class BaseLease:
         return self._pid != process.pid
 
     def remaining(self) -> float:
-        """Return the seconds until it ends unless renewed. Without a ttl, they are infinite."""
+        """Return the seconds until it ends unless renewed, infinite without a ttl."""
         return float("inf") if self.expires is None else max(0.0, self.expires - self.clock())
 
     def ensure(self) -> None:
@@ -105,7 +104,7 @@ class BaseLease:
             raise self.loss()
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once when the lease is lost, or right now if it is lost already.
+        """Call `callback` once when the lease is lost, or immediately if it is already lost.
 
         It runs in the watchdog's thread, or in the event loop.
         """
@@ -116,9 +115,9 @@ class BaseLease:
         self._run_callback(callback)
 
     def handle(self) -> str:
-        """Return a string from which `from_handle` gets this lease in another function.
+        """Return a string from which `from_handle` restores this lease in another function.
 
-        For a lease that is not a mutex, it also works in another process.
+        Unless it is a mutex, this also works in another process.
         """
         facts = {
             "name": self.name,
@@ -130,7 +129,7 @@ class BaseLease:
         return encode_handle(facts)
 
     def lose(self, why: str) -> None:
-        """Mark the lease as lost and run its callbacks, unless it is over already."""
+        """Mark the lease as lost and run its callbacks, unless it is already over."""
         with self._changing:
             if self.released or self.ending or self.lost or self.foreign:
                 return
@@ -148,7 +147,7 @@ class BaseLease:
             self.lose("its time to live ended")
 
     def loss(self) -> LockLost:
-        """Return the error that says why the lease is lost."""
+        """Return the error that tells why the lease is lost."""
         return LockLost(
             f"lost, because {self.why_lost or 'its time to live ended'}",
             name=self.name,
@@ -158,20 +157,20 @@ class BaseLease:
         )
 
     def next_ttl(self) -> float | None:
-        """Return what a renewal may ask for, or 0 if `max_hold` is used up."""
+        """Return the time to live that a renewal may request, or 0 if `max_hold` is used up."""
         if self.ttl is None or self.last_end is None:
             return self.ttl
         return max(0.0, min(self.ttl, self.last_end - self.clock()))
 
     def apply_renewal(self, outcome: Renewal, ttl: float | None, began: float) -> None:
-        """Take over the outcome of a renewal that asked for `ttl` and began at `began`."""
+        """Apply the outcome of a renewal that requested `ttl` and began at `began`."""
         if outcome is Renewal.RENEWED:
             self.since, self.life = began, self.ttl
             self.expires = self._end_of(ttl, began)
         elif outcome is Renewal.RELEASED:
             self.note_released()
         else:
-            self.lose("somebody else has it or has broken it")
+            self.lose("it was taken over or broken")
 
     def note_released(self) -> None:
         self.released = True
@@ -198,7 +197,7 @@ class BaseLease:
     def _end_release(self, was_ours: bool) -> None:
         self.note_released()
         if self.lost or not was_ours:
-            self.why_lost = self.why_lost or "somebody else has it or has broken it"
+            self.why_lost = self.why_lost or "it was taken over or broken"
             raise self.loss()
 
     def _check_extension(self, ttl: float) -> None:
@@ -212,7 +211,7 @@ class BaseLease:
         self.ensure()
 
     def _expect_end(self, ttl: float | None, began: float) -> None:
-        """Assume the earlier end that a request is about to ask for: its reply may be lost."""
+        """Assume the earlier end that a request is about to set: its reply may be lost."""
         end = self._end_of(ttl, began)
         if end is not None and self.expires is not None:
             self.expires = min(self.expires, end)

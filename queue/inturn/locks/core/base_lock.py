@@ -24,19 +24,19 @@ class BaseLock(ABC, Generic[L]):
 
     portable = True  # another process can use its handles
     permits = 1
-    place = "on this machine"  # where it is, as `repr` says it
+    place = "on this machine"  # where it is, for `repr`
 
     def __init__(self, name: str, settings: LockSettings) -> None:
         if not name:
             raise ValueError("a lock needs a name")
         self.name = name
         self.settings = settings
-        self._held: dict[L, object] = {}  # each lease with its acquirer; the last one is the latest
+        self._held: dict[L, object] = {}  # each lease with its acquirer, latest last
         self._entered: dict[object, list[L | None]] = {}
         self._template: Self | None = None
 
     def __repr__(self) -> str:
-        # The address of the store is left out, because it may hold a password.
+        # The store's address is left out, because it may contain a password.
         return f"<{type(self).__name__} {self.name!r} {self.place}>"
 
     @abstractmethod
@@ -45,7 +45,7 @@ class BaseLock(ABC, Generic[L]):
 
     @abstractmethod
     def look(self) -> Steps[Holder | None]:
-        """Find out who holds it. None means nobody."""
+        """Find out who holds it. None means that it is free."""
 
     def template(self) -> Self:
         """Return a copy without leases, for contenders to refer to.
@@ -61,7 +61,7 @@ class BaseLock(ABC, Generic[L]):
     def on_behalf_of(self, whom: str, attempt: int) -> Self:
         """Return a lock for one of several attempts at the same thing.
 
-        Where the store supports it, that lock does not wait for an earlier attempt.
+        If the store supports it, that lock does not wait for an earlier attempt.
         """
         return self
 
@@ -76,12 +76,12 @@ class BaseLock(ABC, Generic[L]):
         self._held.pop(lease, None)
 
     def busy(self, refusal: Refusal | None) -> LockTimeout:
-        """Return the error for a lock that somebody else holds."""
+        """Return the error for a lock that is held elsewhere."""
         holder = refusal.holder if refusal else None
         if holder is None:
-            return LockTimeout("somebody else holds it", name=self.name)
+            return LockTimeout("another holder has it", name=self.name)
         return LockTimeout(
-            "somebody else holds it",
+            "another holder has it",
             name=self.name,
             owner=holder.owner,
             age=holder.age,
@@ -100,7 +100,7 @@ class BaseLock(ABC, Generic[L]):
             and any(lease.valid for lease in self._held_by(get_caller()))
         ):
             raise LockDeadlock(
-                "you hold it already, and would wait for yourself for ever; release it first",
+                "you already hold it, and would wait for yourself forever; release it first",
                 name=self.name,
             )
         return None
@@ -133,8 +133,8 @@ class BaseLock(ABC, Generic[L]):
                 if not lease.released and not lease.foreign:
                     return lease
         raise LockNotHeld(
-            "this thread or task did not acquire it, or has released it. "
-            "To release it elsewhere, use its lease",
+            "this thread or task did not acquire it, or has released it. To release it elsewhere, "
+            "use its lease",
             name=self.name,
         )
 
@@ -158,7 +158,7 @@ class BaseLock(ABC, Generic[L]):
         return lease
 
     def _find_lease(self, contender: Contender, kind: type[L]) -> L | None:
-        """Return the lease of a handle, if it is one of this process."""
+        """Return the lease of a handle, if it belongs to this process."""
         for known in process.list_leases():
             if isinstance(known, kind) and known.lock_id == contender.lock_id and not known.foreign:
                 if known.released:
@@ -167,14 +167,14 @@ class BaseLock(ABC, Generic[L]):
         if self.portable:
             return None
         raise LockNotHeld(
-            "it lives and dies with the process that acquired it; release it there", name=self.name
+            "it belongs to the process that acquired it; release it there", name=self.name
         )
 
     def _read_handle(self, handle: str) -> tuple[Contender, Grant]:
         facts = decode_handle(handle)
         if facts["name"] != self.name:
             raise ValueError(
-                f"the handle belongs to the lock {facts['name']!r}, and this is {self.name!r}"
+                f"the handle belongs to the lock {facts['name']!r}, not to {self.name!r}"
             )
         grant = Grant(facts["owner"], facts["fence"], facts["acquired_at"])
         return self.new_contender(facts["lock_id"]), grant

@@ -1,7 +1,7 @@
-"""A contender: one attempt to hold a lock in a store, under a lock_id of its own.
+"""A contender: one attempt to hold a lock in a store, under its own lock_id.
 
 Each store implements its operations as generators of requests (see `protocol`). Every operation is
-safe to repeat, because the store recognises the lock_id. A lost reply therefore changes nothing.
+safe to repeat, because the store recognises the lock_id, so a lost reply changes nothing.
 """
 
 import os
@@ -23,7 +23,7 @@ class Holder:
     lock_id: str | None = None
     acquired_at: float | None = None  # seconds since the epoch, by the store's clock
     age: float | None = None
-    ttl: float | None = None  # seconds that are left; None means that it does not expire
+    ttl: float | None = None  # seconds left; None means that it does not expire
     fence: int | None = None
 
 
@@ -37,7 +37,7 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Somebody else holds the lock."""
+    """Another holder has the lock."""
 
     holder: Holder | None = None
     retry_in: float | None = None  # seconds after which the lock may be free without a message
@@ -50,7 +50,7 @@ class Renewal(Enum):
 
 
 class Contender(ABC):
-    """What one contender asks of the store: take, renew and give back one lock."""
+    """What a contender asks of the store: to take, renew and give back one lock."""
 
     channel: bytes | None = None  # where the store announces a release
     longest_pause: float = LONGEST_PAUSE
@@ -61,7 +61,7 @@ class Contender(ABC):
 
     @abstractmethod
     def take(self, patience: float) -> Steps[Grant | Refusal]:
-        """Try once. A store with a queue of its own may wait there for `patience` seconds."""
+        """Try once. A store with its own queue may wait there for `patience` seconds."""
 
     @abstractmethod
     def drop(self) -> Steps[bool]:
@@ -72,7 +72,7 @@ class Contender(ABC):
 
     @abstractmethod
     def renew(self, ttl: float | None) -> Steps[Renewal]:
-        """Check that the lock is still ours and, if it has a time to live, restart that."""
+        """Check that the lock is still ours and restart its time to live, if it has one."""
 
     @abstractmethod
     def owned(self) -> Steps[bool]: ...

@@ -1,6 +1,6 @@
-"""The one engine of all locks: it tries, waits, and gives up at the deadline.
+"""The engine of all locks: it tries, waits, and gives up at the deadline.
 
-It touches no store, and it does not know whether it runs sync or async.
+It touches no store, and does not know whether it runs sync or async.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,9 +20,9 @@ QUICKLY = 1.0  # seconds
 def acquire(
     contender: Contender, deadline: float | None, clock: Callable[[], float]
 ) -> Steps[tuple[Grant | Refusal, float]]:
-    """Return the outcome and the time at which its try began.
+    """Return the outcome and when its try began.
 
-    Without a deadline it waits for ever.
+    Without a deadline it waits forever.
     """
     listening = False
     pauses: Iterator[float] | None = None
@@ -45,7 +45,7 @@ def acquire(
             retry_in = float("inf") if outcome.retry_in is None else outcome.retry_in
             yield Pause(min(left, next(pauses), retry_in))
     except (GeneratorExit, LockBackendError):
-        raise  # the store cannot be asked to take anything back
+        raise  # the store cannot be asked to undo anything
     except BaseException:
         # Cancelled, perhaps after the store granted the lock and before its reply came.
         with suppress(LockError):
@@ -58,7 +58,7 @@ def repeat_if_unclear(
 ) -> Steps[T]:
     """Run the operation, and once more if its reply was lost.
 
-    Connections die while they are idle, and every operation is safe to repeat.
+    Idle connections die, and every operation is safe to repeat.
     """
     try:
         return (yield from operation(*args, **kwargs))
@@ -75,7 +75,7 @@ def _take(
     began: float,
     deadline: float | None,
 ) -> Steps[Grant | Refusal]:
-    """Like `repeat_if_unclear`, but only ask a store again that answered before the deadline."""
+    """Like `repeat_if_unclear`, but only if the store answered before the deadline."""
     try:
         return (yield from contender.take(patience))
     except LockBackendError as error:

@@ -21,4 +21,4 @@ def decode_handle(handle: str) -> dict[str, Any]:
             return facts
     except (ValueError, KeyError):
         pass
-    raise ValueError("this is not the handle of a lock; give what Lease.handle() returned")
+    raise ValueError("this is not a lock's handle; pass what Lease.handle() returned")

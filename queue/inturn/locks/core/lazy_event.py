@@ -1,4 +1,4 @@
-"""An event that costs almost nothing until somebody waits for it."""
+"""An event that costs almost nothing until something waits for it."""
 
 import threading
 
@@ -6,7 +6,7 @@ import threading
 class LazyEvent:
     """Like `threading.Event`, but also true or false in an `if`.
 
-    The real event is made when the first waiter comes.
+    The real event is created for the first waiter.
     """
 
     __slots__ = ("_changing", "_event", "_set")
@@ -29,7 +29,7 @@ class LazyEvent:
         return event.wait(timeout)
 
     def set(self) -> None:
-        """Set it. The caller holds the lock that the event was made with."""
+        """Set it. The caller holds the lock that the event was created with."""
         self._set = True
         if self._event is not None:
             self._event.set()

@@ -1,4 +1,4 @@
-"""Leases of threads and of tasks. `base_lease` says what they promise."""
+"""Leases of threads and of tasks. See `base_lease` for what they promise."""
 
 import asyncio
 import threading
@@ -10,13 +10,13 @@ from inturn.locks.core.protocol import AsyncPort, Port, run, run_async
 
 
 class Lease(BaseLease):
-    """One acquisition of one lock, from `acquire()` or `with`. Its `fence` grows each time."""
+    """One acquisition of a lock, from `acquire()` or `with`. Its `fence` grows each time."""
 
     port: Port
 
     @property
     def _one_at_a_time(self) -> AbstractContextManager[object]:
-        """A lock for renewals: after two at once, we could not tell which the store saw last."""
+        """A lock for renewals: of two at once, we could not tell which the store saw last."""
         lock: AbstractContextManager[object] = vars(self).setdefault("_renewing", threading.RLock())
         return lock
 

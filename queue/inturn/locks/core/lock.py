@@ -1,11 +1,10 @@
 """The methods of every lock, for threads. `lock_async` has the same methods for tasks.
 
 Threads and tasks can share a lock object. Each caller releases only what it acquired itself. To
-release elsewhere, take the lease or its handle along.
+release elsewhere, pass on the lease or its handle.
 
 The context manager raises if it could not acquire, so its body never runs unlocked. The exception
-is a lock that was made with `on_timeout="proceed"`: its body then receives None, and nothing is
-released.
+is a lock with `on_timeout="proceed"`: its body then receives None, and nothing is released.
 """
 
 from abc import abstractmethod
@@ -27,9 +26,9 @@ class Lock(BaseLock[Lease]):
     def port(self) -> Port: ...
 
     def acquire(self, timeout: float | None = None, blocking: bool = True) -> Lease | None:
-        """Return the lease, or None if somebody else held the lock for all of `timeout` seconds.
+        """Return the lease, or None if the lock was held elsewhere for all of `timeout` seconds.
 
-        By default the lock's own timeout counts.
+        By default the lock's own timeout applies.
         """
         lease, _ = self._acquire_until(self._deadline(timeout, blocking))
         return lease and self._hold(lease)
@@ -43,11 +42,11 @@ class Lock(BaseLock[Lease]):
         self._get_own_lease().extend(ttl)
 
     def locked(self) -> bool:
-        """Return True if anybody holds the lock."""
+        """Return True if the lock is held."""
         return self.holder() is not None
 
     def owned(self) -> bool:
-        """Return True if the store says that this thread or task holds the lock."""
+        """Return True if the store confirms that this thread or task holds the lock."""
         try:
             return self._get_own_lease().owned()
         except LockNotHeld:
@@ -58,14 +57,14 @@ class Lock(BaseLock[Lease]):
         return self._run(self.look())
 
     def break_(self) -> bool:
-        """Free the lock by force, whoever holds it. Return False if nobody did.
+        """Free the lock by force. Return False if it was not held.
 
         If the lock has a fence, the fence rises, so that the old holder is refused.
         """
         return self._run(self.break_steps())
 
     def from_handle(self, handle: str) -> Lease:
-        """Return the lease that made this handle. Raise LockNotHeld if that lease is over."""
+        """Return the lease of this handle, or raise LockNotHeld if that lease is over."""
         contender, grant = self._read_handle(handle)
         known = self._find_lease(contender, Lease)
         if known is not None:
@@ -85,7 +84,7 @@ class Lock(BaseLock[Lease]):
     def until_released(self, lease: Lease | None) -> Iterator[Lease | None]:
         """Release the lease at the end of the body.
 
-        Raise LockLost if it was lost, unless the body raises an error of its own.
+        Raise LockLost if it was lost, unless the body itself raises an error.
         """
         try:
             yield lease

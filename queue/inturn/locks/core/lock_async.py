@@ -1,4 +1,4 @@
-"""The methods of every lock, for tasks. `lock` explains them."""
+"""The methods of every lock, for tasks. See `lock`."""
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator
@@ -23,9 +23,9 @@ class AsyncLock(BaseLock[AsyncLease]):
         timeout: float | None = None,  # noqa: ASYNC109 (as in Lock)
         blocking: bool = True,
     ) -> AsyncLease | None:
-        """Return the lease, or None if somebody else held the lock for all of `timeout` seconds.
+        """Return the lease, or None if the lock was held elsewhere for all of `timeout` seconds.
 
-        By default the lock's own timeout counts.
+        By default the lock's own timeout applies.
         """
         lease, _ = await self._acquire_until(self._deadline(timeout, blocking))
         return lease and self._hold(lease)
@@ -39,11 +39,11 @@ class AsyncLock(BaseLock[AsyncLease]):
         await self._get_own_lease().extend(ttl)
 
     async def locked(self) -> bool:
-        """Return True if anybody holds the lock."""
+        """Return True if the lock is held."""
         return await self.holder() is not None
 
     async def owned(self) -> bool:
-        """Return True if the store says that this task holds the lock."""
+        """Return True if the store confirms that this task holds the lock."""
         try:
             return await self._get_own_lease().owned()
         except LockNotHeld:
@@ -54,14 +54,14 @@ class AsyncLock(BaseLock[AsyncLease]):
         return await self._run(self.look())
 
     async def break_(self) -> bool:
-        """Free the lock by force, whoever holds it. Return False if nobody did.
+        """Free the lock by force. Return False if it was not held.
 
         If the lock has a fence, the fence rises, so that the old holder is refused.
         """
         return await self._run(self.break_steps())
 
     async def from_handle(self, handle: str) -> AsyncLease:
-        """Return the lease that made this handle. Raise LockNotHeld if that lease is over."""
+        """Return the lease of this handle, or raise LockNotHeld if that lease is over."""
         contender, grant = self._read_handle(handle)
         known = self._find_lease(contender, AsyncLease)
         if known is not None:
@@ -84,7 +84,7 @@ class AsyncLock(BaseLock[AsyncLease]):
     async def until_released(self, lease: AsyncLease | None) -> AsyncIterator[AsyncLease | None]:
         """Release the lease at the end of the body.
 
-        Raise LockLost if it was lost, unless the body raises an error of its own.
+        Raise LockLost if it was lost, unless the body itself raises an error.
         """
         try:
             yield lease

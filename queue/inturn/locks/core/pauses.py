@@ -1,4 +1,4 @@
-"""How long a waiter sleeps between two tries when no message tells it that the lock is free."""
+"""How long a waiter sleeps between two tries if no message announces that the lock is free."""
 
 import random
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""The state that the locks of one process share: one object, with one hook for forks.
+"""The state shared by the locks of one process: one object, with one hook for forks.
 
-A forked child shares its parent's open files and knows its parent's leases, but it owns none of
-them. `after_fork` makes it forget what it must not touch.
+A forked child shares its parent's open files and knows its parent's leases, but owns none of them.
+`after_fork` makes it forget what it must not touch.
 """
 
 import os
@@ -24,7 +24,7 @@ class Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        # Keyed by id(), because a handle can make a second lease with the same lock_id.
+        # Keyed by id(), because a handle can create a second lease with the same lock_id.
         self.leases: WeakValueDictionary[int, Any] = WeakValueDictionary()
         # A mutex is lost with its process, not with the last reference to its lease.
         self.pinned_leases: set[Any] = set()
@@ -35,12 +35,12 @@ class Process:
         return part
 
     def list_leases(self) -> list[Any]:
-        """Return every lease that is still referred to, even while other threads acquire more."""
+        """Return every lease that is still referenced, even while other threads acquire more."""
         return [lease for known in self.leases.valuerefs() if (lease := known()) is not None]
 
     def after_fork(self) -> None:
         self.pid = os.getpid()
-        # In the order of the imports: open files are closed before the objects that hold them go.
+        # In import order: open files are closed before the objects that hold them go.
         for part in self._parts:
             part.after_fork()
 

@@ -1,11 +1,11 @@
-"""The protocol between a lock and its store: generators that yield requests and are sent answers.
+"""The protocol between a lock and its store: generators that yield requests and receive answers.
 
-What a lock does is written once, as a generator. A port carries out its requests on a Redis client,
-on a PostgreSQL connection, or with nothing but a clock. `run` and `run_async` are the only places
+A lock's behaviour is written once, as a generator. A port carries out its requests on a Redis
+client, on a PostgreSQL connection, or with only a clock. `run` and `run_async` are the only places
 where sync and async differ.
 
-Errors and cancellations are thrown into the generator, so that it can take back what it began. It
-may yield again to do so.
+Errors and cancellations are thrown into the generator, so that it can undo what it began, for which
+it may yield again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait for so many seconds."""
+    """Wait for this many seconds."""
 
     seconds: float
 
@@ -36,7 +36,7 @@ class Port(Protocol):
 
     @property
     def server(self) -> object:
-        """What this port talks to. Renewals on one server can hold each other up."""
+        """What this port talks to. Renewals on one server can delay each other."""
 
     def do(self, request: Any) -> Any: ...
     def rest(self) -> None:
@@ -80,7 +80,7 @@ async def run_async(steps: Steps[T], port: AsyncPort) -> T:
             try:
                 answer = await port.do(request)
                 if task.cancelling() > cancelled:
-                    # The client hit a time limit of its own at the same moment, and took our
+                    # The client hit its own timeout at the same moment, and mistook our
                     # cancellation for it.
                     raise asyncio.CancelledError
             except BaseException as error:

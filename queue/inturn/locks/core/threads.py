@@ -1,4 +1,4 @@
-"""The threads behind the watchdog: one timer, and one thread for each server that renews."""
+"""The threads behind the watchdog: one timer, and one renewal thread for each server."""
 
 import heapq
 import logging
@@ -9,7 +9,7 @@ from itertools import count
 from queue import Empty, SimpleQueue
 
 logger = logging.getLogger(__name__)
-IDLE = 5.0  # seconds after which a thread without work ends
+IDLE = 5.0  # seconds after which an idle thread ends
 Action = Callable[[], None]
 
 
@@ -50,7 +50,7 @@ class TimerThread:
 
 
 class RenewalThread:
-    """Renews the leases of one server one after another, in a thread that ends when it is idle."""
+    """Renews the leases of one server one after another, in a thread that ends when idle."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[Action] = SimpleQueue()
@@ -76,7 +76,7 @@ class RenewalThread:
 
 
 def run_logging_errors(action: Action) -> None:
-    """Run the action. An error is logged, so that it does not end the thread."""
+    """Run the action. Errors are logged, so that they do not end the thread."""
     try:
         action()
     except Exception:

@@ -1,13 +1,13 @@
-"""The shared watchdog. It renews leases at a third of their life and notices when one ends.
+"""The shared watchdog. It renews leases at a third of their life and detects when one ends.
 
 For leases of threads, one timer thread keeps the time. It never talks to a store, so a silent
-server cannot hide that a lease has ended. Renewals run in a second thread for each server. Leases
+server cannot hide that a lease has ended. Renewals run in a separate thread for each server. Leases
 of tasks are watched by their event loop.
 
-A lease without references is not renewed any more. A forked child starts without a watchdog.
+A lease without references is no longer renewed. A forked child starts without a watchdog.
 
-At first, a lease is watched together with all others. It gets a watch of its own if it is still
-held at the first look.
+At first, a lease is watched together with all others. It gets its own watch if it is still held at
+the first look.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class Watch(ABC):
         return None if lease.lost else lease
 
     def note_failure(self, lease: BaseLease, error: LockBackendError) -> None:
-        """Plan another try until the time to live is over. A mutex has none, and is lost."""
+        """Plan another try within the time to live. A mutex has none, and is lost."""
         if lease.ttl is None:
             lease.lose(f"its connection is gone: {error}")
         else:
@@ -152,10 +152,10 @@ class TaskWatch(Watch):
 
 
 class FirstLooks:
-    """The first look at every new lease, planned once for all of them: at the earliest date.
+    """The first look at every new lease, scheduled once for all of them: at the earliest time.
 
-    Most leases are over before their first look, so a date for each would be wasted. A lease that
-    is still held when its date comes, or soon after, gets a watch of its own.
+    Most leases are over before their first look, so scheduling each would be wasteful. A lease that
+    is still held when its time comes, or soon after, gets its own watch.
     """
 
     def __init__(self, after: Callable[[float, Action], None], watch: type[Watch]) -> None:
@@ -165,13 +165,13 @@ class FirstLooks:
 
     def reschedule(self, lease: BaseLease) -> None:
         wait, now = due_in(lease), time.monotonic()
-        # A date in the past means that an interruption kept us from asking for its look.
+        # A time in the past means that an interruption kept us from scheduling its look.
         if now + wait < self._at or self._at < now:
             self._at = now + wait
             self._after(wait, self._look)
 
     def _look(self) -> None:
-        # Do this first: a lease that comes later, and may be missed below, asks for its own look.
+        # Do this first: a later lease that may be missed below schedules its own look.
         self._at = FOR_EVER
         for lease in process.list_leases():
             if lease.watched_by is not self or lease.released:
@@ -203,7 +203,7 @@ watchdog = process.add_part(Watchdog())
 
 
 def watch(lease: BaseLease) -> None:
-    """Begin to watch a lease that has just been acquired."""
+    """Start watching a newly acquired lease."""
     if not lease.renews and lease.expires is None:
         return
     lease.watched_by = looks = watchdog.of_threads if isinstance(lease, Lease) else _of_loop()
@@ -221,7 +221,7 @@ def _of_loop() -> FirstLooks:
 def interval(lease: BaseLease) -> float:
     """Return the seconds between two renewals.
 
-    They are short enough for the present life, and for the next one if that is shorter.
+    They fit the present life, and the next one if that is shorter.
     """
     if lease.ttl is None or lease.life is None:
         return PROOF_INTERVAL

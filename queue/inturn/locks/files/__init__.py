@@ -1,1 +1,1 @@
-"""Locks on files of one machine, and the file that proves that a process is alive."""
+"""Locks on files of one machine, and the files that prove whether a process is alive."""

@@ -1,4 +1,4 @@
-"""Refuse file systems whose `flock` may not hold between processes, such as a network's."""
+"""Refuse file systems whose `flock` may not work between processes, such as network ones."""
 
 import os
 from pathlib import Path
@@ -15,17 +15,17 @@ KNOWN = frozenset([
 
 
 def refuse_unknown_filesystem(path: Path) -> None:
-    """Raise LockBackendError if the path is on a file system that is not known to be local."""
+    """Raise LockBackendError if the path is on a file system not known to be local."""
     kind = get_filesystem(path)
     if kind is not None and kind not in KNOWN:
         raise LockBackendError(
-            f"{path} is on a file system of type {kind}, where locks may hang, or may not hold "
-            "between processes. Choose a local path, or pass any_filesystem=True"
+            f"{path} is on a file system of type {kind}, where locks may hang, or not work between "
+            "processes. Choose a local path, or pass any_filesystem=True"
         )
 
 
 def get_filesystem(path: Path) -> str | None:
-    """Return the type of the file system, or None where the kernel does not tell."""
+    """Return the type of the file system, or None if the kernel does not report it."""
     try:
         lines = MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -35,7 +35,7 @@ def get_filesystem(path: Path) -> str | None:
     for line in lines:
         before, _, after = line.partition(" - ")
         mount = before.split(" ")[4].replace("\\040", " ")
-        # The longest mount point above the path counts. Of equal ones, the last covers the others.
+        # The longest mount point above the path counts. Of equal ones, the last hides the others.
         is_above = where == mount or where.startswith(mount.rstrip("/") + "/")
         if is_above and len(mount) >= len(best):
             best, kind = mount, after.split(" ")[0]

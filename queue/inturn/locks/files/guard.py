@@ -1,9 +1,9 @@
-"""Guards. A guard is a file that stays locked while its process lives, and so proves its death.
+"""Guards. A guard is a file that stays locked while its process is alive, and so proves its death.
 
-A process makes its guard with its first smart lock and names it in the value of every lock that it
-takes. If a guard is found and can be locked, its process is dead for good, because no name is used
-twice. If a guard is not found, nothing is proven, and nothing is stolen: it may belong to another
-user, lie in a private /tmp, or have been tidied away.
+A process creates its guard with its first smart lock and names it in the value of every lock that
+it takes. If a guard exists and can be locked, its process is dead for good, because no name is used
+twice. If a guard is missing, nothing is proven, and nothing is stolen: it may belong to another
+user, be in a private /tmp, or have been cleaned up.
 """
 
 import atexit
@@ -23,23 +23,25 @@ from inturn.locks.core.process import process
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files.open_file import OpenFile, open_lock_file
 
-LOOK_INTERVAL = 60.0  # seconds; programs that tidy /tmp wait for days
+LOOK_INTERVAL = 60.0  # seconds; programs that clean /tmp wait for days
 SWEEP_INTERVAL = 3600.0
-LEFT_FOR = 86_400.0  # seconds for which the guard of a dead process is kept as a proof
+LEFT_FOR = 86_400.0  # seconds for which a dead process's guard is kept as proof
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-SWEPT = "swept"  # a file that is as old as the last sweep
+SWEPT = "swept"  # a file as old as the last sweep
 
 
 class Guard:
-    """The guard of one process. Its `name` stands in the values of the locks.
+    """The guard of one process. Its `name` is in the values of the locks.
 
-    The name contains the inode. Otherwise a copy of the file would prove something.
+    The name contains the inode, so that a copy of the file proves nothing.
     """
 
     def __init__(self, folder: Path) -> None:
         self._file = open_lock_file(folder / secrets.token_hex(16))
         if not self._file.lock(fcntl.LOCK_EX):
-            raise LockBackendError(f"{self._file.path} was locked by somebody else as it was made")
+            raise LockBackendError(
+                f"{self._file.path} was locked by another process as it was created"
+            )
         self.name = f"{self._file.path.name}-{self._file.inode[1]}"
         # No other file has this position. It is the cheapest way to recognise our open file.
         position = 1 + secrets.randbelow(2**31 - 1)
@@ -47,9 +49,9 @@ class Guard:
         self._look_at = time.monotonic() + LOOK_INTERVAL
 
     def is_good(self) -> bool:
-        """Return True if the guard is still locked by us, and is where others look for it.
+        """Return True if we still have the guard locked, and it is where others look for it.
 
-        Once a minute this also refreshes the file's date, so that nobody tidies it away.
+        Once a minute this also refreshes the file's date, so that it is not cleaned up.
         """
         if not self._is_open():
             return False
@@ -63,9 +65,9 @@ class Guard:
         return True
 
     def _is_open(self) -> bool:
-        """Return False if somebody closed our descriptor.
+        """Return False if our descriptor was closed.
 
-        Its number may belong to another file by then, so it is never touched again.
+        Its number may now belong to another file, so it is never touched again.
         """
         try:
             if os.lseek(self._file.fd, 0, os.SEEK_CUR) == self._position:
@@ -76,7 +78,7 @@ class Guard:
         return False
 
     def remove(self) -> None:
-        """Remove the file, but keep it locked: somebody may be looking at it at this moment."""
+        """Remove the file, but keep it locked: another process may be checking it right now."""
         with suppress(OSError):
             self._file.path.unlink()
 
@@ -89,13 +91,13 @@ class Guards:
 
     def after_fork(self) -> None:
         """Start without guards and locks."""
-        # The last one is in use. One that was tidied away stays locked for the locks that name it.
+        # The last one is in use. Cleaned-up ones stay locked for the locks that name them.
         self.made: list[Guard] = []
         self.lock_ids: set[str] = set()  # those that may be in a store
         self._making = threading.RLock()
 
     def make(self, known: int) -> None:
-        """Make a guard, unless another thread did so since there were `known` ones."""
+        """Create a guard, unless another thread has done so since there were `known` ones."""
         with self._making:
             if len(self.made) == known:
                 folder = _make_folder()
@@ -116,7 +118,7 @@ def guard_lock(lock_id: str) -> str:
 
 
 def forget_lock(lock_id: str) -> None:
-    """Note that the lock is not held any more."""
+    """Note that the lock is no longer held."""
     guards.lock_ids.discard(lock_id)
 
 
@@ -129,7 +131,7 @@ def keep_guard_fresh() -> None:
 def is_dead(guard: str) -> bool:
     """Return True if the process of this guard is proven dead.
 
-    The name comes from the value of a lock, so it is only believed if it looks like a guard's.
+    The name comes from a lock's value, so it is only trusted if it looks like a guard's.
     """
     if not re.fullmatch("[0-9a-f]{32}-[0-9]{1,20}", guard):
         return False
@@ -148,7 +150,7 @@ def is_dead(guard: str) -> bool:
 
 
 def _lock_if_dead(path: Path) -> OpenFile | None:
-    """Lock the guard of a dead process. The lock is shared with others that look just now."""
+    """Lock the guard of a dead process, with a lock shared by concurrent checks."""
     with suppress(FileNotFoundError, LockBackendError):
         file = open_lock_file(path, create=False)
         if file.lock(fcntl.LOCK_SH):
@@ -160,7 +162,7 @@ def _lock_if_dead(path: Path) -> OpenFile | None:
 def _sweep(folder: Path) -> None:
     """Remove the files of processes that crashed long ago.
 
-    It runs once an hour, because there may be many guards of living processes to look at.
+    It runs once an hour, because there may be many guards of live processes to check.
     """
     with suppress(FileNotFoundError):
         if time.time() - (folder / SWEPT).stat().st_mtime < SWEEP_INTERVAL:
@@ -177,7 +179,7 @@ def _sweep(folder: Path) -> None:
 
 @cache
 def boot_id() -> str | None:
-    """Return the kernel's name for this boot, or None if it is hidden from us."""
+    """Return the kernel's id of this boot, or None if it is hidden from us."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return None
@@ -190,18 +192,20 @@ def _make_folder() -> Path:
             folder.mkdir(mode=0o700)
         status = folder.lstat()
     except OSError as error:
-        raise LockBackendError(f"{folder} cannot be made: {error.strerror}; set TMPDIR") from error
+        raise LockBackendError(
+            f"{folder} cannot be created: {error.strerror}; set TMPDIR"
+        ) from error
     if not _is_ours(status):
         raise LockBackendError(
-            f"{folder} must be a folder that only this user may write to; remove it, or set TMPDIR"
+            f"{folder} must be a folder that only this user can write to; remove it, or set TMPDIR"
         )
     return folder
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Return True for a folder that nobody else can write to.
+    """Return True for a folder that no other user can write to.
 
-    In any other one, somebody could put another file of ours in a guard's place.
+    In any other, another user could replace a guard with another file of ours.
     """
     return (
         stat.S_ISDIR(status.st_mode)
@@ -216,7 +220,7 @@ def _folder_name() -> str:
 
 @atexit.register
 def _remove_guards() -> None:
-    # If a lock may outlive us, its guard must stay: it will prove that we are dead.
+    # If a lock may outlive us, its guard must stay as proof that we are dead.
     if not guards.lock_ids:
         for guard in guards.made:
             guard.remove()

@@ -1,13 +1,13 @@
-"""`flock` on a file that is never deleted. Use it by default in new code that stays on one machine.
+"""`flock` on a file that is never deleted. The default for new code on one machine.
 
-**Promises (a mutex).** It is held until it is released or its process ends, however it ends. Then
-it is free at once. A forked child does not hold it. Shared holders exclude exclusive ones, and
-`slots=N` lets N in. An exclusive lock counts its acquisitions in the file, as a fence.
+**Promises (a mutex).** It is held until it is released or its process ends in any way, and is then
+free at once. A forked child does not hold it. Shared holders exclude exclusive ones, and `slots=N`
+admits N. An exclusive lock counts its acquisitions in the file, as a fence.
 
-**Limits.** It never blocks in `flock`, but tries again after pauses of 1 to 50 ms. On a file system
-that is not known to keep such locks between the processes of one machine, such as a network's, it
-refuses to work unless you pass `any_filesystem=True`. If somebody removes the file, the next
-process cannot know of the holder. The holder's lease is lost within seconds.
+**Limits.** It never blocks in `flock`, but retries after pauses of 1 to 50 ms. On a file system
+where `flock` is not known to work between the processes of one machine, such as a network's, it
+refuses to work unless you pass `any_filesystem=True`. If the file is removed, the next process
+cannot know of the holder, whose lease is lost within seconds.
 """
 
 import fcntl
@@ -50,7 +50,7 @@ class KernelContender(Contender):
             paths = random.sample(paths, len(paths))
         for path in paths:
             file = open_lock_file(path, any_owner=self._lock.any_owner)
-            # If the file was removed after we opened it, nobody else could see our lock.
+            # If the file was removed after we opened it, no one else could see our lock.
             if file.lock(self._lock.kind) and file.is_at_path():
                 try:
                     grant = self._write_record(file)
@@ -71,7 +71,7 @@ class KernelContender(Contender):
             f'{{"fence": {fence}, "owner": {_quote(owner)}, '
             f'"lock_id": "{self.lock_id}", "acquired_at": {now}}}'
         )
-        # A single write of less than a block, so that readers see the old record or the new one.
+        # A single write of less than a block, so that readers see the old or the new record.
         file.write(b"%-512b\n" % record.encode())
         return Grant(owner, fence if self._lock.slots == 1 else None, now)
 
@@ -108,7 +108,7 @@ class _Kernel(BaseLock[L]):
         **settings: Any,
     ) -> None:
         if slots < 1 or (shared and slots > 1):
-            raise ValueError(f"slots={slots}: give at least 1, and exactly 1 for a shared lock")
+            raise ValueError(f"slots={slots}: must be at least 1, and exactly 1 for a shared lock")
         self.path = Path(os.path.abspath(path))
         super().__init__(str(self.path), LockSettings(None, timeout, on_timeout, **settings))
         if not any_filesystem:
@@ -131,7 +131,7 @@ class _Kernel(BaseLock[L]):
                 file = open_lock_file(path, create=False, any_owner=self.any_owner)
             except FileNotFoundError:
                 return None
-            # This locks the file for a moment. A contender that tries just then soon tries again.
+            # This briefly locks the file. A contender that tries at that moment soon retries.
             free = file.lock(fcntl.LOCK_EX)
             file.close()
             if free:
@@ -162,7 +162,7 @@ def _read_path(path: Path) -> dict[str, Any]:
 
 
 def _read_record(file: OpenFile) -> dict[str, Any]:
-    """Return what the last holder wrote, or an empty record if there was none."""
+    """Return the last holder's record, or an empty one if there was none."""
     text = os.pread(file.fd, RECORD_BYTES, 0)
     if not text:
         return {}
@@ -179,8 +179,8 @@ def _read_record(file: OpenFile) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, RecursionError):
         pass
     raise LockBackendError(
-        f"{file.path} holds something other than a lock's record. "
-        "It was not touched: remove it, or choose another path"
+        f"{file.path} contains something other than a lock's record. It was not touched: remove "
+        "it, or choose another path"
     )
 
 

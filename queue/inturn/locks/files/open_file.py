@@ -1,12 +1,12 @@
-"""Open files that can be locked, and the checks that a path must pass before it is one.
+"""Open files that can be locked, and the checks that a path must pass first.
 
-A file is opened without following links. It must be a regular file with a single name, and ours.
+A file is opened without following links. It must be a regular file, ours, with a single name.
 
 `flock` belongs to the open file, which a forked child shares. If the child kept it, the lock would
-outlive its holder. If the child unlocked it, the parent would lose it. So the child only closes its
-copy, which changes nothing for the parent.
+outlive its holder. If the child unlocked it, the parent would lose it. The child therefore only
+closes its copy, which does not affect the parent.
 
-A blocking `flock` is never used, because on a network file system it cannot be killed.
+Blocking `flock` is never used, because on a network file system it cannot be killed.
 """
 
 import errno
@@ -32,7 +32,7 @@ class OpenFile:
         open_files.all.add(self)
 
     def lock(self, kind: int) -> bool:
-        """Lock the file, without waiting. Return False if somebody else has locked it."""
+        """Lock the file, without waiting. Return False if it is already locked."""
         try:
             fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -61,7 +61,7 @@ class OpenFile:
         return self.fd >= 0 and (there.st_dev, there.st_ino) == self.inode
 
     def write(self, text: bytes) -> None:
-        """Write all of the text at the beginning, or leave the file as it was.
+        """Write the whole text at the beginning, or leave the file as it was.
 
         It is a single write, unless the disk is nearly full.
         """
@@ -79,13 +79,13 @@ class OpenFile:
     def close(self) -> None:
         fd, self.fd = self.fd, -1
         if fd >= 0:
-            # Unlock now: a child that was forked this very moment still has the file open.
+            # Unlock now: a child forked at this moment still has the file open.
             with suppress(OSError):
                 fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
     def forget(self) -> None:
-        """Close the file without unlocking it. In a child, that would unlock the parent's."""
+        """Close the file without unlocking it, which in a child would unlock the parent's."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -102,7 +102,7 @@ class OpenFiles:
 
     def after_fork(self) -> None:
         for file in list(self.all):
-            with suppress(OSError):  # somebody closed its descriptor
+            with suppress(OSError):  # its descriptor was closed
                 file.forget()
 
 
@@ -146,17 +146,17 @@ def _find_problem(status: os.stat_result, write: bool, any_owner: bool) -> str |
         return "belongs to another user, who could replace it; choose a path of your own"
     if write and status.st_nlink > 1:
         return (
-            "has another name (a hard link), so it may be somebody's file; "
-            "remove it, or choose another path"
+            "has another name (a hard link), so it may be another program's file; remove it, or "
+            "choose another path"
         )
     return None
 
 
 _REASONS = {
-    errno.ELOOP: "is a symbolic link; name the file itself",
-    errno.EISDIR: "is a folder; name a file",
+    errno.ELOOP: "is a symbolic link; use the file itself",
+    errno.EISDIR: "is a folder; use a file",
     errno.ENXIO: "is not a regular file; choose another path",
-    errno.ENAMETOOLONG: "is too long a name; choose a shorter one",
-    errno.EACCES: "may not be written by this user; choose a path of your own",
+    errno.ENAMETOOLONG: "has too long a name; choose a shorter one",
+    errno.EACCES: "is not writable by this user; choose a path of your own",
     errno.EROFS: "is on a read-only file system; choose another path",
 }

@@ -1,4 +1,4 @@
-"""Ports of locks whose store is this machine. They carry out nothing but pauses."""
+"""Ports of locks whose store is this machine. They only carry out pauses."""
 
 import asyncio
 import time

@@ -1,1 +1,1 @@
-"""Locks in PostgreSQL: advisory locks and rows, and the fences that a table remembers."""
+"""Locks in PostgreSQL: advisory locks, rows, and fences stored in a table."""

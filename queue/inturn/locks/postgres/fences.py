@@ -1,9 +1,9 @@
 """Fences in PostgreSQL: the highest one that a resource has seen, stored beside its own data.
 
-Call `check_lock_fence` in the transaction that writes. It refuses a holder whose lock somebody else
-has held since then, and it makes later holders wait until the commit.
+Call `check_lock_fence` in the transaction that writes. It refuses a holder whose lock another has
+held since, and makes later holders wait until the commit.
 
-Pass `highest_fence` as the `seed` of a Redis lock. Its fences then go on growing after Redis has
+Pass `highest_fence` as the `seed` of a Redis lock, so that its fences keep growing after Redis has
 lost its data.
 """
 
@@ -16,16 +16,16 @@ from inturn.locks.postgres import statements
 
 
 def install(dsn: str) -> None:
-    """Create the table `inturn_locks` if it does not exist. You can repeat this at any time."""
+    """Create the table `inturn_locks` if it does not exist. Safe to repeat."""
     with psycopg.connect(dsn) as connection:
         for statement in statements.CREATE_TABLE:
             connection.execute(statement)
 
 
 def check_lock_fence(connection: psycopg.Connection[Any], resource: str, fence: int) -> None:
-    """Raise LockLost if the resource has seen a greater fence, or else remember this one.
+    """Raise LockLost if the resource has seen a greater fence, else store this one.
 
-    Both happen in the transaction of the connection.
+    Both happen in the connection's transaction.
     """
     if connection.execute(statements.CHECK_FENCE, (resource, fence)).fetchone() is None:
         raise _make_refusal(resource, fence)
@@ -48,4 +48,6 @@ def highest_fence(dsn: str, resource: str) -> int:
 
 
 def _make_refusal(resource: str, fence: int) -> LockLost:
-    return LockLost(f"fence {fence} is refused: a later holder was here", name=resource)
+    return LockLost(
+        f"fence {fence} is refused: a later holder has already been here", name=resource
+    )

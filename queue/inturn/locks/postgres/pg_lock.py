@@ -1,18 +1,18 @@
 """Locks in PostgreSQL.
 
-`mode="session"` (mutex): an advisory lock on a connection of its own, never a pooled one. It is
-lost only with that connection, which is checked every few seconds. The server queues the waiters
-and wakes the next one at once.
+`mode="session"` (mutex): an advisory lock on its own connection, never a pooled one. It is lost
+only with that connection, which is checked every few seconds. The server queues the waiters and
+wakes the next one at once.
 
-`mode="transaction"` (mutex): an advisory lock in the caller's transaction. Its commit or rollback
+`mode="transaction"` (mutex): an advisory lock in the caller's transaction. Commit or rollback
 releases the lock.
 
 `mode="table"` (lease): a row with a time to live by the server's clock. It survives its connection,
 and works through a pooler.
 
 Fences grow from holder to holder. For an advisory lock, the fence is the id of a transaction that
-began while the lock was held. For a row, it is a counter in the row. The server knows an advisory
-lock by a 64-bit hash of its name. All users of a database share these numbers.
+began while the lock was held. For a row, it is a counter in the row. An advisory lock is identified
+by a 64-bit hash of its name, and all users of a database share these numbers.
 """
 
 import hashlib
@@ -71,8 +71,8 @@ class AdvisoryContender(Contender):
                 return False
             if isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                 raise LockDeadlock(
-                    "the server found that its holder waits for us. "
-                    "Take such locks in the same order everywhere",
+                    "the server detected that its holder waits for us. Take locks in the same "
+                    "order everywhere",
                     name=self.name,
                 ) from error
             raise
@@ -148,7 +148,7 @@ class _Pg(BaseLock[L]):
             raise ValueError(f"mode={mode!r}: choose 'session', 'transaction' or 'table'")
         if isinstance(where, str) == (mode == "transaction"):
             raise ValueError(
-                "give your connection for mode='transaction', and a DSN for the other modes"
+                "pass your connection for mode='transaction', and a DSN for the other modes"
             )
         if isinstance(where, str):
             refuse_malformed_dsn(where)
@@ -172,7 +172,7 @@ class _Pg(BaseLock[L]):
             return RowContender(self.template(), lock_id)
         if self.mode == "transaction" and self.where.autocommit and self._is_idle():
             raise LockError(
-                "the connection has no open transaction that could hold it; begin one first",
+                "the connection has no open transaction to hold the lock; begin one first",
                 name=self.name,
             )
         return AdvisoryContender(self.template(), lock_id)
@@ -197,7 +197,7 @@ class _Pg(BaseLock[L]):
     def break_steps(self) -> Steps[bool]:
         if self.mode == "table":
             return bool((yield Query(statements.BREAK_ROW, {"name": self.name})))
-        # Nothing but the end of its session frees an advisory lock.
+        # Only the end of its session frees an advisory lock.
         rows = yield Query(statements.END_HOLDER, (self.key,))
         return bool(rows[0][0])
 

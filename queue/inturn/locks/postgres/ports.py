@@ -1,8 +1,8 @@
-"""Ports on PostgreSQL connections: one that a lease opens for itself, or the caller's.
+"""Ports on PostgreSQL connections: a lease's own, or the caller's.
 
-A lease opens its connection when it first needs it, and closes it at its end. A lost connection is
-opened again. That is right for a row. For an advisory lock it shows that the lock is gone, because
-the new session does not hold it.
+A lease opens its connection on first use, and closes it at its end. A lost connection is reopened.
+That is right for a row. For an advisory lock it reveals that the lock is gone, because the new
+session does not hold it.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from inturn.database.session import AsyncSession, Session
 from inturn.locks.core.protocol import Listen, Pause
 from inturn.locks.errors import LockBackendError
 
-# Seconds to connect. After half of them, a silent server is asked whether it still works on a call.
+# Seconds to connect. After half of them, a silent server is asked if it still works on the call.
 TIMEOUT = 5.0
-# Seconds for a call where the server cannot be asked: more than a statement waits in its queue.
+# Seconds for a call if the server cannot be asked: more than a statement waits in its queue.
 LONGEST_CALL = 40.0
 SETTINGS = {"default_transaction_isolation": "read committed"}
 
@@ -67,7 +67,7 @@ class PgPort:
             own.close()
 
     def __del__(self) -> None:
-        self.close()  # nobody refers to the lease any more
+        self.close()  # the lease is no longer referenced
 
     def _query(self, query: Query) -> list[tuple[Any, ...]]:
         with self._connection().cursor(row_factory=tuple_row) as cursor:
@@ -130,7 +130,7 @@ class AsyncPgPort:
 
 
 def connect(where: str) -> Session:
-    """Open a connection that does not wait for ever on a silent server."""
+    """Open a connection that does not wait forever for a silent server."""
     terms = _make_terms(where)
     return Session.connect(
         terms.address, terms=terms, autocommit=True, application_name="inturn lock"
@@ -138,7 +138,7 @@ def connect(where: str) -> Session:
 
 
 def refuse_malformed_dsn(dsn: str) -> None:
-    """Raise ValueError if the DSN cannot be used. It repeats no part that may be a password."""
+    """Raise ValueError if the DSN cannot be used, without repeating a possible password."""
     from inturn.database.dsn import find_problem  # here, so that importing the locks imports little
 
     wrong = find_problem(dsn)

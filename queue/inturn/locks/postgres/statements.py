@@ -4,7 +4,7 @@ from typing import LiteralString
 
 TRY: LiteralString = "SELECT pg_try_advisory_lock(%s)"
 TRY_IN_TRANSACTION: LiteralString = "SELECT pg_try_advisory_xact_lock(%s)"
-# lock_timeout is set for this statement alone. CASE, because the items of a list have no order.
+# lock_timeout is set for this statement only. CASE, because select lists have no order.
 WAIT: LiteralString = """
 SELECT CASE WHEN set_config('lock_timeout', %s, false) IS NOT NULL
   THEN pg_advisory_lock(%s) IS NOT NULL END
@@ -69,7 +69,7 @@ SELECT name, owner, lock_id, extract(epoch FROM acquired_at)::float8,
 FROM inturn_locks WHERE expires_at > clock_timestamp() ORDER BY name
 """
 
-# One statement each, so that two of them can run side by side: the advisory lock makes the second
+# Separate statements, so that two installations can run at once: the advisory lock makes the second
 # one wait until it finds the table.
 CREATE_TABLE: tuple[LiteralString, ...] = (
     "SELECT pg_advisory_xact_lock(7524121893114)",

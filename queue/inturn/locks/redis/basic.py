@@ -1,8 +1,8 @@
 """The simplest lock: a key that exists while it is held. It has no owner.
 
-**Promises (a hint).** One of the callers gets it. Nothing else is checked. It does not know its
-holder, it is not renewed, and it has no fence. Any caller's release deletes it. By default it does
-not expire either: break one that a crash left behind with `break_()` or `queue locks break`.
+**Promises (a hint).** One of the callers gets it. Nothing else is checked: it does not know its
+holder, is not renewed, and has no fence. Any caller's release deletes it. By default it does not
+expire either: break one left behind by a crash with `break_()` or `queue locks break`.
 """
 
 from typing import Any
@@ -43,14 +43,14 @@ class BasicContender(Contender):
         return Grant()
 
     def drop(self) -> Steps[bool]:
-        if self._taken:  # otherwise, what is there belongs to somebody else
+        if self._taken:  # otherwise, what is there is not ours
             yield from self._lock.break_steps()
         return True
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
         yield from ()
         raise LockError(
-            "a basic lock cannot be extended: it does not know whether it is ours", name=self.name
+            "a basic lock cannot be extended, because it does not know its holder", name=self.name
         )
 
     def owned(self) -> Steps[bool]:
@@ -88,7 +88,7 @@ class _Basic(BaseLock[L]):
     def note_broken(self) -> None:
         """End the leases of this lock object.
 
-        Otherwise the end of a `with` would release the lock of the next holder.
+        Otherwise the end of a `with` would release the next holder's lock.
         """
         for lease in list(self._held):
             lease.note_released()
@@ -101,7 +101,7 @@ class _Basic(BaseLock[L]):
 
 
 class BasicLock(_Basic[Any], Lock):
-    """Hint. A key in Redis that has no owner. Whoever releases it deletes it."""
+    """Hint. A key in Redis without an owner. Any release deletes it."""
 
     def port(self) -> RedisPort:
         return RedisPort(self.redis)

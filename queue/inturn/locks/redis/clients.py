@@ -1,4 +1,4 @@
-"""Redis clients that inturn makes from an address. They give up when the server stays silent."""
+"""Redis clients that inturn creates from an address. They give up when the server is silent."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-SILENCE = 2.5  # seconds without an answer, after which the connection is given up
+SILENCE = 2.5  # seconds without a response after which the connection is dropped
 UNIX = "unix://"
 
 
 def client_at(address: str, **options: Any) -> Any:
-    """Return a client for the address. Options in the address win over ours.
+    """Return a client for the address, whose own options take precedence over ours.
 
-    It does not retry, because the engine of the locks repeats what can be repeated.
+    It does not retry, because the lock engine repeats what can be repeated.
     """
     return _make_client(Redis, address, retry=Retry(NoBackoff(), 0), **options)
 
@@ -31,7 +31,7 @@ def _make_client(kind: Any, address: str, **options: Any) -> Any:
     except ValueError:  # the client's message repeats the address, which may contain a password
         raise ValueError(
             "this is not a Redis address. Write redis://user:password@host:6379/0. In a password, "
-            "write each of / @ ? # [ and % as %2F %40 %3F %23 %5B and %25"
+            "write / @ ? # [ and % as %2F %40 %3F %23 %5B and %25"
         ) from None
 
 

@@ -11,9 +11,9 @@ from inturn.locks.redis.scripts import milliseconds
 class Policy:
     """When a lock may be taken from its holder, in seconds. None means never."""
 
-    # Our own host's lock, whose process is dead: at once, or after its life was cut to this.
+    # A lock of our own host whose process is dead: at once, or with its life cut to this.
     same_host: float | None = 0.0
-    # The age from which the lock of another host counts as stale.
+    # The age from which another host's lock counts as stale.
     stale_after: float | None = None
     # Like same_host, for a stale lock.
     stale: float = 0.0
@@ -28,4 +28,4 @@ class Policy:
 
 DEFAULT = Policy()
 JOB = Policy(same_host=300, stale_after=6 * 3600, stale=3600)
-"""For background jobs, which have time. Nothing is taken over at once."""
+"""For background jobs, which can wait. Nothing is taken over at once."""

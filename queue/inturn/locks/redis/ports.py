@@ -11,7 +11,7 @@ from inturn.locks.core.protocol import Listen, Pause
 from inturn.locks.errors import LockBackendError
 from inturn.locks.redis.scripts import Call
 
-ANSWER_SECONDS = 1.0  # to hear that a subscription has begun
+ANSWER_SECONDS = 1.0  # to confirm a subscription
 
 
 class RedisPort:
@@ -23,7 +23,7 @@ class RedisPort:
 
     @property
     def server(self) -> object:
-        # The client of a cluster has many pools, so it has no such attribute.
+        # A cluster's client has many pools, and therefore not this attribute.
         return getattr(self._client, "connection_pool", self._client)
 
     def do(self, request: Any) -> Any:
@@ -52,7 +52,7 @@ class RedisPort:
         self.rest()
 
     def _listen(self, channel: bytes) -> None:
-        # Without a connection to spare, we wait by the clock.
+        # Without a spare connection, we wait by the clock.
         with suppress(exceptions.RedisError, OSError):
             self._messages = self._client.pubsub()
             self._messages.subscribe(channel)
@@ -119,7 +119,7 @@ class AsyncRedisPort:
 
 
 def translate_error(error: Exception) -> LockBackendError:
-    """Return the lock's error for an error of the client."""
+    """Return the lock error for a client error."""
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
         return LockBackendError(f"Redis cannot be reached or went away: {error}", unclear=True)
     return LockBackendError(f"Redis refused: {error}")

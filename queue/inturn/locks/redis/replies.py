@@ -1,15 +1,15 @@
-"""What the replies of the scripts mean."""
+"""Interprets the scripts' replies."""
 
 from typing import Any
 
 from inturn.locks.core.contender import Holder
 from inturn.locks.errors import LockMalformed
 
-LONGEST_PAUSE = 1.0  # seconds: releases are announced, but not the expiry of somebody else's lock
+LONGEST_PAUSE = 1.0  # seconds: releases are announced, but not when another holder's lock expires
 
 
 def make_holder(name: str, facts: Any) -> Holder:
-    """Return the holder from the facts in a reply of a smart lock's script."""
+    """Return the holder from a reply of a smart lock's script."""
     owner, lock_id, acquired_at, age, left, fence = facts
     return Holder(
         name,
@@ -25,8 +25,8 @@ def make_holder(name: str, facts: Any) -> Holder:
 def make_malformed(name: str, what: Any) -> LockMalformed:
     """Return the error for a key that holds something other than a lock."""
     return LockMalformed(
-        f"{to_text(what)} is in its place and is not a lock. "
-        "It was not touched: remove it, or choose another name",
+        f"{to_text(what)} is in its place and is not a lock. It was not touched: remove it, or "
+        "choose another name",
         name=name,
     )
 

@@ -1,7 +1,7 @@
 """The Lua scripts of the locks in Redis, and the names of their keys.
 
-Every script names all its keys. The keys of one lock share a hash slot, as `prefix:{name}…`, so
-that a Redis Cluster runs the scripts too.
+Every script declares all its keys. The keys of one lock share a hash slot, as `prefix:{name}…`, so
+the scripts also run on a Redis Cluster.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ MARK_MS = 30_000  # how long a release can be repeated: longer than any client r
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The text of a script and the name under which the server knows it."""
+    """The text of a script, and the hash by which the server knows it."""
 
     text: str
     sha: bytes = field(init=False)
@@ -34,7 +34,7 @@ class Call(NamedTuple):
     script: Script
     keys: Sequence[str | bytes]
     arguments: Sequence[str | int | bytes] = ()
-    is_known: bool = True  # the server has seen the script, and needs only its name
+    is_known: bool = True  # the server has seen the script, and needs only its hash
 
     @property
     def words(self) -> tuple[Any, ...]:
@@ -46,7 +46,7 @@ class Call(NamedTuple):
 
 @cache
 def script(name: str, *preludes: str) -> Script:
-    """Return a script of the folder `lua`, behind the preludes that it needs."""
+    """Return a script from the folder `lua`, after the preludes that it needs."""
     parts = (*preludes, name)
     return Script(
         "\n".join((SCRIPTS / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
@@ -62,7 +62,7 @@ class Keys:
     def __init__(self, prefix: str, name: str) -> None:
         if not name or name.startswith("}") or len(name) > 1024:
             raise ValueError(
-                f"name={name[:50]!r}: give 1 to 1,024 characters that do not begin with }}"
+                f"name={name[:50]!r}: use 1 to 1,024 characters that do not start with }}"
             )
         self.lock = check_utf8("name", f"{prefix}:{{{name}}}").encode()
         self.fence = self.of("fence")
@@ -84,7 +84,7 @@ def check_utf8(what: str, text: str) -> str:
 
 
 def beside(key: str | bytes, suffix: str) -> bytes:
-    """Return a key in the same slot as another one, whatever that one is called."""
+    """Return a key in the same slot as another one, whatever its name."""
     key = key.encode() if isinstance(key, str) else bytes(key)
     start = key.find(b"{")
     tagged = start >= 0 and key.find(b"}", start + 2) > 0
@@ -92,5 +92,5 @@ def beside(key: str | bytes, suffix: str) -> bytes:
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert to milliseconds, rounded up: 0.4 ms is a short life, but not none."""
+    """Convert to milliseconds, rounded up: 0.4 ms is short, but not zero."""
     return ceil(seconds * 1000)

@@ -1,10 +1,10 @@
 """N permits, first come, first served, by the server's clock. A single script decides.
 
-**Promises (a lease).** There are never more than `limit` permits that have not ended. Permits that
-have ended are removed before anybody is refused. Waiters are served in the order in which they
-asked, whatever their own clocks say. A waiter that died is passed over after a few seconds.
+**Promises (a lease).** At most `limit` permits are live. Ended permits are removed before any
+caller is refused. Waiters are served in the order in which they asked, whatever their own clocks. A
+dead waiter is skipped after a few seconds.
 
-**What it does not promise.** A holder that was stopped does not know that its permit has ended: see
+**What it does not promise.** A holder that was paused does not know that its permit has ended: see
 `Lease`.
 """
 
@@ -111,7 +111,7 @@ class _Semaphore(BaseLock[L]):
     ) -> None:
         super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew, max_hold, **settings))
         if limit < 1:
-            raise ValueError(f"limit={limit}: give the number of permits, at least 1")
+            raise ValueError(f"limit={limit}: the number of permits must be at least 1")
         self.redis = redis
         self.keys = Keys(prefix, name)
         self.limit = self.permits = limit

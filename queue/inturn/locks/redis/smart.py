@@ -1,18 +1,18 @@
-"""The main lock in Redis. Its value is JSON that says who holds it. A watchdog renews it.
+"""The main lock in Redis. Its value is JSON that names its holder. A watchdog renews it.
 
-**Promises (a lease).** Only the lock_id that took the lock releases or renews it, atomically. If a
-reply is lost and the request is repeated, nothing changes. Each acquisition has a greater fence
-than all before it. That holds even after Redis has lost its data, if `seed` returns the highest
-fence that PostgreSQL has seen (see `postgres/fences.py`). A value that is not a lock is reported
-and never touched.
+**Promises (a lease).** Only the lock_id that took the lock can release or renew it, atomically.
+Repeating a request whose reply was lost changes nothing. Each acquisition has a greater fence than
+all before it, even after Redis has lost its data, if `seed` returns the highest fence that
+PostgreSQL has seen (see `postgres/fences.py`). A value that is not a lock is reported and never
+touched.
 
 **Taking over.** A host does not take its own lock twice. If its name is in the value, an earlier
-process of the host may have crashed. We believe that only if the kernel confirms it: the value
-names a file that the process keeps locked while it lives (see `files/guard.py`). The lock of
-another host is judged by its age alone, and only if a policy says so.
+process of the host may have crashed. That is believed only if the kernel confirms it: the value
+names a file that the process keeps locked while it is alive (see `files/guard.py`). Another host's
+lock is judged by its age alone, and only if a policy allows it.
 
-**What it does not promise.** A holder that is stopped for longer than its time to live wakes up
-beside its successor. Use the fence to refuse what it writes then.
+**What it does not promise.** A holder that is paused for longer than its time to live wakes up
+beside its successor. Use the fence to refuse its writes.
 """
 
 import copy
@@ -44,15 +44,15 @@ TAKE, DROP = script("take", "take_free", "held"), script("drop", "drop_ours", "h
 def host_name(prefix: str = "inturn", process: str | None = None) -> str:
     """Return the name under which this host takes smart locks.
 
-    If several workers run on a host, each adds the name of its process. That name must be the same
-    again after a crash.
+    If several workers run on a host, each adds its process name, which must stay the same after a
+    crash.
     """
     return "-".join(part for part in (prefix, socket.gethostname(), process) if part)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who takes the lock, as its value says."""
+    """Who takes the lock, as recorded in its value."""
 
     hostname: str
     owner: str
@@ -114,7 +114,7 @@ class SmartContender(Contender):
         return bool(reply)
 
     def _must_stay(self) -> tuple[int, ...]:
-        """Return the milliseconds that are left of `min_hold`, if any are."""
+        """Return the remaining milliseconds of `min_hold`, if any."""
         if self._lock.min_hold and self._taken_at is not None:
             end = self._taken_at + self._lock.min_hold
             left = milliseconds(end - self._lock.settings.clock())
@@ -156,11 +156,11 @@ class _Smart(BaseLock[L]):
         seed: Callable[[], int] | None = None,
         **settings: Any,
     ) -> None:
-        """Make a lock; nothing is asked of Redis yet.
+        """Create a lock, without contacting Redis yet.
 
-        `portable`: the lock may outlive this process through a handle, so its end is not a crash.
-        `sigterm`: if SIGTERM kills the process at once, a lock that has longer to live expires
-        after this many seconds.
+        `portable`: the lock may outlive this process through a handle, so the end of the process is
+        not a crash. `sigterm`: if SIGTERM kills the process at once, a lock with a longer remaining
+        life expires after this many seconds.
         """
         super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew, max_hold, **settings))
         hostname = check_utf8("host", host or host_name(prefix, process))
@@ -177,7 +177,7 @@ class _Smart(BaseLock[L]):
             expire_on_sigterm(sigterm)
 
     def words(self, dead: str, seed: str | None = None) -> bytes:
-        """Return what take.lua reads, as bytes that clients need not encode."""
+        """Return the input of take.lua, as bytes that clients need not encode."""
         if seed is None:
             seed = "" if self.seed else "0"
         return b"%b %b %b" % (self.policy.words, dead.encode(), seed.encode())
@@ -186,7 +186,7 @@ class _Smart(BaseLock[L]):
         return SmartContender(self.template(), lock_id)
 
     def on_behalf_of(self, whom: str, attempt: int) -> Self:
-        """Return a copy that at once takes the lock from an earlier attempt at the same thing.
+        """Return a copy that immediately takes the lock from an earlier attempt at the same thing.
 
         It does so even if that attempt is still alive, because it was given up.
         """
@@ -212,7 +212,7 @@ class _Smart(BaseLock[L]):
 
 
 class SmartLock(_Smart[Any], Lock):
-    """Lease. The main lock in Redis. It is renewed, says who holds it, and has a fence."""
+    """Lease. The main lock in Redis: it is renewed, names its holder, and has a fence."""
 
     def port(self) -> RedisPort:
         return RedisPort(self.redis)
@@ -226,7 +226,7 @@ class AsyncSmartLock(_Smart[Any], AsyncLock):
 
 
 def _write_members(identity: Identity, **more: str | int) -> str:
-    """Return those members of the value that never change, as JSON without its braces."""
+    """Return the constant members of the value, as JSON without its braces."""
     boot = boot_id()
     members = {
         "hostname": identity.hostname,
@@ -240,5 +240,5 @@ def _write_members(identity: Identity, **more: str | int) -> str:
 def _check_seed(seed: int) -> int:
     """Return the seed, or raise ValueError if the scripts cannot count from it."""
     if not 0 <= int(seed) < 2**53:
-        raise ValueError(f"the fence's seed is {seed}: give a number from 0 to 2^53 - 1")
+        raise ValueError(f"the fence's seed is {seed}: it must be a number from 0 to 2^53 - 1")
     return int(seed)

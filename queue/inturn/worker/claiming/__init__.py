@@ -1,1 +1,1 @@
-"""When a worker claims jobs, and how many. `Claiming` is the one object that the loop asks."""
+"""When a worker claims jobs, and how many. `Claiming` is the loop's only entry point."""

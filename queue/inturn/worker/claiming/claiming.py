@@ -1,4 +1,4 @@
-"""The one object that decides when a worker claims jobs, how many, and where it continues."""
+"""Decides when a worker claims jobs, how many, and where it continues."""
 
 import asyncio
 import math
@@ -26,8 +26,8 @@ DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made thi
 FRESH_SECONDS = 0.05
 COST_SHARE = 5
 LONGEST = 5.0
-# A worker that lacks a task waits longer for a scheduled job, which may be one of that task: idle
-# workers that know it are first then. Otherwise it would take the job again and again.
+# A worker that lacks a task waits longer for a scheduled job, which may need that task, so that
+# idle workers that know it come first. Otherwise it would take the job again and again.
 YIELD = timedelta(seconds=0.5)
 
 
@@ -35,7 +35,7 @@ class Claiming:
     """Claims jobs when the worker has room and there may be jobs.
 
     The loop asks for the `next_step`, then lets a claim `start_if_due`, and then reports or waits.
-    A claim runs beside the loop, over a connection of its own.
+    A claim runs beside the loop, over its own connection.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Claiming:
         connection: WorkerConnection,
         prefetch: Prefetch,
     ) -> None:
-        self.first_end = asyncio.Event()  # when the first claim has ended, whether it failed or not
+        self.first_end = asyncio.Event()  # when the first claim has ended, even if it failed
         self._state = state
         self._failures = failures
         self._connection = connection
@@ -58,7 +58,7 @@ class Claiming:
         self._cursor = ClaimCursor()
         self._turns = claim.Turns()  # of the groups
         self._claimed_at = time.monotonic()  # when the last full claim began
-        self._lacks_slots = False  # a ready job may need a slot at once, and none of ours was free
+        self._lacks_slots = False  # a ready job may need a slot at once, and we had none free
         self._claim: asyncio.Task[None] | None = None  # until the loop has seen how it ended
 
     # ------------------------------------------------------------------ what the loop asks
@@ -66,9 +66,9 @@ class Claiming:
     def next_step(self, remedy: Callable[[], Awaitable[None]] | None) -> Awaitable[None] | None:
         """Return what must happen before anything else, or None.
 
-        That is the answer to a claim, the `remedy` for something that went wrong, or to put back
-        jobs that were claimed ahead. While a claim is under way, the last two wait for its answer:
-        the server may already call its jobs ours.
+        That is to take the answer to a claim, to apply the `remedy` for something that went wrong,
+        or to put back jobs that were claimed ahead. While a claim is in flight, the last two wait
+        for its answer, since the server may already count its jobs as ours.
         """
         if self._claim is not None and self._claim.done():
             return self._take_answer()
@@ -81,10 +81,10 @@ class Claiming:
         return remedy()
 
     def start_if_due(self, *, report_is_due: bool) -> None:
-        """Begin to claim if there is room and there may be jobs. They start as soon as they come.
+        """Start a claim if there is room and there may be jobs, which then start as they arrive.
 
-        If jobs have ended, their report may bring the next jobs of their lanes. Then a claim starts
-        only if slots would run dry, or if scheduled jobs have waited for long.
+        If jobs have ended, their report may bring the next jobs of their lanes. In that case a
+        claim starts only if slots would run dry, or if scheduled jobs have waited for long.
         """
         if self._state.is_stopped or self._claim is not None:
             return
@@ -103,7 +103,7 @@ class Claiming:
     def wait(self, at_most: float) -> Awaitable[None]:
         """Wait until there may be something to do, or for `at_most` seconds.
 
-        Call it as soon as you have seen that there is nothing to do, see `Wakeups.wait`.
+        Call it right after you find nothing to do; see `Wakeups.wait`.
         """
         polls = not self._state.is_stopped and self._claim is None
         at_most = min(at_most, self._until_stale, self._until_end)
@@ -115,7 +115,7 @@ class Claiming:
         return self._claim is not None
 
     async def cancel(self) -> None:
-        """Cancel the claim if one is under way. The server may still have started its jobs."""
+        """Cancel the claim in flight, if any. The server may still have started its jobs."""
         if self._claim is not None:
             self._claim.cancel()
             with anyio.CancelScope(shield=True):
@@ -140,7 +140,7 @@ class Claiming:
 
     @property
     def _until_stale(self) -> float:
-        """Return for how many seconds jobs that were claimed ahead may still wait for a slot."""
+        """Return how many seconds jobs that were claimed ahead may still wait for a slot."""
         since = self._running.waiting_since
         if since is None:
             return math.inf
@@ -154,7 +154,7 @@ class Claiming:
     async def _put_back(self) -> None:
         """Let others run the jobs that were claimed ahead and find no slot.
 
-        Claim again when a slot is free: the last claim may have found no jobs but these.
+        Claim again when a slot is free: the last claim may have found only these jobs.
         """
         self._prefetch.slow_down()
         self._wakeups.expect_jobs()
@@ -165,7 +165,7 @@ class Claiming:
             self._running.start_all(jobs)
             raise
         self._running.start_all([job for job in jobs if job.id in busy])
-        if busy:  # an open transaction keeps us from it
+        if busy:  # an open transaction prevents it
             await anyio.sleep(BUSY_PAUSES[0])
 
     # ------------------------------------------------------------------ what others tell
@@ -176,11 +176,11 @@ class Claiming:
         self._wakeups.expect_jobs()
 
     def note_reported(self, count: int, *, lanes_went_back: bool) -> None:
-        """Note that the ends of so many jobs are stored.
+        """Note that the ends of `count` jobs are stored.
 
-        A lane that went back to the queue may have a job that only we have room for. A worker that
-        does not wait for jobs must also run what its own jobs have deferred before it ends. A job
-        with a limit or a group may have waited until we can begin it at once.
+        A lane that went back to the queue may have a job that only we have room for. A worker with
+        `wait=False` must run what its own jobs have deferred before it ends. A job with a limit or
+        a group may have waited until we can start it at once.
         """
         self._prefetch.note_ended(count)
         if lanes_went_back or self._lacks_slots or not self._options.wait:
@@ -197,7 +197,7 @@ class Claiming:
     def _neglects_scheduled(self) -> bool:
         """Return True if outcomes kept the worker from a full claim for too long.
 
-        Lanes that hand over one job after the other do so.
+        Lanes that hand over one job after another have this effect.
         """
         return time.monotonic() - self._claimed_at > DUE_SECONDS
 
@@ -259,8 +259,8 @@ class Claiming:
 class ClaimCursor:
     """Where the last claim left off: the last job claimed of each queue and priority.
 
-    After a batch of free jobs, claim_further.sql finds more of them without walking over the jobs
-    in front. A full claim comes in between often enough that nothing else waits for long.
+    After a batch of free jobs, claim_further.sql finds more of them without scanning the jobs in
+    front. Full claims are frequent enough that nothing else waits for long.
     """
 
     def __init__(self) -> None:
@@ -274,8 +274,8 @@ class ClaimCursor:
     def begin(self, jobs: Sequence[Job], room: int, seconds: float) -> None:
         """Start over after a full claim that returned these jobs and took `seconds`.
 
-        Lanes compete with free jobs by age. Only a full claim sees that, so the cursor is used
-        only after a full batch of nothing but free jobs.
+        Lanes compete with free jobs by age, which only a full claim sees. The cursor is therefore
+        used only after a full batch of free jobs.
         """
         self._marks = {}
         if len(jobs) < room or {job.lock for job in jobs} != {None}:

@@ -1,12 +1,12 @@
 """How many jobs a worker has in hand: those that run, and some that were claimed ahead.
 
 If jobs are short, slots must not wait for the database. There is no setting: a worker claims ahead
-as many jobs as it has lately run in a fiftieth of a second. A job that finds no slot within half a
-second goes back to the queue, so a long job holds up the jobs behind it for no longer than that.
+as many jobs as it has recently run in a fiftieth of a second. A job that finds no slot within half
+a second goes back to the queue, so a long job delays the jobs behind it no longer than that.
 
-If no long job comes among the short ones, the worker claims more: as many as it has run in a tenth
-of a second, but at most a tenth of the jobs that have ended since a job was last put back. So of
-the jobs claimed beyond that fiftieth, at most one in ten is ever put back.
+If no long job turns up among the short ones, the worker claims more: as many as it has run in a
+tenth of a second, but at most a tenth of the jobs that have ended since a job was last put back. So
+at most one in ten of the jobs claimed beyond that fiftieth is ever put back.
 """
 
 import time
@@ -18,13 +18,13 @@ STALE_SECONDS = 0.5
 
 
 class Prefetch:
-    """The worker's room for jobs, which follows how fast they have ended lately."""
+    """The worker's capacity for jobs, which follows how fast they have recently ended."""
 
     def __init__(self, concurrency: int, most_ahead: int = MOST_AHEAD) -> None:
         self._concurrency = concurrency
         self._most_ahead = most_ahead
         self.capacity = concurrency  # how many jobs the worker may have in hand
-        self._rate = 0.0  # jobs a second, lately
+        self._rate = 0.0  # jobs per second, recently
         self._ended = 0  # since a job was last put back
         self._noted_at = time.monotonic()
 
@@ -45,11 +45,11 @@ class Prefetch:
         self.capacity = self._concurrency + ahead
 
     def slow_down(self) -> None:
-        """Claim nothing ahead for now: a job took longer than those before it."""
+        """Claim nothing ahead for now: a job took longer than the ones before it."""
         self._rate = 0.0
         self._ended = 0
         self.capacity = self._concurrency
 
     def until_stale(self, claimed_at: float) -> float:
-        """Return for how many seconds a job that was claimed then may still wait for a slot."""
+        """Return how many seconds a job claimed at that time may still wait for a slot."""
         return max(0.0, claimed_at + STALE_SECONDS - time.monotonic())

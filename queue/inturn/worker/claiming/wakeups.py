@@ -1,7 +1,7 @@
-"""When a worker looks for jobs, how long it waits in between, and who must wake it.
+"""When a worker looks for jobs, how long it waits in between, and what must wake it.
 
-As long as its claims find jobs, producers need not notify the worker. The worker sets a flag in its
-row of `workers`, and clears it before it may sleep.
+While its claims find jobs, producers need not notify the worker. It sets a flag in its row of
+`workers`, and clears it before it may sleep.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from inturn.worker.connection import WorkerConnection
 from inturn.worker.registration import Registration
 
 BUSY_PAUSE = 0.02  # seconds before another look at a lane that was locked
-PATIENCE = 3  # claims in a row that wait for another worker at the front, which may be stuck
+PATIENCE = 3  # consecutive claims that wait for another worker at the front, which may be stuck
 KEEP_LOOKING = 0.005  # seconds between looks while jobs keep coming
-# The flag costs two statements. They pay off once all claims of this many seconds were filled,
+# The flag costs two statements. They pay off once all claims for this many seconds were filled,
 BUSY_SECONDS = 0.25
-# or once this many claims in a row found jobs, each within GAP_SECONDS of the one before.
+# or once this many consecutive claims found jobs, each within GAP_SECONDS of the last.
 IN_A_ROW = 20
 GAP_SECONDS = 0.01
 SOURCES = ("notify", "poll", "local")
@@ -35,11 +35,11 @@ class Wakeups:
         self.should_claim = True  # there may be something to claim
         self._idle = False  # the last claim left nothing to start
         self._poll = poll
-        # A point in time instead of a duration, so that jobs which end do not put the look off.
+        # A point in time, not a duration, so that jobs that end do not postpone the look.
         self._look_at = 0.0
         self._misses = 0  # claims in a row that saw a job they could not take
         self._woken = asyncio.Event()
-        self.counted = dict.fromkeys(SOURCES, 0)  # what has made it look for jobs, and how often
+        self.counted = dict.fromkeys(SOURCES, 0)  # what made it look for jobs, and how often
 
     @property
     def idle(self) -> bool:
@@ -48,7 +48,7 @@ class Wakeups:
 
     @property
     def patient(self) -> bool:
-        """Return True if a claim should wait for another worker that is at the front."""
+        """Return True if a claim should wait for another worker at the front."""
         return self._misses < PATIENCE
 
     def expect_jobs(self) -> None:
@@ -66,7 +66,7 @@ class Wakeups:
         self._woken.set()
 
     def begin_claim(self) -> None:
-        """Note that a claim begins. If `wake` is called meanwhile, the answer may lack that job."""
+        """Note that a claim begins. If `wake` is called during it, the answer may lack that job."""
         self.should_claim = False
         self._idle = False
 
@@ -79,7 +79,7 @@ class Wakeups:
         """Note that the claim returned fewer jobs than it asked for.
 
         `due` is the time until the next scheduled job. Zero means that a ready job was skipped
-        because its lane was locked. If `notified` is False, a job may be committed without a
+        because its lane was locked. If `notified` is False, jobs may be committed without a
         notification.
         """
         if count:
@@ -96,8 +96,7 @@ class Wakeups:
     def keep_looking(self) -> None:
         """Note that the claim was not filled but jobs keep coming.
 
-        The next look comes soon and finds several of them. That is cheaper than a notification of
-        each.
+        The next look comes soon and finds several, which is cheaper than a notification for each.
         """
         self._look_at = time.monotonic() + KEEP_LOOKING
 
@@ -105,10 +104,10 @@ class Wakeups:
         """Wait until the worker is woken, or for `at_most` seconds.
 
         If `polls` is True, also end when it is time to look for jobs. The worker must not await
-        anything between its last check and this call, which forgets what has woken it before.
+        anything between its last check and this call, which discards earlier wake-ups.
         """
         self._woken.clear()
-        polls = polls and not self.should_claim  # if it should and did not, time brings no room
+        polls = polls and not self.should_claim  # if it should and did not, waiting makes no room
         until_look = max(0.0, self._look_at - time.monotonic()) if polls else math.inf
         limit = min(until_look, at_most)
         if limit == math.inf:
@@ -157,7 +156,7 @@ class AwakeFlag:
     async def keep_set(self) -> bool:
         """Note that a claim found some jobs, but fewer than it asked for.
 
-        Return True if the flag is set, so that the worker is to look for more by itself.
+        Return True if the flag is set, so the worker must look for more by itself.
         """
         self._idle_at = now = time.monotonic()
         self._note_found(now)
@@ -166,14 +165,14 @@ class AwakeFlag:
         return self._awake
 
     async def clear(self) -> claim.Wake:
-        """Clear the flag, since the worker may sleep now. Return when it is to wake up."""
+        """Clear the flag, since the worker may sleep now. Return when it must wake up."""
         self._idle_at = time.monotonic()
         if self._awake:
             lower = claim.set_awake(self._registration.worker_id, False)
             self._awake = not await self._connection.run(lower)
-        # This look decides whether to sleep, so it must come after the flag's commit.
+        # This look decides whether to sleep, so it must come after the flag is committed.
         wake = await self._connection.run(claim.next_wake(self._queues, self._horizon))
-        if self._awake:  # somebody has locked our row, so nobody will notify us of a job
+        if self._awake:  # our row was locked, so no producer will notify us
             return wake._replace(notified=False)
         self._horizon = wake.horizon
         return wake
