@@ -478,7 +478,7 @@ def test_halted_lanes_are_counted_and_the_advice_leads_to_a_retry(
     assert found["detail"].startswith("4 lanes are halted by a failed job, the longest for 15m00s")
     (advised, _) = advice_in(follow(found, engine, folder))
     condition, _, command = advised.partition(": ")
-    assert condition == "if its cause is repaired"
+    assert condition == "once the cause is fixed"
     assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
     assert findings(queue)[1]["lanes"]["detail"].startswith("3 lanes")
 
@@ -503,7 +503,7 @@ def test_lanes_that_one_error_has_halted_are_retried_by_one_command(
     assert found["detail"].startswith("7 lanes are halted")
     assert found["detail"].endswith(". 4 of them have one error: bank 1 is down")
     cause, command = found["advice"].split(": ")
-    assert cause == "if its cause is repaired"
+    assert cause == "once the cause is fixed"
     asked = type_in(command, folder, INTURN_DSN=engine.dsn)
     assert asked.returncode == 2, "it changes nothing before you agree"
     assert findings(queue)[1]["lanes"]["detail"].startswith("7 lanes")

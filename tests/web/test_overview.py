@@ -87,7 +87,7 @@ def test_one_error_of_many_lanes_has_one_command_and_the_page_that_does_it(
     app.run_worker()
     page = client.get("/").text
     assert "All have one error: ValueError: no money" in page
-    assert f'if its cause is repaired: <code class="advice">{RETRY_ALL}</code> <button' in page
+    assert f'once the cause is fixed: <code class="advice">{RETRY_ALL}</code> <button' in page
     assert BULK in page
     assert BULK not in browse(Access.READ_ONLY).get("/").text
 

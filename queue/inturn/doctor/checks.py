@@ -205,7 +205,7 @@ def _end_transaction(oldest: maintenance.OpenTransaction) -> str:
     if oldest.application in WORKER_SESSIONS:
         return "queue jobs list --status doing"
     if oldest.pid is None:
-        return f"if nobody commits it: ROLLBACK PREPARED {_quote(oldest.application)}"
+        return f"if it is abandoned: ROLLBACK PREPARED {_quote(oldest.application)}"
     return f"if it is not needed: SELECT pg_terminate_backend({oldest.pid})"
 
 

@@ -119,7 +119,7 @@ def _workers(scene: Scene) -> Finding:
 
 def _end(worker: WorkerStatus) -> str:
     """Return how to end a worker that no longer listens, in the words of explain."""
-    jobs = f"it runs {amount(worker.doing, 'job')}; what nobody aborted starts again elsewhere"
+    jobs = f"it runs {amount(worker.doing, 'job')}; jobs not aborted restart elsewhere"
     return f"kill -9 {worker.pid} on {visible(worker.hostname)} ({jobs})"
 
 
@@ -243,7 +243,7 @@ def judge_halted(
     if worst is not None and COMMON <= worst.halted > len(halted) / 2:
         share = "All" if worst.halted >= len(halted) else f"{worst.halted:,} of them"
         detail += f". {share} have one error{_quote(worst.error)}"
-        return Finding("lanes", "fail", detail, f"if its cause is repaired: {RETRY_ALL}")
+        return Finding("lanes", "fail", detail, f"once the cause is fixed: {RETRY_ALL}")
     return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
 
 
