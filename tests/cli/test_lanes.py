@@ -113,7 +113,7 @@ def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
     ]
     assert lines[2] == "  └─ the next job starts when this one ends"
     assert lines[3:] == [f"  behind it: {second} t"]
-    assert queue("lanes", "list").stdout.rstrip().endswith("attempt 1 runs")
+    assert queue("lanes", "list").stdout.rstrip().endswith("attempt 1 is running")
     engine.at("2026-01-31 14:01:00+00")
     assert (
         "worker w has sent no heartbeat since 14:00:00Z (1m00s ago)"
@@ -365,7 +365,7 @@ def test_lanes_are_listed_stopped_ones_first(retrying: Engine, queue: Run) -> No
     assert lines[1].rstrip().endswith("why [bold]")
     assert lines[2].split(maxsplit=5)[4:] == [
         "6",
-        "9001 charge_card          tried again in 3m12s: CardTimeout",
+        "9001 charge_card          retry in 3m12s: CardTimeout",
     ]
     rows = json.loads(queue("lanes", "list", "--json").stdout)
     assert [(row["lock"], row["job_id"], row["waiting"]) for row in rows] == [

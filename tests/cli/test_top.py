@@ -133,7 +133,7 @@ def make_limited(engine: Engine) -> None:
     ("make", "state", "why", "unblock"),
     [
         (make_paused, "paused", "by me: bank is down", "queue lanes resume lane"),
-        (make_retrying, "retrying", r"job 1 t, again at .*: boom", "queue lanes retry-head lane"),
+        (make_retrying, "retrying", r"job 1 t, retry at .*: boom", "queue lanes retry-head lane"),
         (make_stalled, "stalled", "worker w has sent no heartbeat since", "queue .*worker"),
         (make_unserved, "unserved", "no live worker serves queue lonely", "queue .*worker"),
         (make_unknown, "unknown", "no worker of queue default knows task t", "deploy the code"),
