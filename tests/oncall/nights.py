@@ -184,7 +184,7 @@ AT_ONCE: dict[Callable[[Scene], int], Night] = {
                      "default_transaction_read_only is on", START),
     a_misspelled_queue: Night("no live worker serves their queue: mail", "no live worker serves their queue: mail",
                               "no live worker serves queue mail"),
-    a_daily_allowance: Night("that waits in lane order:4711", "that waits in lane order:4711",
+    a_daily_allowance: Night("waiting in lane order:4711", "waiting in lane order:4711",
                               "limit bank lets 1 start in 1 day"),
     a_key_that_is_taken: Night("we count the stock", "we count the stock", "we count the stock"),
 }
