@@ -215,7 +215,7 @@ def test_a_paused_queue_is_named_wherever_somebody_looks(engine: Engine, queue: 
     assert "by eve: no paper" in queue("queues", "list").stdout
     assert "paused: queue default (" in queue("doctor").stdout
     explained = queue("jobs", "explain", str(job)).stdout
-    assert "queue default is paused by eve" in explained
+    assert "queue default has been paused by eve" in explained
     unblock = re.search(r"unblock: queue (.*)$", explained, re.M)
     assert unblock
     assert queue(*shlex.split(unblock[1])).stdout == "resumed queue default\n"
@@ -223,7 +223,7 @@ def test_a_paused_queue_is_named_wherever_somebody_looks(engine: Engine, queue: 
     for wrong in ([], ["default", "--all"]):
         assert queue("queues", "pause", *wrong).returncode == 2
     assert queue("queues", "pause", "--all").stdout == "paused all queues until you resume it\n"
-    assert "all queues are paused" in queue("jobs", "explain", str(job)).stdout
+    assert "all queues have been paused" in queue("jobs", "explain", str(job)).stdout
     assert queue("queues", "resume", "--all").returncode == 0
     assert engine.claim()[0] == job
 

@@ -43,7 +43,9 @@ def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
     status, found = findings(queue)
     assert {found[check]["state"] for check in found} == {"ok"}
     assert (status, list(found)) == (0, first_cells("The doctor"))
-    assert queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn fits this version"
+    assert (
+        queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn matches this version"
+    )
 
 
 @pytest.mark.fresh_database
@@ -229,7 +231,7 @@ def test_the_doctor_finds_a_limit_that_counts_wrong_and_its_advice_repairs_it(
     status, found = findings(queue)
     assert (status, found["limits"]["state"]) == (10, "fail")
     assert found["limits"]["detail"].endswith(
-        f"stripe counts {counted}, but {running} {'runs' if running else 'run'}"
+        f"stripe counts {counted}, but {running} {'is' if running else 'are'} running"
     )
     engine.query(found["limits"]["advice"])
     assert engine.query("SELECT coalesce(sum(used), 0) FROM limit_keys") == [(running,)]
@@ -237,7 +239,7 @@ def test_the_doctor_finds_a_limit_that_counts_wrong_and_its_advice_repairs_it(
         assert engine.claim()[0] == 2, "the job that stood before a full limit"
     status, found = findings(queue)
     assert (status, found["limits"]["state"]) == (10, "fail")
-    assert found["limits"]["detail"].endswith("in the last day, and repaired: stripe")
+    assert found["limits"]["detail"].endswith("repaired in the last day: stripe")
     engine.query("UPDATE lane_audit SET at = at - interval '25 hours'")
     assert findings(queue)[1]["limits"]["state"] == "ok"
 
@@ -305,7 +307,7 @@ def test_without_a_worker_it_is_a_failure_only_if_jobs_wait(engine: Engine, queu
     engine.defer()
     status, found = findings(queue)
     assert (status, found["workers"]["state"], found["tasks"]["state"]) == (10, "fail", "warn")
-    assert found["workers"]["detail"] == "no live worker, although jobs wait"
+    assert found["workers"]["detail"] == "no live worker, but jobs are waiting"
     assert found["tasks"]["detail"].startswith("not checked")
 
 
@@ -359,7 +361,7 @@ def test_a_task_that_nobody_knows_is_found_between_two_tries(
     status, found = findings(queue)
     assert (status, found["tasks"]["state"]) == (10, "fail")
     assert "-typo 'task' (queue default)" in found["tasks"]["detail"]
-    deployment, _, command = found["tasks"]["advice"].partition("; to give its jobs up: ")
+    deployment, _, command = found["tasks"]["advice"].partition("; to give up its jobs: ")
     assert deployment == "deploy the code that declares it"
     assert type_in(f"{command} --yes", folder, INTURN_DSN=engine.dsn).returncode == 0
     assert findings(queue)[1]["tasks"]["state"] == "ok"
@@ -376,8 +378,8 @@ def test_a_worker_that_lacks_a_task_is_named_if_a_job_of_it_is_next(
     engine.defer("t")
     status, found = findings(queue)
     assert (status, found["tasks"]["state"]) == (0, "warn")
-    assert found["tasks"]["detail"] == "worker lost serves queue default and does not know t"
-    assert found["tasks"]["advice"].startswith("stop worker lost, which started first of these")
+    assert found["tasks"]["detail"] == "worker lost serves queue default but does not know t"
+    assert found["tasks"]["advice"].startswith("stop worker lost, the oldest of these")
     engine.query("DELETE FROM workers WHERE name = 'lost'")
     assert findings(queue)[1]["tasks"]["state"] == "ok"
 
@@ -408,7 +410,7 @@ def test_the_worker_to_stop_is_the_one_that_started_first(engine: Engine, queue:
     engine.defer("tick")
     engine.defer("tick_v2")
     advice = findings(queue)[1]["tasks"]["advice"]
-    assert advice.startswith("stop worker m old one, which started first of these")
+    assert advice.startswith("stop worker m old one, the oldest of these")
 
 
 def test_a_task_of_next_week_is_not_missed_yet(engine: Engine, queue: Run) -> None:
@@ -452,7 +454,7 @@ def test_paused_lanes_are_named_with_their_time_until_they_are_resumed(
     assert (status, found["paused"]["state"]) == (0, "warn")
     assert found["paused"]["detail"] == (
         "paused: lane -it's $HOME; a\\tlane (for 15m00s, until resumed, by ann: no paper), "
-        "lane short (for 10m00s, 50m00s to go, by ann)"
+        "lane short (for 10m00s, 50m00s left, by ann)"
     )
     engine.query("SELECT pause_queue('mail', NULL, NULL, 'bob')")
     found = findings(queue)[1]["paused"]
@@ -478,7 +480,7 @@ def test_halted_lanes_are_counted_and_the_advice_leads_to_a_retry(
     assert found["detail"].startswith("4 lanes are halted by a failed job, the longest for 15m00s")
     (advised, _) = advice_in(follow(found, engine, folder))
     condition, _, command = advised.partition(": ")
-    assert condition == "if its cause is repaired"
+    assert condition == "once the cause is fixed"
     assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
     assert findings(queue)[1]["lanes"]["detail"].startswith("3 lanes")
 
@@ -501,9 +503,9 @@ def test_lanes_that_one_error_has_halted_are_retried_by_one_command(
     assert halt("ValueError", "bank 3 is down", "OSError")["advice"] == alone, "no majority"
     found = halt("bank 4 is down")
     assert found["detail"].startswith("7 lanes are halted")
-    assert found["detail"].endswith(". 4 of them have one error: bank 1 is down")
+    assert found["detail"].endswith(". 4 of them have the same error: bank 1 is down")
     cause, command = found["advice"].split(": ")
-    assert cause == "if its cause is repaired"
+    assert cause == "once the cause is fixed"
     asked = type_in(command, folder, INTURN_DSN=engine.dsn)
     assert asked.returncode == 2, "it changes nothing before you agree"
     assert findings(queue)[1]["lanes"]["detail"].startswith("7 lanes")
@@ -526,7 +528,7 @@ def test_one_error_of_many_lanes_is_told_once_with_an_example(
     _, found = findings(queue)
     assert found["errors"]["state"] == "warn"
     assert found["errors"]["detail"] == (
-        "2 lanes are halted and 3 jobs wait for a retry with one error: "
+        "2 lanes are halted and 3 jobs wait for a retry with the same error: "
         "ValueError: card of customer 0 was declined (for example job 1, pay)"
     )
     on_a_terminal = queue("doctor", COLUMNS="80").stdout.splitlines()
@@ -546,7 +548,7 @@ def test_an_error_of_one_job_and_two_lanes_is_told_in_the_singular(
         engine.defer("pay", lock=f"customer:{number}", on_failure="halt")
         engine.fail(engine.claim(), None if number else "1 hour", "KeyError")
     assert findings(queue)[1]["errors"]["detail"].startswith(
-        "2 lanes are halted and 1 job waits for a retry with one error: KeyError"
+        "2 lanes are halted and 1 job waits for a retry with the same error: KeyError"
     )
 
 
@@ -558,7 +560,7 @@ def test_the_doctor_says_where_to_look_if_an_event_loop_is_blocked(
     status, found = findings(queue)
     assert (status, found["workers"]["state"]) == (0, "warn")
     assert found["workers"]["detail"] == (
-        "the event loop of w is blocked. Look for loop.blocked in the log"
+        "the event loop of w is blocked. See loop.blocked in the log"
     )
 
 
@@ -678,7 +680,7 @@ def test_a_job_that_fills_a_limit_for_long_is_found_without_a_lane(
 
 @pytest.mark.parametrize(
     ("keep", "says"),
-    [(None, "for a week, because no live worker was told otherwise"),
+    [(None, "for a week, because no live worker is set otherwise"),
      (365.0, "for 365d: --keep-history of worker w"), (0.5, "for 0.5d: --keep-history of worker w"),
      ("infinity", "for ever: --keep-history of worker w")],
 )  # fmt: skip

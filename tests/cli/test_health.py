@@ -85,7 +85,7 @@ def test_live_fails_while_a_task_blocks_the_event_loop_and_recovers(
     until((folder / "blocking").exists)
     assert get(port, LIVE).status == 200, "a short block is no reason for a restart"
     until(lambda: get(port, LIVE).status == 503)
-    assert "has not turned for 1" in get(port, LIVE).checks["event loop"]
+    assert "blocked for 1" in get(port, LIVE).checks["event loop"]
     assert get(port, READY).status == 503
     (folder / "go").touch()
     until(lambda: get(port, LIVE).status == 200)
@@ -167,7 +167,7 @@ def test_a_worker_that_stops_is_live_and_not_ready(
     until((folder / "staying").exists)
     worker.send_signal(signal.SIGTERM)
     until(lambda: get(port, READY).status == 503)
-    assert get(port, READY).checks["stopping"] == "takes on no more jobs"
+    assert get(port, READY).checks["stopping"] == "takes no more jobs"
     assert get(port, LIVE).status == 200
     (folder / "go").touch()
     assert worker.wait() == 0
@@ -183,7 +183,7 @@ def test_a_schema_that_does_not_fit_makes_a_worker_unready(
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'another'")
     until(lambda: get(port, READY).status == 503)
-    assert get(port, READY).checks["database"] == "its schema does not fit this version"
+    assert get(port, READY).checks["database"] == "its schema does not match this version"
 
 
 def test_a_command_asks_a_worker_how_it_is(

@@ -254,7 +254,7 @@ def test_a_job_is_explained(mixed: Engine, queue: Run) -> None:
     held = json.loads(queue("jobs", "explain", "3", "--json").stdout)
     assert held[0] == {
         "reason": "lane held",
-        "detail": "by job 2 (send) since 2026-01-31T14:00:00Z; the lane goes on when it ends",
+        "detail": "by job 2 (send) since 2026-01-31T14:00:00Z; the lane continues when it ends",
         "unblock": None,
     }
     assert queue("jobs", "explain", "5").stdout.splitlines()[0] == (

@@ -77,7 +77,7 @@ def test_a_delayed_lane_says_what_it_waits_for(engine: Engine, dsn: str, queue: 
     assert queue("lanes", "explain", "lane").stdout.splitlines() == [
         "lane  delayed   2 waiting, oldest 0s",
         "  head 2 second  not tried yet",
-        "  └─ an open transaction had its next job locked; workers look again at 14:00:00Z (in 1s)",
+        "  └─ an open transaction had locked its next job; workers check again at 14:00:00Z (in 1s)",
         "  behind it: 3 third",
     ]
 
@@ -113,10 +113,10 @@ def test_a_held_lane_is_explained(engine: Engine, queue: Run) -> None:
     ]
     assert lines[2] == "  └─ the next job starts when this one ends"
     assert lines[3:] == [f"  behind it: {second} t"]
-    assert queue("lanes", "list").stdout.rstrip().endswith("attempt 1 runs")
+    assert queue("lanes", "list").stdout.rstrip().endswith("attempt 1 is running")
     engine.at("2026-01-31 14:01:00+00")
     assert (
-        "worker w was last heard of at 14:00:00Z (1m00s ago)"
+        "worker w has sent no heartbeat since 14:00:00Z (1m00s ago)"
         in queue("lanes", "explain", "a").stdout
     )
 
@@ -137,7 +137,7 @@ def test_a_lane_that_is_held_for_long_is_explained_with_what_ends_its_job(
     engine.query("SELECT cancel_job(1, true)")
     advice = (
         "unblock: it was asked to abort; if it does not: kill -9 7 on host (it runs 1 job; "
-        "what nobody aborted starts again elsewhere)"
+        "jobs not aborted restart elsewhere)"
     )
     assert advice in queue("lanes", "explain", "a").stdout
     assert advice in queue("jobs", "explain", "2").stdout
@@ -154,7 +154,7 @@ def test_a_halted_lane_is_explained_and_goes_on(engine: Engine, queue: Run) -> N
         f"  failed {failed} t  attempt 1 failed 0s ago: CardTimeout",
     ]
     assert [line.partition("unblock: ")[2] for line in lines[2:4]] == [
-        "if its cause is repaired: queue lanes retry-head a",
+        "once the cause is fixed: queue lanes retry-head a",
         "queue lanes skip-head a",
     ]
     assert lines[4:] == [f"  behind it: {failed + 1} t"]
@@ -365,7 +365,7 @@ def test_lanes_are_listed_stopped_ones_first(retrying: Engine, queue: Run) -> No
     assert lines[1].rstrip().endswith("why [bold]")
     assert lines[2].split(maxsplit=5)[4:] == [
         "6",
-        "9001 charge_card          tried again in 3m12s: CardTimeout",
+        "9001 charge_card          retry in 3m12s: CardTimeout",
     ]
     rows = json.loads(queue("lanes", "list", "--json").stdout)
     assert [(row["lock"], row["job_id"], row["waiting"]) for row in rows] == [

@@ -49,7 +49,7 @@ def test_the_version_names_the_server_and_the_schema_if_a_database_is_named(
     first, server, schema = run("-V", INTURN_DSN=dsn).stdout.splitlines()
     assert first == f"inturn {version('inturn')}"
     assert re.fullmatch(r"server: PostgreSQL \d+[.\d]*.*", server)
-    assert schema == "schema inturn: revision 0001, fits this version"
+    assert schema == "schema inturn: revision 0001, matches this version"
     assert "does not fit" in run("--version", INTURN_DSN=empty_dsn).stdout
     away = run("--version", INTURN_DSN="postgresql://u:hunter@127.0.0.1:1/x")
     assert (away.returncode, "server: not reached" in away.stdout) == (0, True)

@@ -29,7 +29,7 @@ def test_a_job_behind_a_job_in_a_paused_queue_learns_of_the_pause(
     assert reasons(queue, behind) == ["lane head waits", "queue paused", "queue unserved"]
     said = queue("jobs", "explain", str(behind)).stdout
     assert "job 1 (t) goes first and is in a paused queue" in said
-    assert "queue mail is paused by eve" in said
+    assert "queue mail has been paused by eve" in said
     command = advice_in(said)[0]
     assert command == "queue queues resume mail"
     assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
@@ -64,7 +64,7 @@ def test_a_lane_whose_next_job_is_in_a_paused_queue_says_so(
     engine.query("SELECT pause_queue('mail', 'no paper', NULL, 'eve')")
     said = queue("lanes", "explain", "a").stdout
     assert goes_on not in said
-    assert "└─ queue mail is paused by eve" in said
+    assert "└─ queue mail has been paused by eve" in said
     command = advice_in(said)[0]
     assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0
     assert "paused" not in queue("lanes", "explain", "a").stdout

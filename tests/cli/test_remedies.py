@@ -18,7 +18,7 @@ from tests.cli.engine import Engine
 
 LOCK = "-it's $HOME; a\tlane"
 LANE = "letters"
-REPAIRED = "if its cause is repaired: "
+REPAIRED = "once the cause is fixed: "
 Situation = Callable[[Engine], int]
 
 
@@ -306,7 +306,7 @@ def test_the_jobs_that_fill_a_limit_are_named_and_the_limit_can_be_raised(
     [advised] = advice_in(printed)
     condition, _, command = advised.partition("more: ")
     assert re.fullmatch(
-        "if they hang: queue jobs cancel .*--abort 1 2 3; if it may take ", condition
+        "if they hang: queue jobs cancel .*--abort 1 2 3; if you can allow ", condition
     )
     assert type_in(command, folder).returncode == 0
     assert engine.query("SELECT slots FROM limits") == [(10,)]
@@ -336,7 +336,7 @@ def test_the_transaction_that_explain_names_can_be_ended(
         user.execute("SELECT FROM inturn.jobs FOR UPDATE")
         until(lambda: advice_in(run(*explained).stdout))  # a younger transaction is not named
         (advised,) = advice_in(run(*explained).stdout)
-        engine.query(advised.partition("if nobody can: ")[2])
+        engine.query(advised.partition("if you cannot: ")[2])
         until(lambda: run(*explained).stdout.startswith("ready"))
     assert engine.claim()[0] == asked
 
@@ -381,7 +381,7 @@ def test_a_worker_whose_event_loop_stays_blocked_can_be_killed(
     (advised,) = advice_in(run(*explained).stdout)
     assert engine.statuses()[id] == "doing"
     pid = advised.partition("kill -9 ")[2].partition(" on ")[0]
-    assert "(it runs 1 job; what nobody aborted starts again elsewhere)" in advised
+    assert "(it runs 1 job; jobs not aborted restart elsewhere)" in advised
     os.kill(int(pid), signal.SIGKILL)
     until(lambda: engine.query("SELECT id FROM finished_jobs"))
     assert engine.query("SELECT status::text, attempts FROM finished_jobs") == [("succeeded", 2)]

@@ -54,7 +54,7 @@ def test_a_job_behind_one_of_a_paused_task_learns_of_the_pause(
     assert reasons(queue, behind) == ["lane head waits", "task paused"]
     said = queue("jobs", "explain", str(behind)).stdout
     assert "(mail) goes first and its task is paused" in said
-    assert "task mail is paused by eve" in said
+    assert "task mail has been paused by eve" in said
     command = advice_in(said)[0]
     assert command == "queue tasks resume mail"
     assert type_in(command, folder, INTURN_DSN=engine.dsn).returncode == 0

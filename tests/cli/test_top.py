@@ -70,7 +70,7 @@ def test_a_lane_that_gets_stuck_appears_with_the_reason_and_a_command_that_unblo
         rf"order:4711  halted \d+s, 1 waiting  job {failed} charge failed: CardTimeout", page
     )
     assert "lanes: 1 halted" in page
-    (command,) = re.findall(r"unblock: if its cause is repaired: (.*)", page)
+    (command,) = re.findall(r"unblock: once the cause is fixed: (.*)", page)
     assert command == "queue lanes retry-head order:4711"
     assert type_in(command, INTURN_DSN=dsn).returncode == 0
     terminal.until(lambda page: "halted" not in page)
@@ -133,14 +133,14 @@ def make_limited(engine: Engine) -> None:
     ("make", "state", "why", "unblock"),
     [
         (make_paused, "paused", "by me: bank is down", "queue lanes resume lane"),
-        (make_retrying, "retrying", r"job 1 t, again at .*: boom", "queue lanes retry-head lane"),
-        (make_stalled, "stalled", "worker w was last heard of at", "queue .*worker"),
+        (make_retrying, "retrying", r"job 1 t, retry at .*: boom", "queue lanes retry-head lane"),
+        (make_stalled, "stalled", "worker w has sent no heartbeat since", "queue .*worker"),
         (make_unserved, "unserved", "no live worker serves queue lonely", "queue .*worker"),
         (make_unknown, "unknown", "no worker of queue default knows task t", "deploy the code"),
         (make_renamed, "unknown", "no worker of queue default knows task t", "deploy the code"),
         (make_idle, "idle", "^waits for lane other$", "queue .*lanes explain other"),
-        (make_limited, "limited", "1 job of limit bank runs, and 1 may; it goes on when one",
-         "if it hangs: queue .*jobs cancel --abort 1; if it may take more: queue .*limits set"),
+        (make_limited, "limited", "1 job of limit bank is running, 1 allowed; the next starts when",
+         "if it hangs: queue .*jobs cancel --abort 1; if you can allow more: queue .*limits set"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
@@ -225,10 +225,13 @@ def test_a_limit_that_holds_jobs_without_a_lock_comes_with_the_words_of_explain(
     engine.query("SELECT claim((SELECT id FROM workers), '{default}', 1)")
     page = queue("top", "--once").stdout
     explained = queue("jobs", "explain", "2").stdout
-    assert "1 job of limit bank runs, and 1 may; it goes on when one ends: job 1 (t) since" in page
+    assert (
+        "1 job of limit bank is running, 1 allowed; the next starts when one ends: job 1 (t) since"
+        in page
+    )
     command = (
         "unblock: if it hangs: queue jobs cancel --abort 1; "
-        "if it may take more: queue limits set --concurrency 2 bank"
+        "if you can allow more: queue limits set --concurrency 2 bank"
     )
     assert command in page
     assert command in explained
@@ -417,7 +420,7 @@ def test_hostile_names_are_shown_as_escapes_and_the_command_still_works(
     assert r"r'x\x1b[2J\u202e  halted" in page
     for evil in ("\x1b[2J", "\x1b]0;", "\x1b[31mred", "\x07", "\u202e"):
         assert evil not in terminal.drawn
-    (command,) = re.findall(r"repaired: (queue .*)", page)
+    (command,) = re.findall(r"fixed: (queue .*)", page)
     done = type_in(command, INTURN_DSN=dsn)
     assert done.returncode == 0, done.stderr
 

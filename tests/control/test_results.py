@@ -264,7 +264,7 @@ async def test_a_wait_ends_when_its_time_is_up_and_the_job_goes_on(app: App, que
     id = give.defer()
     with pytest.raises(
         ResultTimeout,
-        match=f"Job {id} has not ended within 0.05 s. It goes on.*queue jobs explain {id}",
+        match=f"Job {id} did not end within 0.05 s. It continues.*queue jobs explain {id}",
     ):
         app.job_manager.result(id, timeout=0.05)
     async with app.open_async():

@@ -58,7 +58,7 @@ async def test_the_doctor_names_a_worker_that_cannot_listen(
     async with anyio.create_task_group() as group:
         group.start_soon(partial(narrow.run_worker_async, name="alone", **OPTIONS))
         await until(lambda: query("SELECT FROM worker_status WHERE listens IS FALSE"))
-        said = "cannot listen, so new jobs wait until they poll: alone"
+        said = "cannot listen, so they find new jobs only by polling: alone"
         assert judge_workers(app) == ("warn", said)
         app.configure_task("step").defer(number=1)
         await until(lambda: runs == [1])

@@ -126,7 +126,7 @@ async def test_ready_and_the_doctor_say_that_a_call_is_refused(
             await until(lambda: query("SELECT FROM worker_status WHERE trouble IS NOT NULL"))
             state, detail = judge_workers(app)
             assert state == "fail"
-            assert detail.startswith("refused by the database, and tried again: w")
+            assert detail.startswith("refused by the database, retrying: w")
         await look_until(port, False)
         await until(lambda: query("SELECT FROM worker_status WHERE trouble IS NULL"))
         assert judge_workers(app) == ("ok", "1 live")

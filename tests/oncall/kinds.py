@@ -318,7 +318,7 @@ KINDS: dict[Make, Kind] = {
                   "deploy", ends=deploy, shows="send"),
     behind_another_lane: Kind(WAITS, LONG, "waiting", "lane head waits", "idle", RESUME),
     limited: Kind('inturn_jobs{state="limited"}', "InturnLimitHoldsLong", "waiting", "limited", "limited",
-                  "queue limits set", says="it goes on when one ends", shows="bank"),
+                  "queue limits set", says="the next starts when one ends", shows="bank"),
     after_others_of_its_group: Kind("inturn_oldest_runnable_age_seconds", "InturnJobsWaitTooLong", "backlog", "turn",
                                     "queues", WORKER, shows="default"),
     after_a_failed_job: Kind("inturn_jobs_behind_failed", "InturnParentFailed", "parents", "parent failed",

@@ -73,7 +73,7 @@ def test_a_prepared_transaction_that_somebody_left_has_a_name_and_a_remedy(
             ]
             busy = "SELECT detail, unblock FROM explain(%s) WHERE reason = 'busy'"
             [(detail, remedy)] = scene.engine.query(busy, job)
-            assert "somebody has prepared it as 'deploy-17'" in detail
+            assert "it was prepared as 'deploy-17'" in detail
             scene.engine.query(remedy[remedy.index("ROLLBACK") :])
             assert scene.engine.query(busy, job) == []
             scene.engine.query("BEGIN")
@@ -81,7 +81,7 @@ def test_a_prepared_transaction_that_somebody_left_has_a_name_and_a_remedy(
             scene.engine.query("PREPARE TRANSACTION 'deploy-18'")
             asked = invoke("doctor", folder=folder, env=scene.environment()).output
             assert "prepared transaction deploy-18 has locked jobs, lanes for" in asked
-            assert "if nobody commits it: ROLLBACK PREPARED 'deploy-18'" in asked
+            assert "if it is abandoned: ROLLBACK PREPARED 'deploy-18'" in asked
             scene.engine.query("ROLLBACK PREPARED 'deploy-18'")
 
 

@@ -31,15 +31,15 @@ def test_a_time_to_come_is_rounded_up_and_a_time_past_down(seconds: float, words
         ("use NTP on both", [("use NTP on both", False)]),
         ("queue lanes resume 'a; b: queue c'", [("queue lanes resume 'a; b: queue c'", True)]),
         (
-            "commit it; if nobody can: SELECT pg_terminate_backend(7)",
-            [("commit it; if nobody can:", False), ("SELECT pg_terminate_backend(7)", True)],
+            "commit it; if you cannot: SELECT pg_terminate_backend(7)",
+            [("commit it; if you cannot:", False), ("SELECT pg_terminate_backend(7)", True)],
         ),
         (
-            "if it hangs: queue jobs cancel --abort 7; if it may take more: queue limits set 'a b'",
+            "if it hangs: queue jobs cancel --abort 7; if you can allow more: queue limits set 'a b'",
             [
                 ("if it hangs:", False),
                 ("queue jobs cancel --abort 7", True),
-                ("if it may take more:", False),
+                ("if you can allow more:", False),
                 ("queue limits set 'a b'", True),
             ],
         ),

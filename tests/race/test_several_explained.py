@@ -18,9 +18,9 @@ def test_it_names_each_lane_that_is_held_and_the_job_there(stage: Stage) -> None
     found = explain(stage, both)
     assert [reason for reason, _, _ in found] == ["lane held", "lane held"]
     assert found[0][1].startswith(f"by job {a[0]} (task)")
-    assert found[0][1].endswith("in lane a; the lane goes on when it ends")
+    assert found[0][1].endswith("in lane a; the lane continues when it ends")
     assert found[1][1].startswith(f"by job {b[0]} (task)")
-    assert found[1][1].endswith("in lane b; the lane goes on when it ends")
+    assert found[1][1].endswith("in lane b; the lane continues when it ends")
 
 
 def test_a_job_behind_it_says_that_it_waits_for_another_lane(stage: Stage) -> None:
@@ -63,7 +63,7 @@ def test_a_writer_names_the_readers_and_a_later_reader_the_writer(stage: Stage) 
     ]
     worker.retry(jobs[0], delay="1 hour")
     [(_, detail, unblock)] = [each for each in explain(stage, writer) if each[0] == "lane retrying"]
-    assert detail.startswith(f"job {readers[0]} (task) keeps its share until it is tried again")
+    assert detail.startswith(f"job {readers[0]} (task) keeps its share until it is retried")
     assert unblock == f"queue jobs retry {readers[0]}"
     status = person.run(
         "SELECT state::text, readers, waiting, job_id FROM lane_status WHERE lock = 'a'"

@@ -249,7 +249,7 @@ def test_a_failed_job_says_that_it_halts_its_lane(client: TestClient, app: App) 
     pay.defer()
     app.run_worker(wait=False)
     page = client.get(f"/jobs/{job}").text
-    assert "lane order:1 is halted until somebody decides about it" in page
+    assert "lane order:1 is halted until you retry or skip this job" in page
     assert 'class="verdict plain fail"' in page
     lane = client.get("/lane?lock=order:1").text
     assert f'Failed <a href="/jobs/{job}">job {job}</a> shop.pay: attempt 1 failed' in lane

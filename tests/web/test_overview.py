@@ -26,7 +26,7 @@ def test_an_empty_queue_says_that_nothing_waits_and_what_to_do(client: TestClien
 def test_the_verdict_names_a_queue_that_nobody_serves(client: TestClient, app: App) -> None:
     app.configure_task("shop.pay", queue="mail", lock="order:1").defer()
     page = client.get("/").text
-    assert "No live worker, although jobs wait." in page
+    assert "No live worker, but jobs are waiting." in page
     assert "no live worker serves" in page
 
 
@@ -59,7 +59,7 @@ def test_the_first_line_is_what_stops_most(client: TestClient, app: App, query: 
     pay.defer()
     app.run_worker()
     page = client.get("/").text
-    assert find_headline(page) == "No live worker, although jobs wait."
+    assert find_headline(page) == "No live worker, but jobs are waiting."
     assert re.search(r'class="attention"><dt>Workers</dt><dd>0', page)
     query(REGISTER, "web-1", "host", 1, None, 4, ["shop.pay"], [])
     page = client.get("/").text
@@ -86,8 +86,8 @@ def test_one_error_of_many_lanes_has_one_command_and_the_page_that_does_it(
     pay.configure(lock="order:3").defer()
     app.run_worker()
     page = client.get("/").text
-    assert "All have one error: ValueError: no money" in page
-    assert f'if its cause is repaired: <code class="advice">{RETRY_ALL}</code> <button' in page
+    assert "All have the same error: ValueError: no money" in page
+    assert f'once the cause is fixed: <code class="advice">{RETRY_ALL}</code> <button' in page
     assert BULK in page
     assert BULK not in browse(Access.READ_ONLY).get("/").text
 

@@ -28,10 +28,10 @@ def test_the_findings_are_those_of_the_doctor(client: TestClient, app: App) -> N
     assert len(expected) > 15
     for check in expected:
         assert f'<th scope="row" data-label="Check" class="whole">{check}</th>' in page
-    assert "no live worker, although jobs wait" in page
+    assert "no live worker, but jobs are waiting" in page
     assert f'<a href="/jobs/{job}">job {job}</a> in queue mail' in page
     assert page.index("<span>fail</span>") < page.index("<span>ok</span>")
-    assert "no live worker, although jobs wait" in client.get("/system").text
+    assert "no live worker, but jobs are waiting" in client.get("/system").text
 
 
 def test_the_checks_do_not_follow_changes_by_themselves(client: TestClient) -> None:

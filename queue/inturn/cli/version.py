@@ -36,7 +36,7 @@ def _describe_database() -> list[str]:
             server = connection.info.parameter_status("server_version")
             try:
                 drive.run(check_schema(connector.schema), connection, connector.schema)
-                schema = f"revision {sql.revision()}, fits this version"
+                schema = f"revision {sql.revision()}, matches this version"
             except SchemaMismatch as error:
                 schema = f"does not fit: {error}"
     except InturnError as error:

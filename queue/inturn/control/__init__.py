@@ -1,1 +1,1 @@
-"""Look at the queue and change it: `app.job_manager`, `app.lanes`, `app.schema_manager`."""
+"""Inspect and change the queue: `app.job_manager`, `app.lanes`, `app.schema_manager`."""

@@ -1,4 +1,4 @@
-"""`app.batch` and `app.batches`: jobs that are counted together, and a job when all have ended."""
+"""`app.batch` and `app.batches`: jobs that are counted together, and a callback at their end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BatchList = list[BatchProgress]
 
 
 class Batches:
-    """Looks after batches. Each of them is named by its id, which `app.batch` returned.
+    """Manages batches. You name a batch by the id that `app.batch` returned.
 
     for batch in app.batches.list():
         print(batch.name, batch.state, batch.remaining, "of", batch.total)
 
-    `by` is the name of the person who closes or cancels one, for `lane_audit`. Without a name, that
-    is not recorded there.
+    `by` is the name of the person who closes or cancels a batch. Without it, `lane_audit` does not
+    record the change.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -36,13 +36,13 @@ class Batches:
         callback: Deferrer[..., Any] | None = None,
         connection: object = None,
     ) -> int:
-        """Open a batch and return its id. It does not end before you close it.
+        """Open a batch and return its id. It cannot end until you close it.
 
             batch = app.batches.open("import")
             write.configure(batch=batch).defer(letter="a")
             app.batches.close(batch)
 
-        For its arguments, see `app.batch`, which closes it too.
+        For the arguments, see `app.batch`, which also closes the batch.
         """
         return self._connector.run(_open(name, callback), connection)
 
@@ -57,7 +57,7 @@ class Batches:
         return await self._connector.run_async(_open(name, callback), connection)
 
     def close(self, batch: int, *, connection: object = None, by: str | None = None) -> bool:
-        """Let a batch end as soon as no job of it is left, and its callback run.
+        """Let a batch end, and its callback run, once all its jobs have ended.
 
         Closing a batch again does nothing. Return False if the batch does not exist.
         """
@@ -70,9 +70,9 @@ class Batches:
         return await self._connector.run_async(batches.close_batch(batch, by), connection)
 
     def cancel(self, batch: int, *, abort: bool = False, by: str | None = None) -> int:
-        """Cancel the callback of a batch and its jobs that wait, and close it.
+        """Cancel the callback and the waiting jobs of a batch, and close it.
 
-        Return how many were cancelled. Jobs that run go on. With `abort`, they are asked to end.
+        Return how many were cancelled. Running jobs continue, unless `abort` asks them to end.
         """
         return self._connector.run(batches.cancel_batch(batch, abort, by))[0]
 
@@ -89,7 +89,7 @@ class Batches:
         return await self._connector.run_async(batches.show_batch(batch))
 
     def list(self, limit: int = 1000) -> BatchList:
-        """Return the batches, the newest first."""
+        """Return the batches, newest first."""
         return self._connector.run(batches.list_batches(limit))
 
     async def list_async(self, limit: int = 1000) -> BatchList:
@@ -98,7 +98,7 @@ class Batches:
 
 
 class BatchBlock:
-    """A batch that is opened and closed by `with` or `async with`. See `app.batch`."""
+    """A batch that `with` or `async with` opens and closes. See `app.batch`."""
 
     def __init__(
         self,

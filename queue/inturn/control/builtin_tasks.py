@@ -1,4 +1,4 @@
-"""Tasks that every app has, in the namespace `builtin`. There is one, which deletes old jobs.
+"""Tasks of every app, in the namespace `builtin`. The only one deletes old jobs.
 
 app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
 """
@@ -12,7 +12,7 @@ from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.context import JobContext
 
 REMOVE_OLD_JOBS = (
-    "inturn.builtin_tasks.remove_old_jobs"  # stored with jobs, so it stays when the module moves
+    "inturn.builtin_tasks.remove_old_jobs"  # stored with jobs, so keep it if the module moves
 )
 
 
@@ -23,7 +23,7 @@ class HasJobs(Protocol):
 def builtin_tasks() -> Blueprint:
     """Return a new blueprint for each app.
 
-    Apps cannot share one, because a task is deferred through the app that it was added to last.
+    Apps cannot share one, because a task is deferred through the app it was last added to.
     """
     builtin = Blueprint()
     builtin.task(name=REMOVE_OLD_JOBS, pass_context=True, queue="builtin")(remove_old_jobs)
@@ -39,7 +39,7 @@ async def remove_old_jobs(
     remove_cancelled: bool = False,
     remove_aborted: bool = False,
 ) -> None:
-    """Delete succeeded jobs that ended more than `max_hours` ago, and others if you say so.
+    """Delete succeeded jobs that ended more than `max_hours` ago, and optionally others.
 
         app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
 

@@ -18,13 +18,13 @@ from inturn.states import LANE_STATES
 
 
 class WhichJobs(TypedDict, total=False):
-    """Which jobs a bulk is about. Jobs must fit all that you give.
+    """Which jobs a bulk change covers. Jobs must match everything you give.
 
         app.job_manager.retry_jobs(task="mail.send", error="Timeout", lock_prefix="customer:")
 
-    `status` is one status or several. `error` is a part of how the last attempt failed. `before` is
-    a time before which a job ended, or was deferred if it has not ended. With `everything=True`,
-    you need nothing else.
+    `status` is one status or several. `error` is a part of the last attempt's error. `before`
+    selects jobs that ended before that time, or were deferred before it and have not ended. With
+    `everything=True`, you need nothing else.
     """
 
     ids: Sequence[int]
@@ -41,25 +41,25 @@ class WhichJobs(TypedDict, total=False):
 
 
 class JobBulks:
-    """Changes many jobs: a hundred in each transaction, so that workers are not kept waiting.
+    """Changes many jobs: a hundred per transaction, so that workers do not have to wait.
 
         seen = app.job_manager.preview_jobs("retry", task="mail.send")
         print(seen.count, "jobs in", seen.lanes, "lanes")
         done = app.job_manager.retry_jobs(task="mail.send")
         assert done.changed == seen.count and not done.refused
 
-    A bulk is about jobs that ended, or were deferred, before it began. So it changes no job twice.
-    `refused` counts the jobs that it left as they were, by reason.
+    A bulk change covers jobs that ended, or were deferred, before it started, so it changes no job
+    twice. `refused` counts the unchanged jobs by reason.
 
-    With `by`, the name of a person, `lane_audit` has a row for each transaction. It says how many
-    jobs were changed, and which ones the bulk is about.
+    With `by`, the name of a person, `lane_audit` records each transaction, with its number of
+    changed jobs and the filter.
     """
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
     def preview_jobs(self, action: JobAction, **which: Unpack[WhichJobs]) -> JobPreview:
-        """Say what `retry`, `cancel` or `delete` would be about. Nothing is changed."""
+        """Return what `retry`, `cancel` or `delete` would cover, without changing anything."""
         return self._connector.run(_preview(action, which))
 
     async def preview_jobs_async(self, action: JobAction, **which: Unpack[WhichJobs]) -> JobPreview:
@@ -67,12 +67,12 @@ class JobBulks:
         return await self._connector.run_async(_preview(action, which))
 
     def retry_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
-        """Run jobs again at their old places, those of a lane in their order.
+        """Run jobs again at their old places, those of a lane in order.
 
             app.job_manager.retry_jobs(task="mail.send", error="Timeout")
 
-        Unless you name a status, these are failed jobs. Scheduled jobs are due now. A lane that one
-        of the jobs has halted goes on.
+        The default status is failed. Scheduled jobs become due now. Lanes halted by one of the jobs
+        continue.
         """
         return self._connector.run(_change("retry", which, by))
 
@@ -83,11 +83,11 @@ class JobBulks:
     def cancel_jobs(
         self, *, abort: bool = False, by: str | None = None, **which: Unpack[WhichJobs]
     ) -> Bulk:
-        """Cancel jobs that have not started, those of a lane from its end.
+        """Cancel jobs that have not started, those of a lane last to first.
 
             app.job_manager.cancel_jobs(queue="mail", lock_prefix="customer:")
 
-        With `abort`, also ask workers to end jobs that run.
+        With `abort`, also ask workers to abort running jobs.
         """
         return self._connector.run(_change("cancel", which, by, abort))
 
@@ -98,9 +98,9 @@ class JobBulks:
         return await self._connector.run_async(_change("cancel", which, by, abort))
 
     def delete_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
-        """Delete jobs for good: those that have ended, unless you name a status.
+        """Delete jobs permanently: ended ones, unless you name a status.
 
-        A lane that one of the jobs has halted stays halted.
+        A lane halted by one of the jobs stays halted.
         """
         return self._connector.run(_change("delete", which, by))
 
@@ -110,11 +110,11 @@ class JobBulks:
 
 
 class WhichLanes(TypedDict, total=False):
-    """Which lanes a bulk is about: in one of these states, and with locks that begin so.
+    """Which lanes a bulk change covers: those in one of these states whose lock has this prefix.
 
         app.lanes.change_lanes("resume", states=["halted"], lock_prefix="customer:")
 
-    `error` is a part of the error of the job that has halted the lane, or waits for its retry.
+    `error` is a part of the error of the job that halted the lane, or that waits for its retry.
     """
 
     states: Sequence[str]
@@ -124,15 +124,15 @@ class WhichLanes(TypedDict, total=False):
 
 
 class LaneBulks:
-    """Changes many lanes, a hundred in each transaction."""
+    """Changes many lanes, a hundred per transaction."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
     def preview_lanes(self, action: LaneAction, **which: Unpack[WhichLanes]) -> LanePreview:
-        """Say what `resume`, `retry-head`, `skip-head` or `pause` would be about.
+        """Return what `resume`, `retry-head`, `skip-head` or `pause` would cover.
 
-        Nothing is changed.
+        It changes nothing.
         """
         return self._connector.run(bulk.preview_lanes(action, _filter_lanes(which)))
 
@@ -151,12 +151,12 @@ class LaneBulks:
         until: datetime | None = None,
         **which: Unpack[WhichLanes],
     ) -> Bulk:
-        """Do to many lanes what `resume`, `retry-head`, `skip-head` or `pause` does to one.
+        """Apply `resume`, `retry-head`, `skip-head` or `pause` to many lanes.
 
             app.lanes.change_lanes("retry-head", states=["halted"], lock_prefix="customer:")
 
-        Unless you name states, `resume` is about stopped lanes, and `retry-head` and `skip-head`
-        about halted ones. `reason` and `until` are for a pause.
+        By default, `resume` covers stopped lanes, and `retry-head` and `skip-head` cover halted
+        ones. `reason` and `until` are for a pause.
         """
         return self._connector.run(_change_lanes(action, which, by, reason, until))
 
@@ -193,7 +193,7 @@ def _filter_jobs(which: WhichJobs) -> JobFilter:
     check_moment("before", which.get("before"))
     made = JobFilter(statuses=statuses, **given)  # type: ignore[arg-type]
     if not everything and made == JobFilter():
-        raise BadArgument("everything", "is missing. Say which jobs, or everything=True")
+        raise BadArgument("everything", "is missing. Give a filter, or everything=True")
     return made
 
 
@@ -202,7 +202,7 @@ def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
         tuple(which.get("states", ())), which.get("lock_prefix"), which.get("error")
     )
     if not (which.get("everything") or made.states or made.prefix or made.error):
-        raise BadArgument("everything", "is missing. Say which lanes, or everything=True")
+        raise BadArgument("everything", "is missing. Give a filter, or everything=True")
     for state in made.states:
         if state not in LANE_STATES:
             raise BadArgument("states", f"{state!r} is not one of {', '.join(LANE_STATES)}")

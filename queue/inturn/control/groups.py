@@ -9,7 +9,7 @@ GroupList = list[Group]
 
 
 class Groups:
-    """Sets the weights of groups, and lists groups. Jobs name theirs, as in `group="tenant:7"`.
+    """Sets the weights of groups and lists groups. A job names its group: `group="tenant:7"`.
 
     app.groups.set("tenant:7", weight=3)
     app.groups.set("tenant:*", weight=2)
@@ -17,9 +17,9 @@ class Groups:
         print(group.name, group.weight, group.waiting)
     app.groups.remove("tenant:7")
 
-    A pattern that ends with `*` is for every group that begins so, each by itself. The weight of
-    just this group goes before patterns, and a longer pattern before a shorter one. A group without
-    a weight has 1. `by` is the name that `lane_audit` records for a change. It defaults to the
+    A pattern that ends with `*` sets the weight of each group with that prefix. The weight of an
+    exact name takes precedence over patterns, and a longer pattern over a shorter one. The default
+    weight is 1. `by` is the name that `lane_audit` records for a change. It defaults to the
     database user.
     """
 
@@ -31,7 +31,7 @@ class Groups:
 
             app.groups.set("tenant:7", weight=3)
 
-        Claims that begin later know it.
+        It applies from the next claim.
         """
         self._connector.run(groups.set_group(pattern, weight, by))
 
@@ -48,7 +48,7 @@ class Groups:
         return await self._connector.run_async(groups.remove_group(pattern, by))
 
     def list(self, limit: int = 100) -> GroupList:
-        """Return the weights that are set, and groups that have jobs to run, by name."""
+        """Return the weights, and the groups with jobs to run, by name."""
         return self._connector.run(groups.list_groups(limit))
 
     async def list_async(self, limit: int = 100) -> GroupList:

@@ -22,12 +22,12 @@ from inturn.operations.changes.jobs import (
 
 
 class JobLists:
-    """Lists and counts jobs, within limits.
+    """Lists and counts jobs, in a bounded search.
 
     `list_jobs` returns the newest 1,000 unless you set a limit. With any filter but an id, it
-    searches the newest 10,000 live jobs, and goes on where an index fits: it finds the jobs of a
-    lane or a batch, and those with a rare status. It also searches the newest 10,000 jobs that have
-    ended, or the newest 10,000 failed ones if you ask for these. The counts search the same jobs.
+    searches the newest 10,000 live jobs, and further where an index helps: for the jobs of a lane
+    or a batch, and for a rare status. It also searches the newest 10,000 ended jobs, or the
+    newest 10,000 failed ones if you ask for those. The counts search the same jobs.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -47,11 +47,11 @@ class JobLists:
         group: str | None = None,
         before_id: int | None = None,
     ) -> list[StoredJob]:
-        """Return the newest jobs that match, at most `limit`, the oldest of them first.
+        """Return the newest `limit` jobs that match, oldest first.
 
             [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
 
-        `before_id` is for the page after another one: the id of its oldest job.
+        For the next page, pass the id of the oldest job of this one as `before_id`.
         """
         return self._connector.run(
             list_jobs(
@@ -97,8 +97,8 @@ class JobLists:
     ) -> list[StatusCounts]:
         """Return each queue with the number of its jobs in each status.
 
-        It searches the jobs that `list_jobs` searches. If it may have passed over some, `more` is
-        True, and the counts are lower bounds.
+        It searches the same jobs as `list_jobs`. If it may have missed some, `more` is True, and
+        the counts are lower bounds.
 
         write.defer(letter="a")
         [counts] = app.job_manager.list_queues(task=write.name)
@@ -148,9 +148,9 @@ class JobLists:
         status: str | None = None,
         lock: str | None = None,
     ) -> list[StatusCounts]:
-        """Return each lock, at most 1,000 of them, with the number of its jobs in each status.
+        """Return at most 1,000 locks, each with the number of its jobs in each status.
 
-        A job with several locks counts for each of them.
+        A job with several locks counts for each.
         To see what holds up a lane, use `app.lanes`.
         """
         return self._connector.run(count_jobs_by("lock", _filter(queue, task, status, lock)))
@@ -177,8 +177,7 @@ class JobLists:
         """Return the jobs whose worker has been silent for `seconds_since_heartbeat`.
 
         With `nb_seconds`, return the jobs that have been running for longer than that, on any
-        worker. You do not have to do anything about the jobs of silent workers, because live
-        workers take them over.
+        worker. You need not act on the jobs of silent workers: live workers take them over.
         """
         refuse_in_loop("get_stalled_jobs")
         return self._connector.run(
@@ -199,15 +198,15 @@ class JobLists:
 
 
 def refuse_in_loop(name: str) -> None:
-    """Raise before anything is done if a method is called, and perhaps awaited, in an event loop.
+    """Raise before doing anything if a method is called, and perhaps awaited, in an event loop.
 
-    procrastinate has a coroutine of this name.
+    In procrastinate, this name is a coroutine.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise ConfigurationError(f"An event loop runs here. Write: await job_manager.{name}_async(…)")
+    raise ConfigurationError(f"Called in an event loop. Write: await job_manager.{name}_async(…)")
 
 
 def _list_stalled(

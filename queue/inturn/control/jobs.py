@@ -1,4 +1,4 @@
-"""`app.job_manager`: defer, look at and change single jobs."""
+"""`app.job_manager`: defer, inspect and change single jobs."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ BY_WORKERS = "Only workers do this: https://github.com/inturn/inturn/blob/main/d
 GONE = {
     "retry_job": "Live workers take over the jobs of dead ones, so delete the task that retries "
     "stalled jobs. To retry a finished job, use retry_job_by_id or retry_job_by_id_async.",
-    "listen_for_jobs": "To wait for the end of a job, use result or result_async.",
+    "listen_for_jobs": "To wait for a job to end, use result or result_async.",
     **dict.fromkeys(
         (
             "fetch_job",
@@ -41,10 +41,10 @@ GONE = {
 
 
 class Jobs(JobLists, JobBulks):
-    """Looks at jobs and changes them. With `connection=`, a change is part of your transaction.
+    """Inspects and changes jobs. With `connection=`, a change is part of your transaction.
 
-    `by` is the name of the person who makes a change, for `lane_audit`. Without a name, a change of
-    a job is not recorded there.
+    `by` is the name of the person who makes a change. Without it, `lane_audit` does not record the
+    change of a job.
 
     job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
     assert app.job_manager.get_job_status(job_id) == "scheduled"
@@ -57,7 +57,7 @@ class Jobs(JobLists, JobBulks):
         self._listener = ResultListener(connector)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what to use instead of a method that procrastinate has and inturn does not need."""
+        """Name the replacement of a procrastinate method that inturn does not need."""
         instead = f" {GONE[name]}" if name in GONE else ""
         raise AttributeError(f"The job manager has no {name!r}.{instead}")
 
@@ -83,7 +83,7 @@ class Jobs(JobLists, JobBulks):
     def batch_defer_jobs(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
-        """Enqueue jobs of any tasks and locks in one statement and in this order, all or none.
+        """Enqueue jobs of any tasks and locks in this order, in one statement: all or none.
 
         locks = [f"customer:{number}" for number in range(100)]
         jobs = [ship.configure(lock=lock).make_new_job(order=1) for lock in locks]
@@ -118,7 +118,7 @@ class Jobs(JobLists, JobBulks):
     def explain(self, job_id: int) -> list[Reason]:
         """Return the reasons why a job is not running, in order.
 
-        A single reason `ready` means that it can run.
+        The only reason `ready` means that it can run.
 
         app.lanes.pause("alphabet", reason="no paper")
         job_id = write.configure(lock="alphabet").defer(letter="a")
@@ -140,7 +140,7 @@ class Jobs(JobLists, JobBulks):
         *,
         by: str | None = None,
     ) -> bool:
-        """Cancel a job that is not running. With `abort`, also ask a worker to end a running one.
+        """Cancel a job that is not running. With `abort`, also ask a worker to abort a running one.
 
         With `delete_job`, delete the job instead. Return False if there was nothing to do.
         """
@@ -174,8 +174,8 @@ class Jobs(JobLists, JobBulks):
             job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
             assert app.job_manager.retry_job_by_id(job_id, queue="urgent")
 
-        With `retry_at` it does not start before then. You can also give it another `priority`,
-        `queue` or `lock`. Return False if the job is waiting already or is running.
+        It does not start before `retry_at`. You can also change its `priority`, `queue` or `lock`.
+        Return False if the job is already waiting or running.
         """
         return self._connector.run(_retry(job_id, retry_at, priority, queue, lock, by), connection)
 
@@ -202,8 +202,8 @@ class Jobs(JobLists, JobBulks):
             total = app.job_manager.result(job_id, timeout=60)
 
         Raise JobFailed, JobCancelled (if it was cancelled or aborted), JobNotFound or
-        ResultTimeout, which is a TimeoutError. The result is None if the task returned None, or
-        something that cannot be stored, which the worker logs.
+        ResultTimeout, which is a TimeoutError. The result is None if the task returned None or a
+        value that cannot be stored, which the worker logs.
         """
         return wait(
             self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
@@ -225,7 +225,7 @@ class Jobs(JobLists, JobBulks):
         include_cancelled: bool = False,
         include_aborted: bool = False,
     ) -> int:
-        """Delete succeeded jobs that ended more than `nb_hours` ago, and others if you say so.
+        """Delete succeeded jobs that ended more than `nb_hours` ago, and optionally others.
 
             app.job_manager.delete_old_jobs(nb_hours=72, include_failed=True)
 

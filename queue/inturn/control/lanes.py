@@ -1,4 +1,4 @@
-"""`app.lanes`: look at lanes and change them.
+"""`app.lanes`: inspect and change lanes.
 
 Each change adds a row to `lane_audit`, under the name given as `by` or the database user's.
 """
@@ -16,7 +16,7 @@ LaneList = list[Lane]
 
 
 class Lanes(LaneBulks):
-    """Looks at lanes and changes them. A lane is named by its lock.
+    """Inspects and changes lanes. A lane is named by its lock.
 
     app.lanes.pause("customer:ann", reason="supplier is down", by="eve")
     for lane in app.lanes.list():
@@ -52,7 +52,7 @@ class Lanes(LaneBulks):
     ) -> bool:
         """Start no more jobs of a lane until `until`, or until it is resumed.
 
-        A running job goes on.
+        A running job continues.
 
             soon = datetime.now(UTC) + timedelta(hours=2)
             app.lanes.pause("customer:ann", until=soon, reason="supplier is down")
@@ -73,7 +73,7 @@ class Lanes(LaneBulks):
         return await self._connector.run_async(_pause(lock, reason, until, by))
 
     def resume(self, lock: str, *, by: str | None = None) -> bool:
-        """Let a paused or halted lane go on. Return False if it was not stopped."""
+        """Let a paused or halted lane continue. Return False if it was not stopped."""
         return self._connector.run(lanes.resume_lane(lock, by))
 
     async def resume_async(self, lock: str, *, by: str | None = None) -> bool:
@@ -81,7 +81,7 @@ class Lanes(LaneBulks):
         return await self._connector.run_async(lanes.resume_lane(lock, by))
 
     def skip_head(self, lock: str, *, by: str | None = None) -> int | None:
-        """Cancel the next job of a lane, or go on without the job that halted it.
+        """Cancel the next job of a lane, or continue without the job that halted it.
 
         Return the id of the job, or None if nothing is waiting.
         """
@@ -92,7 +92,7 @@ class Lanes(LaneBulks):
         return await self._connector.run_async(lanes.skip_head(lock, by))
 
     def retry_head(self, lock: str, *, by: str | None = None) -> int | None:
-        """Retry at once the job that a lane is waiting for, or that halted it.
+        """Immediately retry the job that a lane is waiting for, or that halted it.
 
         Return the id of the job, or None if the lane is not waiting for one.
         """
@@ -103,7 +103,7 @@ class Lanes(LaneBulks):
         return await self._connector.run_async(lanes.retry_head(lock, by))
 
     def cancel_waiting(self, lock: str, *, by: str | None = None) -> int:
-        """Cancel all waiting jobs of a lane and return their number. A running job goes on.
+        """Cancel all waiting jobs of a lane and return their number. A running job continues.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         assert app.lanes.cancel_waiting("alphabet") == 2

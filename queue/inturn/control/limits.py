@@ -9,7 +9,7 @@ LimitList = list[Limit]
 
 
 class Limits:
-    """Sets limits and lists them. Jobs name the key of their limit, as in `limit="stripe"`.
+    """Sets and lists limits. A job names the key of its limit: `limit="stripe"`.
 
     app.limits.set("stripe", concurrency=5, rate="100/min", burst=20)
     app.limits.set("customer:*", concurrency=1)
@@ -17,9 +17,9 @@ class Limits:
         print(limit.pattern, limit.running, limit.limited)
     app.limits.remove("stripe")
 
-    A pattern that ends with `*` is for every key that begins so, each by itself. The limit of just
-    this key goes before patterns, and a longer pattern before a shorter one. `by` is the name that
-    `lane_audit` records for a change. It defaults to the database user.
+    A pattern that ends with `*` sets a separate limit for each key with that prefix. The limit of
+    an exact key takes precedence over patterns, and a longer pattern over a shorter one. `by` is
+    the name that `lane_audit` records for a change. It defaults to the database user.
     """
 
     def __init__(self, connector: Connector) -> None:
@@ -34,16 +34,16 @@ class Limits:
         burst: int | None = None,
         by: str | None = None,
     ) -> None:
-        """Set the limit of a pattern, in place of an earlier one.
+        """Set or replace the limit of a pattern.
 
             app.limits.set("mail", rate="10/s", burst=50)
 
         concurrency: how many jobs of a key may run at once, over all workers.
-        rate: how many may start in a time, such as "100/min". The times are s, min, h and day.
-        burst: how many may start at once after a quiet time, by default 1. Over any time, no more
-        jobs start than the rate allows in this time, and the burst.
+        rate: how many may start in a given time, such as "100/min". Units are s, min, h and day.
+        burst: how many may start at once after a quiet time, by default 1. In any period, at most
+        as many jobs start as the rate allows, plus the burst.
 
-        The limit holds at once. A lower one ends no job that runs.
+        The limit applies immediately. A lower one ends no running jobs.
         """
         self._connector.run(limits.set_limit(pattern, concurrency, rate, burst, by))
 

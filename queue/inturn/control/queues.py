@@ -1,4 +1,4 @@
-"""`app.queues`: pause queues and tasks, and let them go on."""
+"""`app.queues`: pause and resume queues and tasks."""
 
 from datetime import datetime
 
@@ -38,8 +38,8 @@ class Queues:
 
             app.queues.pause(None, reason="we move the database")
 
-        Jobs that workers have claimed by then run. A lane whose next job is in the queue waits. A
-        pause replaces an earlier one of this queue, and nothing starts in between.
+        Jobs that workers have already claimed still run. A lane whose next job is in the queue
+        waits. A pause replaces an earlier one of this queue, and nothing starts in between.
         """
         self._connector.run(_pause(queue, reason, until, by))
 
@@ -55,9 +55,9 @@ class Queues:
         await self._connector.run_async(_pause(queue, reason, until, by))
 
     def resume(self, queue: str | None, *, by: str | None = None) -> bool:
-        """Let a queue go on. Return False if it was not paused.
+        """Resume a queue. Return False if it was not paused.
 
-        If all queues are paused too, it waits for the end of that pause.
+        If all queues are paused too, it waits for that pause to end.
         """
         return self._connector.run(queues.resume_queue(queue, by))
 
@@ -66,7 +66,7 @@ class Queues:
         return await self._connector.run_async(queues.resume_queue(queue, by))
 
     def list_paused(self) -> list[PausedQueue]:
-        """Return the pauses, the longest first."""
+        """Return the pauses, longest first."""
         return self._connector.run(queues.list_paused_queues())
 
     async def list_paused_async(self) -> list[PausedQueue]:
@@ -85,9 +85,9 @@ class Queues:
 
             app.queues.pause_task("shop.tasks.send", reason="it sends twice", by="eve")
 
-        Give the name that its jobs have. Jobs that workers have claimed by then run. A lane whose
-        next job is of the task waits, and other jobs go on. A pause replaces an earlier one of this
-        task, and nothing starts in between.
+        Give the name stored with its jobs. Jobs that workers have already claimed still run. A lane
+        whose next job is of the task waits, and other jobs continue. A pause replaces an earlier
+        one of this task, and nothing starts in between.
         """
         self._connector.run(_pause_task(task, reason, until, by))
 
@@ -103,9 +103,9 @@ class Queues:
         await self._connector.run_async(_pause_task(task, reason, until, by))
 
     def resume_task(self, task: str, *, by: str | None = None) -> bool:
-        """Let a task go on. Return False if it was not paused.
+        """Resume a task. Return False if it was not paused.
 
-        If a queue is paused too, jobs in it wait for the end of that pause.
+        If a queue is paused too, its jobs wait for that pause to end.
         """
         return self._connector.run(tasks.resume_task(task, by))
 
@@ -114,7 +114,7 @@ class Queues:
         return await self._connector.run_async(tasks.resume_task(task, by))
 
     def list_paused_tasks(self) -> list[PausedTask]:
-        """Return the pauses of tasks, the longest first."""
+        """Return the pauses of tasks, longest first."""
         return self._connector.run(tasks.list_paused_tasks())
 
     async def list_paused_tasks_async(self) -> list[PausedTask]:

@@ -1,8 +1,8 @@
 """Wait for the end of jobs.
 
-A waiter marks the job and looks at it (`await_end.sql`). The end of a marked job sends a
-notification. While there are waiters, all of them share one thread and one listening connection. If
-a notification is lost, the waiter finds the end when it looks again, after a few seconds.
+A waiter marks the job and checks it (`await_end.sql`). The end of a marked job sends a
+notification. All waiters share one thread and one listening connection. If a notification is lost,
+the waiter finds the end when it checks again, after a few seconds.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from inturn.operations.changes import jobs
 from inturn.operations.changes.jobs import End
 
 logger = logging.getLogger(__name__)
-LISTEN = 'LISTEN "inturn ended"'  # the channel of notify_ended.sql
+LISTEN = 'LISTEN "inturn ended"'  # the channel in notify_ended.sql
 POLL = 5.0  # seconds
-LINGER = 0.2  # how many seconds the thread outlives the last waiter
+LINGER = 0.2  # seconds for which the thread outlives the last waiter
 Callback = Callable[[], object]
 
 
@@ -61,7 +61,7 @@ class ResultListener:
                     self._connector.connect("results", to_listen=True)
                 ) as connection:
                     connection.execute(LISTEN)
-                    self._notify(None)  # jobs may have ended before it listened
+                    self._notify(None)  # jobs may have ended before LISTEN
                     looked_at = time.monotonic()
                     while self._has_callers():
                         for notification in connection.notifies(timeout=LINGER):
@@ -71,7 +71,7 @@ class ResultListener:
                             looked_at = time.monotonic()
             except (ConnectorException, psycopg.Error) as error:
                 if self._callbacks:
-                    logger.warning("results.lost: %s; looking every %g s meanwhile", error, POLL)
+                    logger.warning("results.lost: %s; polling every %g s", error, POLL)
                     time.sleep(1)
 
     def _has_callers(self) -> bool:
@@ -100,14 +100,14 @@ class ResultDeadline:
         self._end = None if self._timeout is None else time.monotonic() + self._timeout
 
     def next_wait(self) -> float:
-        """Return the seconds until the next look, or raise ResultTimeout."""
+        """Return the seconds until the next check, or raise ResultTimeout."""
         if self._end is None:
             return POLL
         left = self._end - time.monotonic()
         if left <= 0:
             raise ResultTimeout(
-                f"Job {self._job_id} has not ended within {self._timeout:g} s. It goes on. "
-                f"To see why it is not done, run: queue jobs explain {self._job_id}"
+                f"Job {self._job_id} did not end within {self._timeout:g} s. It continues. "
+                f"To see why, run: queue jobs explain {self._job_id}"
             )
         return min(POLL, left)
 
@@ -132,7 +132,7 @@ async def wait_async(
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def callback() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
             loop.call_soon_threadsafe(ended.set)
 
     end = await connector.run_async(jobs.await_end(job_id))

@@ -32,8 +32,8 @@ class SchemaManager:
     def get_schema(self) -> str:
         """Return the schema as one SQL script for an empty database. Run it with `psql -1 -f`.
 
-        The script creates the same as `apply_schema`, except for the partitions of the next days.
-        The first worker creates those.
+        The script creates the same as `apply_schema`, except for the partitions of the next days,
+        which the first worker creates.
         """
         return sql.script(self._connector.schema)
 

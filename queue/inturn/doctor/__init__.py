@@ -1,4 +1,4 @@
-"""What is wrong with a queue, in words, and what to do about it.
+"""What is wrong with a queue, and what to do about it.
 
 `queue doctor` and `queue web` show the same findings.
 """

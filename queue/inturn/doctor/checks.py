@@ -1,7 +1,4 @@
-"""The checks of `queue doctor`. Each says what it found, and what to do about it.
-
-Those about work are in `work`. Here are those about the database and the engine.
-"""
+"""The checks of `queue doctor` on the database and the engine. Those on work are in `work`."""
 
 import re
 import time
@@ -20,9 +17,9 @@ from inturn.operations.reading import history, measures
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
-# For so long a table may be locked, as when a day of the history is dropped.
+# A table may be locked this long, for example while a day of the history is dropped.
 MOMENT = timedelta(seconds=2)
-LOOKS = 20  # at such a lock, in a moment
+LOOKS = 20  # at a lock, per moment
 NO_TIME = timedelta(0)
 LONGER = timedelta(hours=1)
 LARGE_HISTORY = 5 * 2**30  # bytes
@@ -35,13 +32,13 @@ PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 def examine(reader: Reader) -> Iterator[Finding]:
     """Yield a finding for each check.
 
-    If a table is locked or the schema does not fit, the other checks cannot run.
+    If a table is locked or the schema does not match, the other checks cannot run.
     """
     mismatch = reader.run(maintenance.find_mismatch(reader.schema))
     if mismatch is not None:
         yield Finding("schema", "fail", *mismatch)
         return
-    yield Finding("schema", "ok", f"{reader.schema} fits this version")
+    yield Finding("schema", "ok", f"{reader.schema} matches this version")
     locked = find_table_lock(reader.run)
     if locked is not None:
         yield locked
@@ -59,7 +56,7 @@ def _crashes(reader: Reader) -> Finding:
     # An innocent job may have run beside the culprit once, but seldom twice.
     state = "fail" if worst.deaths > 1 else "warn"
     names = name_some([_suspect(job) for job in found])
-    detail = f"workers died, and these jobs may be the cause. Repair or cancel them: {names}"
+    detail = f"workers died, and these jobs may be the cause. Fix or cancel them: {names}"
     return Finding("crashes", state, detail, f"queue jobs show {worst.id}")
 
 
@@ -85,26 +82,26 @@ def _limits(reader: Reader) -> Finding:
     if wrong:
         names = [_miscount(*each) for each in wrong]
         call = f"SELECT {_qualify(reader.schema, 'reconcile')}('', 1);"
-        return Finding("limits", "fail", f"jobs are counted wrong: {name_some(names)}", call)
+        return Finding("limits", "fail", f"wrong job counts: {name_some(names)}", call)
     repaired = [visible(key) for key in reader.run(limits.list_repaired_limits())]
     if repaired:
-        detail = f"counts of jobs were wrong in the last day, and repaired: {name_some(repaired)}"
+        detail = f"wrong job counts, repaired in the last day: {name_some(repaired)}"
         advice = (
             "these limits work again. Unless you changed rows by hand, please report this as a bug"
         )
         return Finding("limits", "fail", detail, advice)
-    return Finding("limits", "ok", "each limit counts the jobs that run")
+    return Finding("limits", "ok", "all job counts of limits are correct")
 
 
 def _miscount(key: str, counted: int, running: int) -> str:
-    verb = "runs" if running == 1 else "run"
+    verb = "is running" if running == 1 else "are running"
     return f"{visible(key)} counts {counted:,}, but {running:,} {verb}"
 
 
 def _sequences(reader: Reader) -> Finding:
     behind = reader.run(maintenance.list_sequences_behind())
     if behind:
-        detail = "they would hand out used numbers again: " + name_some(
+        detail = "these would reuse numbers: " + name_some(
             [f"{name} is at {at}, but must be at {to}" for name, at, to in behind]
         )
         calls = [
@@ -112,11 +109,11 @@ def _sequences(reader: Reader) -> Finding:
             for name, _, needed in behind
         ]
         return Finding("sequences", "fail", detail, f"SELECT {', '.join(calls)};")
-    return Finding("sequences", "ok", "no sequence would hand out a used number")
+    return Finding("sequences", "ok", "no sequence would reuse a number")
 
 
 def _quote(text: str) -> str:
-    """Return a text as a literal of SQL."""
+    """Return a text as an SQL literal."""
     from psycopg.sql import Literal
 
     return Literal(text).as_string(None)
@@ -141,7 +138,7 @@ def judge_schedules(
 ) -> Finding:
     """Return the finding about schedules that a wrong clock has set ahead.
 
-    `live` are the names of those that live workers have.
+    `live` names the schedules of live workers.
     """
     ahead = [
         visible(name)
@@ -150,16 +147,16 @@ def judge_schedules(
         and schedules.find_ahead(each, now) > schedules.AHEAD
     ]
     if not ahead:
-        return Finding("schedules", "ok", "no schedule has fired for a time that is still to come")
+        return Finding("schedules", "ok", "no schedule has fired for a future time")
     detail = (
-        f"these have fired for a time that is still to come, and stand still until then: "
-        f"{name_some(ahead)}. The clock of the server was wrong"
+        f"these have fired for a future time, and do not fire again before it: "
+        f"{name_some(ahead)}. The server's clock was wrong"
     )
     return Finding("schedules", "fail", detail, _catch_up(schema))
 
 
 def _catch_up(schema: str) -> str:
-    """Return the statement that lets such schedules go on."""
+    """Return the statement that lets these schedules fire again."""
     from psycopg.sql import SQL, Identifier
 
     call = SQL("UPDATE {} SET last_instant = now() WHERE last_instant > now();")
@@ -171,12 +168,14 @@ def _transactions(reader: Reader) -> Finding:
     if oldest is None or oldest.age <= LONG:
         return Finding("transactions", "ok", "no transaction is older than ten minutes")
     state = "fail" if oldest.age > LONGER else "warn"
-    detail = f"{_name(oldest)} has had one open for {span(oldest.age)}, so dead rows pile up"
+    detail = (
+        f"{_name(oldest)} has had a transaction open for {span(oldest.age)}, so dead rows pile up"
+    )
     return Finding("transactions", state, detail, _end_transaction(oldest))
 
 
 def find_table_lock(run: RunOperation) -> Finding | None:
-    """Return the finding about a table that somebody has locked: workers and checks wait."""
+    """Return the finding about a locked table, on which workers and checks wait."""
     for _ in range(2 * LOOKS):
         found = run(maintenance.get_table_lock())
         if found is None:
@@ -184,12 +183,12 @@ def find_table_lock(run: RunOperation) -> Finding | None:
         if found.age >= MOMENT:
             return _judge_table_lock(found)
         time.sleep(MOMENT.total_seconds() / LOOKS)
-    return None  # one after the other, each for a moment
+    return None  # different locks, each held only for a moment
 
 
 def _judge_table_lock(found: maintenance.OpenTransaction) -> Finding:
     tables = name_some([visible(table) for table in found.tables])
-    detail = f"{_name(found)} has locked {tables} for {span(found.age)}, so that workers wait"
+    detail = f"{_name(found)} has locked {tables} for {span(found.age)}, so workers wait"
     return Finding("transactions", "fail", detail, _end_transaction(found))
 
 
@@ -201,11 +200,11 @@ def _name(found: maintenance.OpenTransaction) -> str:
 
 
 def _end_transaction(oldest: maintenance.OpenTransaction) -> str:
-    # To end a worker's session would interrupt its jobs.
+    # Ending a worker's session would interrupt its jobs.
     if oldest.application in WORKER_SESSIONS:
         return "queue jobs list --status doing"
     if oldest.pid is None:
-        return f"if nobody commits it: ROLLBACK PREPARED {_quote(oldest.application)}"
+        return f"if it is abandoned: ROLLBACK PREPARED {_quote(oldest.application)}"
     return f"if it is not needed: SELECT pg_terminate_backend({oldest.pid})"
 
 
@@ -233,7 +232,7 @@ def _clock(reader: Reader) -> Finding:
     ahead = reader.run(maintenance.get_ahead_of_clock())
     if ahead > SKEW:
         detail = f"the server's clock was set back: workers or jobs are {span(ahead)} ahead of it"
-        advice = "use NTP there. Jobs wait for the times they were given"
+        advice = "use NTP there. Jobs still wait for their original times"
         return Finding("clock", "warn", detail, advice)
     return Finding("clock", "ok", "this machine and the server agree")
 
@@ -243,7 +242,7 @@ def _history(reader: Reader) -> Finding:
 
 
 def judge_history(stored: history.StoredBytes) -> Finding:
-    """Return what there is to say about a history of this size."""
+    """Return the finding about a history of this size."""
     share = stored.history / stored.database
     days = amount(stored.days, "day")
     detail = (
@@ -251,15 +250,15 @@ def judge_history(stored: history.StoredBytes) -> Finding:
         f"They are kept {_describe_keep(stored)}"
     )
     if stored.history > LARGE_HISTORY and share > 0.5:
-        advice = "keep fewer days, at once: queue worker --one-shot --keep-history 2d"
+        advice = "to drop older days now: queue worker --one-shot --keep-history 2d"
         return Finding("history", "warn", detail, advice)
     return Finding("history", "ok", detail)
 
 
 def _describe_keep(stored: history.StoredBytes) -> str:
-    """Return for how long ended jobs are kept, and who says so."""
+    """Return how long ended jobs are kept, and which worker sets this."""
     if stored.keep is None:
-        return "for a week, because no live worker was told otherwise"
+        return "for a week, because no live worker is set otherwise"
     length = "for ever" if stored.keep == inf else f"for {stored.keep:g}d"
     return f"{length}: --keep-history of worker {visible(stored.worker or '')}"
 

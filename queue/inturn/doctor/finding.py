@@ -10,7 +10,7 @@ NAMED = 3  # how many names to print; the rest are counted
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `queue doctor`. The advice is a command to type, or what else to do."""
+    """One line of `queue doctor`. The advice is a command or another remedy."""
 
     check: str
     state: str  # ok, warn, fail
@@ -19,6 +19,6 @@ class Finding:
 
 
 def name_some(names: list[str]) -> str:
-    """Return the first names, and how many others there are."""
+    """Return the first names and the number of others."""
     others = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {others:,} more" if others > 0 else "")

@@ -17,7 +17,7 @@ from inturn.formatting import (
 from inturn.model import Reason
 from inturn.operations.changes.lanes import AuditEntry, Head, LaneReport
 
-# The reasons that the picture words itself. The others are about workers and open transactions.
+# Reasons for which the picture has its own words. Others are about workers and transactions.
 COVERED = (
     "running",
     "claimed",
@@ -29,7 +29,7 @@ COVERED = (
     "ready",
 )
 PAUSED = "queue paused"
-DELAYED = "lane delayed"  # the one reason about the lane that the picture does not word itself
+DELAYED = "lane delayed"  # the only reason about the lane in explain's words
 UNBLOCK_AT = 49  # column
 NEXT = ("the next free worker takes it", None)
 
@@ -40,7 +40,7 @@ def draw(
     now: datetime,
     complete: Callable[[str], str],
 ) -> list[str]:
-    """Return the lines of `queue lanes explain`. `complete` makes its own commands runnable."""
+    """Return the lines of `queue lanes explain`. `complete` completes its own commands."""
     lines = [
         f"{visible(report.lock)}  {describe_state(report)}   {describe_waiting(report, now)}",
         *describe_job(report, now),
@@ -73,7 +73,7 @@ def get_facts(report: LaneReport, now: datetime) -> dict[str, str | None]:
 
 
 def _describe(job: Head) -> str:
-    is_claimed = job.status == "claimed"  # and so not started for this attempt
+    is_claimed = job.status == "claimed"  # so this attempt has not started
     started = f"started {amount(job.attempts - is_claimed, 'time')}"
     return f"{job.id} {visible(job.task)}, {started}{', claimed' if is_claimed else ''}"
 
@@ -87,13 +87,13 @@ def format_entry(done: AuditEntry, now: datetime) -> str:
 
 
 def describe_state(report: LaneReport) -> str:
-    """Return the state of a lane, and how it will be stopped."""
+    """Return the state of a lane, and whether it stops after this job."""
     stop = f", {report.stopped} after this job" if report.stopped and report.state == "held" else ""
     return f"{report.state}{stop}"
 
 
 def describe_waiting(report: LaneReport, now: datetime) -> str:
-    """Return how many jobs wait in a lane, and since when."""
+    """Return the number of waiting jobs, and the age of the oldest."""
     own = (
         []
         if report.head is None or report.head_runs or report.state == "retrying"
@@ -107,7 +107,7 @@ def describe_waiting(report: LaneReport, now: datetime) -> str:
 
 
 def describe_job(report: LaneReport, now: datetime) -> Iterator[str]:
-    """Yield a line about the job that runs, goes next or has failed."""
+    """Yield a line about the running, next or failed job."""
     job = report.failed or report.head
     if job is None:
         return
@@ -170,8 +170,8 @@ def _steps(
     if report.state == "retrying" and report.head and report.head.at and report.head.at > now:
         yield f"next attempt at {on_clock(report.head.at, now)}", advise_retry(report.lock, reasons)
     if report.failed:
-        yield "retry the failed job, then go on", advise_retry(report.lock, reasons)
-        yield "go on without the failed job", f"queue lanes skip-head {lock}"
+        yield "retry the failed job, then continue", advise_retry(report.lock, reasons)
+        yield "continue without the failed job", f"queue lanes skip-head {lock}"
     elif report.stopped:
         yield _stop(report, now), f"queue lanes resume {lock}"
 

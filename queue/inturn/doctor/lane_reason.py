@@ -1,4 +1,4 @@
-"""Why a lane does not go on, in a few words."""
+"""Why a lane does not move, in a few words."""
 
 from datetime import UTC, datetime
 
@@ -36,11 +36,11 @@ def _held(lane: Lane) -> str:
     if lane.worker is None:
         return "its worker is gone"
     if lane.last_error:
-        return f"attempt {lane.attempts} runs, the last one failed"
-    return f"attempt {lane.attempts} runs" if lane.attempts else "runs"
+        return f"attempt {lane.attempts} is running, the last one failed"
+    return f"attempt {lane.attempts} is running" if lane.attempts else "running"
 
 
 def _retrying(lane: Lane, now: datetime) -> str:
     if lane.due_at is None or lane.due_at <= now:
-        return "tried again at the next claim"
-    return f"tried again {relative(lane.due_at, now)}"
+        return "retry at the next claim"
+    return f"retry {relative(lane.due_at, now)}"

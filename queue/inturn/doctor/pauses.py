@@ -12,7 +12,7 @@ Pause = PausedLane | PausedQueue | PausedTask
 
 def describe_pause(pause: Pause, now: datetime) -> str:
     """Return what is paused, for how long, by whom and why."""
-    end = f"{span(pause.until - now)} to go" if pause.until else "until resumed"
+    end = f"{span(pause.until - now)} left" if pause.until else "until resumed"
     why = f": {visible(pause.reason)}" if pause.reason else ""
     return f"{_name(pause)} (for {span(now - pause.since)}, {end}, by {visible(pause.by)}{why})"
 

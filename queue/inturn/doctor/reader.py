@@ -1,4 +1,4 @@
-"""Where the checks read."""
+"""The database, as the checks read it."""
 
 from datetime import datetime
 from typing import Protocol, TypeVar

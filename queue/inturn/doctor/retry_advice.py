@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from inturn.formatting import argument
 from inturn.model import Reason
 
-SAY_SO = ("finished", "lane halted", "retry wait")  # reasons that advise to retry the job
+SAY_SO = ("finished", "lane halted", "retry wait")  # reasons whose advice is to retry the job
 
 
 def advise_retry(lock: str, reasons: Sequence[Reason]) -> str:
-    """Return the command, after what must come first: `explain` knows it."""
+    """Return the command, after the condition that `explain` puts first."""
     return f"{find_condition(reasons)}queue lanes retry-head {argument(lock)}"
 
 
 def find_condition(reasons: Sequence[Reason]) -> str:
-    """Return what explain says before the command that retries the job."""
+    """Return the condition that `explain` puts before the command that retries the job."""
     advised = (each.unblock for each in reasons if each.reason in SAY_SO and each.unblock)
     return next(advised, "").partition("queue ")[0]

@@ -1,4 +1,4 @@
-"""Why a lane does not move, and the command that helps: for `queue top` and the dashboard."""
+"""Why a lane does not move, and the remedy: for `queue top` and the dashboard."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading import overview
 from inturn.operations.reading.overview import TroubledLane
 
-MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, whose lanes are looked for
+MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, to find the lanes of
 BOUND = 1000  # waiting jobs that are counted
-# They say what every job of a busy lane says.
+# Every job of a busy lane has these reasons.
 COMMON = ("running", "claimed", "progress", "lane held", "in batch", "ready")
 
 
 @dataclass(frozen=True, slots=True)
 class StuckLane:
-    """A lane that does not move, or is in use. `unblock` is None if it goes on by itself."""
+    """A lane that is stuck or in use. `unblock` is None if it continues by itself."""
 
     lock: str
     state: str
@@ -43,9 +43,9 @@ def find_troubled(
     limit: int,
     state: str | None = None,
 ) -> list[TroubledLane]:
-    """Return lanes that do not move, the worst first, then lanes that are in use.
+    """Return stuck lanes, worst first, then lanes in use.
 
-    `state` chooses those in one state.
+    `state` restricts them to one state.
     """
     unserved = [(queue, None) for queue in list_unserved(queues)]
     suspects = [*unserved, *unknown][:MOST_UNSERVED]
@@ -53,7 +53,7 @@ def find_troubled(
 
 
 def list_unserved(queues: Sequence[QueueStatus]) -> list[str]:
-    """Return the queues with jobs that could start, and no worker."""
+    """Return the queues with jobs that could start, but no worker."""
     return [queue.queue for queue in queues if not queue.workers and queue.runnable]
 
 
@@ -68,9 +68,9 @@ def describe_lanes(
     now: datetime,
     rows: Mapping[str, Lane] | None = None,
 ) -> list[StuckLane]:
-    """Say of each lane what keeps it, and what would unblock it.
+    """Return why each lane does not move, and what would unblock it.
 
-    `rows` are those of the lanes that are in use or stopped, if they are known already.
+    `rows` are the rows of lanes in use or stopped, if already known.
     """
     if rows is None:
         rows = run(overview.get_lanes([each.lock for each in troubled]))
@@ -91,7 +91,7 @@ def get_head(found: TroubledLane, lane: Lane | None) -> int | None:
 def describe_lane(
     found: TroubledLane, lane: Lane | None, reasons: Sequence[Reason], now: datetime
 ) -> StuckLane:
-    """Return the lane with the reason that matters most.
+    """Return the lane with its most important reason.
 
     `lane` is its row if it has one, and `reasons` are those of the job that goes next.
     """
@@ -120,7 +120,7 @@ def _explain(
         reason = f": {lane.stop_reason}" if lane.stop_reason else ""
         return f"by {lane.stopped_by}{end}{reason}", f"queue lanes resume {lock}"
     if lane is not None and found.trouble == "retrying" and lane.due_at and lane.due_at > now:
-        job = f"job {lane.job_id} {lane.task}, again at {on_clock(lane.due_at, now)}"
+        job = f"job {lane.job_id} {lane.task}, retry at {on_clock(lane.due_at, now)}"
         return _with_error(job, lane), advise_retry(found.lock, reasons)
     if lane is not None and found.trouble == "held":
         advised = next((each.unblock for each in reasons if each.unblock), None)
@@ -144,7 +144,7 @@ def _with_error(job: str, lane: Lane) -> str:
 
 
 def _choose(reasons: Sequence[Reason], now: datetime) -> tuple[str, str | None]:
-    """Return the first reason that names a remedy, or else the first that says something."""
+    """Return the first reason that names a remedy, or else the first specific one."""
     telling = [each for each in reasons if each.reason not in COMMON] or list(reasons)
     if not telling:
         return "", None

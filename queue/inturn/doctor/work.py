@@ -1,4 +1,4 @@
-"""The checks of `queue doctor` that are about work: who does it, what waits, and what fails."""
+"""The checks of `queue doctor` on work: workers, waiting jobs and failures."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,28 +13,28 @@ from inturn.operations.engine import batches, maintenance, workers
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading import failures, measures
 
-COMMON = 3  # so many lanes or jobs with one error are no coincidence
+COMMON = 3  # this many lanes or jobs with one error are no coincidence
 RETRY_ALL = "queue lanes retry-head --state halted --all"
 DEAF = (
-    "listen.lost in their log says why. If the server refuses more connections, "
+    "listen.lost in their log gives the reason. If the server refuses more connections, "
     "raise max_connections, or the CONNECTION LIMIT of their role"
 )
-REFUSED = "remove the cause. database.refused and database.lost in their log say more"
+REFUSED = "fix the cause. See database.refused and database.lost in their log"
 WRITES = (
-    "give workers the primary's address, or end what forbids writes. "
-    "Providers do so when the disk is full"
+    "give workers the primary's address, or allow writes. "
+    "Some providers forbid them when the disk is full"
 )
 READABLE = 100  # characters of an error
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What several checks look at."""
+    """The state that several checks share."""
 
     now: datetime
     workers: Sequence[WorkerStatus]
     queues: Sequence[QueueStatus]
-    read_only: str | None = None  # why nobody can write to the database
+    read_only: str | None = None  # why the database accepts no writes
 
     @property
     def has_live_worker(self) -> bool:
@@ -81,7 +81,7 @@ def examine_work(reader: Reader) -> Iterator[Finding]:
 
 
 def judge_scene(scene: Scene) -> Iterator[Finding]:
-    """Yield a finding for each check that needs no more than the scene."""
+    """Yield a finding for each check that needs only the scene."""
     yield _workers(scene)
     yield _queues(scene)
     yield _backlog(scene)
@@ -94,10 +94,12 @@ def _workers(scene: Scene) -> Finding:
     refused = [worker for worker in live if worker.trouble]
     if refused:
         names = name_some([visible(worker.name) for worker in refused])
-        detail = f"refused by the database, and tried again: {names}{_quote(refused[0].trouble)}"
+        detail = f"refused by the database, retrying: {names}{_quote(refused[0].trouble)}"
         return Finding("workers", "fail" if refused == live else "warn", detail, REFUSED)
     if not live:
-        detail = "no live worker, although jobs wait" if scene.has_work else "no worker is running"
+        detail = (
+            "no live worker, but jobs are waiting" if scene.has_work else "no worker is running"
+        )
         state = "fail" if scene.has_work else "warn"
         if scene.read_only:
             return Finding("workers", state, f"{detail}: {scene.read_only}", WRITES)
@@ -108,23 +110,23 @@ def _workers(scene: Scene) -> Finding:
     blocked = [worker for worker in scene.workers if worker.state == "blocked"]
     if blocked:
         names = name_some([visible(worker.name) for worker in blocked])
-        detail = f"the event loop of {names} is blocked. Look for loop.blocked in the log"
+        detail = f"the event loop of {names} is blocked. See loop.blocked in the log"
         return Finding("workers", "warn", detail, f"if it stays blocked: {_end(blocked[0])}")
     deaf = [visible(worker.name) for worker in scene.workers if worker.listens is False]
     if deaf:
-        detail = f"cannot listen, so new jobs wait until they poll: {name_some(deaf)}"
+        detail = f"cannot listen, so they find new jobs only by polling: {name_some(deaf)}"
         return Finding("workers", "warn", detail, DEAF)
     return Finding("workers", "ok", f"{len(scene.workers)} live")
 
 
 def _end(worker: WorkerStatus) -> str:
-    """Return how to end a worker that no longer listens, in the words of explain."""
-    jobs = f"it runs {amount(worker.doing, 'job')}; what nobody aborted starts again elsewhere"
+    """Return how to end a worker that no longer responds, in the words of explain."""
+    jobs = f"it runs {amount(worker.doing, 'job')}; jobs not aborted restart elsewhere"
     return f"kill -9 {worker.pid} on {visible(worker.hostname)} ({jobs})"
 
 
 def is_unserved(queue: QueueStatus) -> bool:
-    """Return True if jobs wait in a queue, and no live worker serves it."""
+    """Return True if jobs wait in a queue but no live worker serves it."""
     return not queue.workers and bool(queue.runnable or queue.blocked or queue.limited)
 
 
@@ -143,9 +145,9 @@ def _queues(scene: Scene) -> Finding:
 def judge_tasks(
     scene: Scene, unknown: Sequence[tuple[str, str]], waiting: Sequence[tuple[str, str]] = ()
 ) -> Finding:
-    """Return the finding about tasks of waiting jobs that no worker knows, or not each."""
+    """Return the finding about tasks of waiting jobs that not all workers know."""
     if not scene.has_live_worker:
-        detail = "not checked: there is no live worker whose tasks could be compared"
+        detail = "not checked: no live worker to compare with"
         return Finding("tasks", "warn" if scene.has_work else "ok", detail)
     if unknown:
         names = name_some([f"{visible(task)} (queue {visible(queue)})" for queue, task in unknown])
@@ -160,23 +162,23 @@ def judge_tasks(
     if lacking:
         described = [
             f"worker {visible(worker.name)} serves queue {visible(queue)} "
-            f"and does not know {visible(task)}"
+            f"but does not know {visible(task)}"
             for worker, queue, task in lacking
         ]
-        # Side by side, the one that started first has the older code.
+        # During a deployment, the one that started first has the older code.
         oldest = min((worker for worker, _, _ in lacking), key=lambda worker: worker.started_at)
         advice = (
-            f"stop worker {visible(oldest.name)}, which started first of these, "
-            "or start it with the code of the others"
+            f"stop worker {visible(oldest.name)}, the oldest of these, "
+            "or restart it with the code of the others"
         )
         return Finding("tasks", "warn", name_some(described), advice)
-    return Finding("tasks", "ok", "live workers know the task of every job that is next")
+    return Finding("tasks", "ok", "live workers know the task of every next job")
 
 
 def advise_deployment(task: str) -> str:
-    """Return what helps the jobs of a task that no worker knows."""
+    """Return the remedy for jobs whose task no worker knows."""
     give_up = f"queue jobs cancel --task {option_value(task)}"
-    return f"deploy the code that declares it; to give its jobs up: {give_up}"
+    return f"deploy the code that declares it; to give up its jobs: {give_up}"
 
 
 def _lacks(worker: WorkerStatus, queue: str, task: str) -> bool:
@@ -198,24 +200,24 @@ def _backlog(scene: Scene) -> Finding:
 
 
 def judge_waiting(scene: Scene, waiting: Sequence[measures.WaitingMeasure]) -> Finding:
-    """Name the job that has waited the longest in a lane that is not stopped, or for its limit."""
+    """Return the finding about the job that has waited longest for a lane or a limit."""
     found = [each for each in waiting if each.job_since]
     if not found:
         return Finding(
-            "waiting", "ok", "no job waits for a limit, or in a lane unless it is stopped"
+            "waiting", "ok", "no job waits for a limit, or in a lane that is not stopped"
         )
     worst = min(found, key=lambda each: each.job_since or scene.now)
     age = scene.now - (worst.job_since or scene.now)
     place = "for its limit" if worst.job_lock is None else f"in lane {visible(worst.job_lock)}"
     what = f"job {worst.job_id} in queue {visible(worst.queue)}"
-    detail = f"the oldest job that waits {place} has been due for {span(age)}: {what}"
+    detail = f"the oldest job waiting {place} has been due for {span(age)}: {what}"
     if age > LONG:
         return Finding("waiting", "warn", detail, f"queue jobs explain {worst.job_id}")
     return Finding("waiting", "ok", detail)
 
 
 def judge_held(scene: Scene, found: Sequence[lanes.LongHold]) -> Finding:
-    """Return the finding about lanes that are held for long."""
+    """Return the finding about lanes and limits that are held for long."""
     if not found:
         return Finding("held", "ok", "no lane or limit is held for longer than usual")
     names = name_some([_hold(each, scene.now) for each in found])
@@ -224,7 +226,7 @@ def judge_held(scene: Scene, found: Sequence[lanes.LongHold]) -> Finding:
 
 
 def _hold(lane: lanes.LongHold, now: datetime) -> str:
-    usual = "" if lane.usual is None else f", and 99 of 100 took at most {brief(lane.usual)}"
+    usual = "" if lane.usual is None else f", 99 of 100 took at most {brief(lane.usual)}"
     what = f"job {lane.job_id} ({visible(lane.task)})"
     place = f"lane {visible(lane.lock)}" if lane.lock else f"limit {visible(lane.limit_key or '')}"
     return f"{place} (for {span(now - lane.since)} by {what}{usual})"
@@ -242,8 +244,8 @@ def judge_halted(
     worst = max(shared, key=lambda each: each.halted, default=None)
     if worst is not None and COMMON <= worst.halted > len(halted) / 2:
         share = "All" if worst.halted >= len(halted) else f"{worst.halted:,} of them"
-        detail += f". {share} have one error{_quote(worst.error)}"
-        return Finding("lanes", "fail", detail, f"if its cause is repaired: {RETRY_ALL}")
+        detail += f". {share} have the same error{_quote(worst.error)}"
+        return Finding("lanes", "fail", detail, f"once the cause is fixed: {RETRY_ALL}")
     return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
 
 
@@ -262,9 +264,9 @@ def judge_paused(
 
 
 def judge_batches(scene: Scene, found: Sequence[batches.ForgottenBatch]) -> Finding:
-    """Return the finding about batches that nobody closes."""
+    """Return the finding about batches left open."""
     if not found:
-        return Finding("batches", "ok", "no batch seems to be forgotten")
+        return Finding("batches", "ok", "no batch seems forgotten")
     least = " or more" if len(found) >= MOST else ""
     count = f"{len(found):,}{least} {'batch is' if len(found) == 1 else 'batches are'}"
     names = [
@@ -272,19 +274,19 @@ def judge_batches(scene: Scene, found: Sequence[batches.ForgottenBatch]) -> Find
     ]
     detail = (
         f"{count} open, though no job has joined for an hour: {name_some(names)}. "
-        "A batch does not end before somebody closes it"
+        "A batch ends only after it is closed"
     )
     return Finding("batches", "warn", detail, f"queue batches show {found[0].id}")
 
 
 def judge_parents(found: Sequence[failures.FailedParent]) -> Finding:
-    """Return the finding about jobs that wait for one that has failed."""
+    """Return the finding about jobs that wait for a failed job."""
     if not found:
-        return Finding("parents", "ok", "no job waits for one that has failed")
+        return Finding("parents", "ok", "no job waits for a failed job")
     least = " or more" if len(found) >= MOST else ""
     count = f"{len(found):,}{least} {'job waits' if len(found) == 1 else 'jobs wait'}"
     names = name_some([f"job {each.job_id} for job {each.parent_id}" for each in found])
-    detail = f"{count} for a job that has failed: {names}"
+    detail = f"{count} for a failed job: {names}"
     return Finding("parents", "fail", detail, f"queue jobs explain {found[0].job_id}")
 
 
@@ -303,9 +305,9 @@ def _errors(shared: Sequence[failures.SharedError]) -> Finding:
         f"{_lanes(worst.halted)} halted" if worst.halted else "",
         _retrying(worst.retrying) if worst.retrying else "",
     ]
-    others = f", and {amount(len(common) - 1, 'more such error')}" if len(common) > 1 else ""
+    others = f", and {amount(len(common) - 1, 'more shared error')}" if len(common) > 1 else ""
     detail = (
-        f"{' and '.join(filter(None, counts))} with one error{_quote(worst.error)} "
+        f"{' and '.join(filter(None, counts))} with the same error{_quote(worst.error)} "
         f"(for example job {worst.job_id}, {visible(worst.task)}){others}"
     )
     return Finding("errors", "warn", detail, f"queue jobs show {worst.job_id}")

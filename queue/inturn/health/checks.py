@@ -1,4 +1,4 @@
-"""The checks of a worker's health, and how they are answered over HTTP.
+"""The checks of a worker's health, and their HTTP responses.
 
 `live` fails if only a restart can help, so the database does not count: an outage must not restart
 all workers. `ready` fails if the worker cannot run jobs now, for whatever reason.
@@ -13,22 +13,22 @@ from inturn.endpoint import Answer, Route
 
 LIVE, READY, STARTUP = "/-/live", "/-/ready", "/-/startup"
 OK = "ok"
-MOST_BLOCKED = 10.0  # seconds for which the event loop may stand still
-MOST_STUCK = 60.0  # seconds for which the worker's loop may wait, beyond what it does by itself
+MOST_BLOCKED = 10.0  # seconds for which the event loop may be blocked
+MOST_STUCK = 60.0  # seconds for which the worker's loop may wait beyond its normal wait
 
-Checks = Mapping[str, str]  # each is OK, or says what is wrong
+Checks = Mapping[str, str]  # each value is OK or the problem
 
 
 class Condition(Protocol):
-    """What a worker says about itself. It is read in other threads."""
+    """A worker's state. Other threads read it."""
 
     @property
     def is_registered(self) -> bool:
-        """Return True once the database knows the worker."""
+        """Return True once the worker has registered."""
 
     @property
     def is_stopping(self) -> bool:
-        """Return True if the worker takes on no more jobs."""
+        """Return True if the worker takes no more jobs."""
 
     @property
     def is_database_away(self) -> bool:
@@ -36,7 +36,7 @@ class Condition(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """Return why the database refuses a call of the worker, or None if it does not."""
+        """Return why the database refuses a call from the worker, or None."""
 
     @property
     def last_turn(self) -> float:
@@ -44,7 +44,7 @@ class Condition(Protocol):
 
     @property
     def longest_pause(self) -> float:
-        """Return for how many seconds its loop may wait if there is nothing to do."""
+        """Return how many seconds its loop may wait when idle."""
 
 
 class Health:
@@ -53,8 +53,8 @@ class Health:
     def __init__(
         self, blocked: Callable[[], float], ask_database: Callable[[], str | None]
     ) -> None:
-        self._blocked = blocked  # for how many seconds the event loop has not turned
-        self._ask_database = ask_database  # returns what is wrong with it
+        self._blocked = blocked  # seconds for which the event loop has been blocked
+        self._ask_database = ask_database  # returns its problem or None
         self._worker: Condition | None = None
 
     def attach(self, worker: Condition) -> None:
@@ -70,9 +70,9 @@ class Health:
         }
 
     def check_life(self) -> Checks:
-        """Check that the event loop turns."""
+        """Check that the event loop is not blocked."""
         blocked = self._blocked()
-        problem = f"has not turned for {blocked:.0f} s"
+        problem = f"blocked for {blocked:.0f} s"
         return {"event loop": OK if blocked <= MOST_BLOCKED else problem}
 
     def check_start(self) -> Checks:
@@ -90,8 +90,8 @@ class Health:
         if worker.is_database_away and checks["database"] == OK:
             checks["database"] = "it is back, but the worker has not noticed yet"
         if worker.trouble:
-            checks["database"] = "it refuses a call, which is tried again: see the worker's log"
-        checks["stopping"] = "takes on no more jobs" if worker.is_stopping else OK
+            checks["database"] = "it refuses a call, which is retried: see the worker's log"
+        checks["stopping"] = "takes no more jobs" if worker.is_stopping else OK
         stuck = time.monotonic() - worker.last_turn
         is_stuck = stuck > MOST_STUCK + worker.longest_pause
         checks["worker loop"] = f"has waited for {stuck:.0f} s" if is_stuck else OK

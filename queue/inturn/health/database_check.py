@@ -1,4 +1,4 @@
-"""Asks the database whether this worker could use it, without ever keeping a probe waiting."""
+"""Checks whether this worker can use the database, without delaying a probe."""
 
 import contextlib
 import logging
@@ -16,7 +16,7 @@ from inturn.operations.engine.maintenance import check_schema
 
 logger = logging.getLogger(__name__)
 PATIENCE = 0.7  # seconds; the probes of Kubernetes wait for one second
-FRESH_SECONDS = 1.0  # an answer of this age need not be asked for again
+FRESH_SECONDS = 1.0  # a reply is reused until this age
 
 
 class DatabaseCheck:
@@ -32,7 +32,7 @@ class DatabaseCheck:
         self._question: _Question | None = None
 
     def find_problem(self) -> str | None:
-        """Return what is wrong with the database, or None."""
+        """Return the problem with the database, or None."""
         with self._guard:
             question = self._question
             if question is None or question.is_stale:
@@ -54,8 +54,8 @@ class DatabaseCheck:
         try:
             question.problem = self._look()
         except Exception:
-            logger.exception("health.failed: the database could not be asked")
-            question.problem = "it could not be asked"
+            logger.exception("health.failed: the database check failed")
+            question.problem = "the check failed"
         finally:
             question.answered_at = time.monotonic()
             question.answered.set()
@@ -79,7 +79,7 @@ class DatabaseCheck:
         try:
             drive.run(check_schema(schema), self._connection, schema)
         except SchemaMismatch:
-            return "its schema does not fit this version"
+            return "its schema does not match this version"
         return None
 
     def _drop(self) -> None:

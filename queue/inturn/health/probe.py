@@ -1,14 +1,14 @@
-"""Asks a worker from outside, as probes that run a command do."""
+"""Checks a worker from outside, as probes that run a command do."""
 
 import json
 from http.client import HTTPConnection, HTTPException
 from typing import NamedTuple
 
-PATIENCE = 5.0  # seconds for an answer
+PATIENCE = 5.0  # seconds for a response
 
 
 class Reply(NamedTuple):
-    """What a worker answered, or why there was no answer."""
+    """A worker's response, or why there was none."""
 
     is_ok: bool
     text: str
@@ -32,5 +32,5 @@ def _shorten(body: bytes) -> str:
     try:
         checks = json.loads(body)["checks"]
     except (ValueError, KeyError, TypeError):
-        return "this is not a worker's health"
+        return "not a worker's health endpoint"
     return ", ".join(f"{name}: {result}" for name, result in checks.items())

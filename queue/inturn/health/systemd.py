@@ -1,4 +1,4 @@
-"""Tells systemd how the worker is (`Type=notify`, `WatchdogSec=`), by the protocol of sd_notify."""
+"""Reports the worker's state to systemd (`Type=notify`, `WatchdogSec=`), as sd_notify does."""
 
 import logging
 import os
@@ -11,25 +11,25 @@ SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID
 
 
 class Notifier:
-    """Sends words to systemd's socket. It never waits and never raises."""
+    """Sends messages to systemd's socket. It never waits and never raises."""
 
     def __init__(self, address: str, watchdog: float | None) -> None:
         # A leading @ stands for the NUL of an address that is not in the file system.
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        self.watchdog = watchdog  # systemd kills us if it hears nothing for so many seconds
+        self.watchdog = watchdog  # systemd kills us after this many silent seconds
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
 
     def say_ready(self) -> None:
-        """Say that the worker serves. Units that come after it may start."""
+        """Report that the worker is ready. Units ordered after it may start."""
         self._send("READY=1\nSTATUS=running jobs")
 
     def say_stopping(self) -> None:
-        """Say that the worker takes on no more jobs."""
+        """Report that the worker takes no more jobs."""
         self._send("STOPPING=1\nSTATUS=waiting for running jobs")
 
     def say_alive(self) -> None:
-        """Say that the event loop turns."""
+        """Report that the event loop is not blocked."""
         self._send("WATCHDOG=1")
 
     def close(self) -> None:

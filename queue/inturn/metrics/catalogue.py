@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """The kind of a metric, in Prometheus's words."""
+    """The kind of a metric, as Prometheus names it."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -36,9 +36,9 @@ BUCKETS = {
     "inturn_job_lateness_seconds": WAIT,
     "inturn_fetch_seconds": CALL,
 }
-MOST_QUEUES = 100  # names of queues that get a series of their own
+MOST_QUEUES = 100  # queues with a separate series
 OTHER, ALL = "_other", "_all"
-ALL_QUEUES = "*"  # what is about all queues together; no queue can have this name
+ALL_QUEUES = "*"  # stands for all queues together; no queue can have this name
 
 PROCESS = (
     Metric(
@@ -46,21 +46,21 @@ PROCESS = (
         COUNTER,
         ("queue", "task", "result"),
         "Jobs that this process has deferred, even if your transaction was rolled back later. "
-        "`result` is `new`, or `waiting` if another job under its queueing lock stands for it",
+        "`result` is `new`, or `waiting` if a job with its queueing lock was already waiting",
     ),
     Metric(
         "inturn_jobs_started_total",
         COUNTER,
         ("queue", "task"),
-        "Attempts that have started",
+        "Started attempts",
     ),
     Metric(
         "inturn_jobs_finished_total",
         COUNTER,
         ("queue", "task", "outcome"),
-        "Attempts that have ended. `outcome` is `succeeded`, `failed` (for good), `retried`, "
+        "Ended attempts. `outcome` is `succeeded`, `failed` (for good), `retried`, "
         "`snoozed`, `cancelled` (its resource was busy), `aborted`, `lost` (another worker had "
-        "taken the job over) or `unclear` (the database went away meanwhile)",
+        "taken over the job) or `unclear` (the database went away before confirming)",
     ),
     Metric(
         "inturn_job_run_seconds",
@@ -72,20 +72,20 @@ PROCESS = (
         "inturn_job_lateness_seconds",
         HISTOGRAM,
         ("queue",),
-        "How long after it was due a job started. It is due at its time, or at that of its retry, "
-        "or when it was deferred. Delays do not count",
+        "How long after its due time a job started. It is due when it was deferred, at its "
+        "scheduled time, or at its retry. Delays do not count",
     ),
     Metric(
         "inturn_job_wait_seconds",
         HISTOGRAM,
         ("queue", "cause"),
         "The same in parts, which add up. Each start counts once as `lane` or `claim`, and once as "
-        "`slot`. `lane`: until the job before it in its lane ended and handed the lane over to it. "
-        "`claim`: until a worker claimed it, whatever kept it until then. `slot`: from then until "
+        "`slot`. `lane`: until the job before it in its lane ended and handed over the lane. "
+        "`claim`: until a worker claimed it, for whatever reason. `slot`: from then until "
         "a slot of the worker was free",
     ),
     Metric("inturn_worker_slots", GAUGE, (), "How many jobs the worker can run at once"),
-    Metric("inturn_worker_slots_busy", GAUGE, (), "How many jobs it runs"),
+    Metric("inturn_worker_slots_busy", GAUGE, (), "How many jobs it is running"),
     Metric(
         "inturn_fetch_seconds",
         HISTOGRAM,
@@ -96,21 +96,21 @@ PROCESS = (
         "inturn_last_fetch_timestamp_seconds",
         GAUGE,
         (),
-        "When the last claim was answered, as a Unix time; 0 before the first",
+        "Unix time of the last claim's reply; 0 before the first",
     ),
     Metric(
         "inturn_listen_connected",
         GAUGE,
         (),
-        "1 if notifications wake the worker, 0 if it cannot listen, so that it only polls. "
-        "No series: it was told not to listen",
+        "1 if notifications wake the worker, 0 if it cannot listen and only polls. "
+        "No series: listening is off",
     ),
     Metric(
         "inturn_wakeups_total",
         COUNTER,
         ("source",),
-        "What made the worker look for jobs. `source` is `notify`, `poll` (its own clock: "
-        "a scheduled job is due, or the poll interval is over) or `local`",
+        "What made the worker look for jobs. `source` is `notify`, `poll` (its own timer: "
+        "a scheduled job is due, or the poll interval has passed) or `local`",
     ),
     Metric(
         "inturn_heartbeat_failures_total",
@@ -122,54 +122,54 @@ PROCESS = (
         "inturn_fencing_rejections_total",
         COUNTER,
         (),
-        "Ends of attempts that were refused, because another worker had taken the job over",
+        "Refused ends of attempts, because another worker had taken over the job",
     ),
-    Metric("inturn_db_pool_size", GAUGE, (), "Connections of the pool that tasks use"),
+    Metric("inturn_db_pool_size", GAUGE, (), "Connections in the pool for tasks"),
     Metric("inturn_db_pool_available", GAUGE, (), "How many of them are free"),
-    Metric("inturn_db_pool_waiting", GAUGE, (), "How many calls wait for one of them"),
+    Metric("inturn_db_pool_waiting", GAUGE, (), "How many calls are waiting for one"),
     Metric(
         "inturn_event_loop_lag_seconds",
         GAUGE,
         (),
-        "For how long the event loop did not turn at worst, in the last minute. "
+        "The longest time the event loop was blocked in the last minute. "
         "A task that blocks it shows here",
     ),
     Metric(
         "inturn_build_info",
         GAUGE,
         ("version", "schema"),
-        "Always 1. `version` is the version of inturn, `schema` the revision that it needs",
+        "Always 1. `version` is the version of inturn, `schema` the revision it needs",
     ),
 )
 
 DATABASE = (
-    Metric("inturn_database_up", GAUGE, (), "1 if the database answers, 0 if not"),
+    Metric("inturn_database_up", GAUGE, (), "1 if the database responds, 0 if not"),
     Metric(
         "inturn_jobs",
         GAUGE,
         ("queue", "state"),
         "Live jobs. `state` is a column of the view `queue_status`: `runnable` jobs could start "
-        "now. More workers would not help `blocked` ones, which wait for others of their lane, nor "
-        "`limited` ones, whose limit is reached. `scheduled`, `pending`, `claimed` and `doing` as "
-        "there. They add up",
+        "now. More workers would not help `blocked` ones, which wait for others of their lane, or "
+        "`limited` ones, whose limit is reached. `scheduled`, `pending`, `claimed` and `doing`: "
+        "see the view. They add up",
     ),
     Metric(
         "inturn_jobs_capped",
         GAUGE,
         ("queue",),
-        "1 if counting stopped early, so that the numbers of the queue are lower bounds",
+        "1 if counting stopped early and the queue's numbers are lower bounds",
     ),
     Metric(
         "inturn_oldest_runnable_age_seconds",
         GAUGE,
         ("queue",),
-        "For how long the oldest job that could start has been due; 0 if there is none",
+        "How long the oldest job that could start has been due; 0 if none",
     ),
     Metric(
         "inturn_oldest_waiting_age_seconds",
         GAUGE,
         ("queue",),
-        "For how long the oldest job that waits has been due, even if it is blocked",
+        "How long the oldest waiting job has been due, even if it is blocked",
     ),
     Metric(
         "inturn_queue_served", GAUGE, ("queue",), "1 if a live worker serves the queue, 0 if none"
@@ -178,39 +178,38 @@ DATABASE = (
         "inturn_queue_paused_seconds",
         GAUGE,
         ("queue",),
-        f"For how long the queue has been paused. `{ALL_QUEUES}`: a pause of all queues. No "
-        "series: it is not paused",
+        f"How long the queue has been paused. `{ALL_QUEUES}`: a pause of all queues. No "
+        "series: not paused",
     ),
     Metric(
         "inturn_task_paused_seconds",
         GAUGE,
         ("task",),
-        "For how long the task has been paused. No series: it is not paused",
+        "How long the task has been paused. No series: not paused",
     ),
     Metric(
         "inturn_unknown_tasks",
         GAUGE,
         ("queue",),
-        "Tasks of waiting jobs that no live worker of the queue knows. No series: there is none",
+        "Tasks of waiting jobs that no live worker of the queue knows. No series: none",
     ),
     Metric(
         "inturn_jobs_behind_failed",
         GAUGE,
         ("queue",),
-        "Jobs that stay pending because a job that they come after has failed. No series: none",
+        "Jobs that stay pending because a parent has failed. No series: none",
     ),
     Metric(
         "inturn_forgotten_batches",
         GAUGE,
         (),
-        "Batches that are open, though no job has joined for an hour",
+        "Open batches that no job has joined for an hour",
     ),
     Metric(
         "inturn_repairs",
         GAUGE,
         (),
-        "Lanes that got stuck and counts of limits that were wrong, and that workers have repaired "
-        "in the last day",
+        "Stuck lanes and wrong counts of limits that workers have repaired in the last day",
     ),
     Metric(
         "inturn_lanes",
@@ -223,81 +222,81 @@ DATABASE = (
         "inturn_lanes_capped",
         GAUGE,
         ("state",),
-        "1 if counting stopped early, so that the number of lanes is a lower bound",
+        "1 if counting stopped early and the number of lanes is a lower bound",
     ),
     Metric(
         "inturn_lanes_runnable",
         GAUGE,
         (),
-        "Jobs that could start now if there were enough workers: one of each free lane, and all "
-        "jobs without a lock. Scale by this number",
+        "Jobs that could start now with enough workers: one per free lane, and all "
+        "jobs without a lock. Scale on this number",
     ),
     Metric(
         "inturn_lane_max_depth",
         GAUGE,
         ("queue",),
-        "How many jobs wait in the longest lane",
+        "Waiting jobs of the longest lane",
     ),
     Metric(
         "inturn_lane_max_head_wait_seconds",
         GAUGE,
         ("queue",),
-        "For how long the oldest job that waits in a lane has been due",
+        "How long the oldest job waiting in a lane has been due",
     ),
     Metric(
         "inturn_workers",
         GAUGE,
         ("state",),
-        "Workers. `state` is `live`, `blocked` (its event loop stands still) or `late` (no "
+        "Workers. `state` is `live`, `blocked` (its event loop is blocked) or `late` (no "
         "heartbeat)",
     ),
     Metric(
         "inturn_schedule_lag_seconds",
         GAUGE,
         ("schedule",),
-        "How late the next job of a periodic task is; 0 if it is not due yet. Only of schedules "
+        "How late the next job of a periodic task is; 0 if it is not due yet. Only for schedules "
         "in the code of a live worker",
     ),
     Metric(
         "inturn_schedule_ahead_seconds",
         GAUGE,
         ("schedule",),
-        "How long a periodic task stands still because a wrong clock made it fire for a later "
-        "time; usually 0. Only of schedules in the code of a live worker",
+        "How long a periodic task will not fire because a wrong clock made it fire for a later "
+        "time; usually 0. Only for schedules in the code of a live worker",
     ),
     Metric("inturn_schema_version", GAUGE, (), "The revision of the schema"),
     Metric(
         "inturn_schema_expected_version",
         GAUGE,
         (),
-        "The revision that the exporter's version needs",
+        "The revision that the exporter needs",
     ),
     Metric(
         "inturn_schema_fits",
         GAUGE,
         (),
-        "1 if the tables and functions are those of the exporter's version, 0 if not",
+        "1 if the tables and functions match the exporter's version, 0 if not",
     ),
     Metric(
         "inturn_table_dead_rows",
         GAUGE,
         ("table",),
-        "Rows that are deleted and not vacuumed yet, as the server estimates",
+        "The server's estimate of deleted rows not yet vacuumed",
     ),
     Metric(
         "inturn_oldest_transaction_age_seconds",
         GAUGE,
         (),
-        "For how long the oldest transaction of a client has been open",
+        "How long the oldest transaction of a client has been open",
     ),
     Metric(
         "inturn_notify_queue_usage_ratio",
         GAUGE,
         (),
-        "How full the server's queue of notifications is, from 0 to 1",
+        "How full the server's notification queue is, from 0 to 1",
     ),
-    Metric("inturn_exporter_scrape_seconds", GAUGE, (), "How long the last look took"),
-    Metric("inturn_exporter_errors_total", COUNTER, (), "Looks that have failed"),
+    Metric("inturn_exporter_scrape_seconds", GAUGE, (), "How long the last reading took"),
+    Metric("inturn_exporter_errors_total", COUNTER, (), "Failed readings"),
 )
 
 METRICS = {metric.name: metric for metric in (*PROCESS, *DATABASE)}

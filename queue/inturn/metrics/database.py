@@ -1,4 +1,4 @@
-"""What the database knows of the queue. One process exports it, or sums would count it twice."""
+"""Metrics of the whole queue. Only one process exports them, or sums would count twice."""
 
 import contextlib
 import time
@@ -27,8 +27,8 @@ from inturn.operations.reading.measures import QueueMeasure, WaitingMeasure
 from inturn.schedules.cron import Cron
 
 T = TypeVar("T")
-FRESH_SECONDS = 5.0  # several scrapes within this time share one look
-# A look that takes longer is given up, so that metrics never weigh on a server in trouble.
+FRESH_SECONDS = 5.0  # scrapes within this time share one reading
+# A longer reading is cancelled, so that metrics never burden a struggling server.
 LIMITS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
 MOST_SCHEDULES = 1000
 TROUBLES = (
@@ -42,7 +42,7 @@ STATES = ("runnable", "limited", "blocked", "scheduled", "pending", "claimed", "
 
 
 class DatabaseMetrics:
-    """A collector for a registry. It keeps a connection, and never raises."""
+    """A collector for a registry. It keeps a connection and never raises."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
@@ -53,7 +53,7 @@ class DatabaseMetrics:
         self._errors = 0
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what the database says, at most five seconds old."""
+        """Yield the database's metrics, at most five seconds old."""
         with self._guard:
             began = time.monotonic()
             if began - self._found_at >= FRESH_SECONDS:
@@ -117,7 +117,7 @@ class MetricsReader:
         return drive.run(operation, self._connection, self._schema)
 
     def read_schema(self) -> Generator[Metric, None, bool]:
-        """Yield the versions. Return True if they fit, so that the rest can be read."""
+        """Yield the versions. Return True if they match, so the rest can be read."""
         revision = self._run(measures.get_revision(self._schema))
         fits = True
         try:
@@ -130,7 +130,7 @@ class MetricsReader:
         return fits
 
     def read_queues(self) -> Iterator[Metric]:
-        """Yield what waits and runs in each queue."""
+        """Yield the waiting and running jobs of each queue."""
         found = self._run(measures.measure_queues())
         waiting = {each.queue: each for each in self._run(measures.measure_waiting())}
         queues = _fold([QueueMeasures(each, waiting.get(each.columns["queue"])) for each in found])
@@ -147,10 +147,10 @@ class MetricsReader:
         yield family("inturn_lanes_runnable", runnable)
 
     def read_pauses(self) -> Iterator[Metric]:
-        """Yield for how long queues and tasks have been paused."""
+        """Yield how long queues and tasks have been paused."""
         now = self._run(maintenance.get_now())
         ages: dict[tuple[str, ...], float] = {}
-        # The pause of all queues comes first, so that it is never one of the others.
+        # The pause of all queues comes first, so that `_other` never includes it.
         for pause in sorted(
             self._run(queues.list_paused_queues()), key=lambda each: each.queue or ""
         ):
@@ -171,7 +171,7 @@ class MetricsReader:
         yield family("inturn_lanes_capped", {(each.state,): each.more for each in found})
 
     def read_troubles(self) -> Iterator[Metric]:
-        """Yield what ends only if a person does something."""
+        """Yield the problems that only a person can end."""
         found: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in TROUBLES}
         for each in self._run(measures.measure_troubles()):
             known = found[each.metric]
@@ -197,7 +197,7 @@ class MetricsReader:
         yield family("inturn_schedule_ahead_seconds", ahead)
 
     def read_server(self) -> Iterator[Metric]:
-        """Yield what the server says about itself."""
+        """Yield the server's own statistics."""
         dead = self._run(measures.count_dead_rows(self._schema))
         yield family("inturn_table_dead_rows", {(table,): rows for table, rows in dead.items()})
         server = self._run(measures.measure_server())
@@ -206,13 +206,13 @@ class MetricsReader:
 
 
 class QueueMeasures:
-    """What is said about one queue, or about all those that share a name."""
+    """The measures of one queue, or of all that share a name."""
 
     def __init__(self, found: QueueMeasure, waiting: WaitingMeasure | None) -> None:
         self.columns = found.columns
         self.name: str = found.columns["queue"]
         self.runnable_age = max(0.0, found.runnable_age)
-        # A free job that could start waits too, and measure_waiting may not have met it.
+        # A free job that could start also waits, and measure_waiting may have missed it.
         self.age = max(self.runnable_age, waiting.age if waiting else 0.0)
         self.lane_age = max(0.0, waiting.lane_age) if waiting else 0.0
         self.longest = waiting.longest if waiting else 0
@@ -236,7 +236,7 @@ NUMBERS: dict[str, Callable[[QueueMeasures], float]] = {
 
 
 def _fold(queues: list[QueueMeasures]) -> list[QueueMeasures]:
-    """Return the first queues by name, and one that stands for all others."""
+    """Return the first queues by name, and one for all others."""
     kept, others = queues[:MOST_QUEUES], queues[MOST_QUEUES:]
     if others:
         rest = others[0]
@@ -248,13 +248,13 @@ def _fold(queues: list[QueueMeasures]) -> list[QueueMeasures]:
 
 
 def _find_wait(schedule: StoredSchedule, now: datetime) -> float:
-    """Return for how many seconds a schedule is ahead of its time."""
+    """Return how many seconds a schedule is ahead of its time."""
     ahead = schedules.find_ahead(schedule, now)
     return ahead.total_seconds() if ahead <= schedules.IGNORED else 0.0
 
 
 def _find_lag(schedule: StoredSchedule, now: datetime) -> float:
-    """Return for how many seconds the next job of a schedule has been due."""
+    """Return how many seconds the next job of a schedule has been due."""
     after = max(schedule.since, schedule.last_instant or schedule.since)
     due = Cron(schedule.cron, schedule.tz).next(after)
     return 0.0 if due is None else max(0.0, (now - due).total_seconds())

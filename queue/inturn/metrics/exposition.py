@@ -20,7 +20,7 @@ class Source(Protocol):
     """A registry, or a part of one."""
 
     def collect(self) -> Iterable[Metric]:
-        """Return metrics with their values of now."""
+        """Return metrics with their current values."""
 
 
 class Sources:

@@ -1,4 +1,4 @@
-"""What one worker process has done, and how it is."""
+"""The work and state of one worker process."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from inturn.model import Job, Outcome, name_outcome
 
 
 class MeasuredWorker(Protocol):
-    """What a worker says about itself. It is read in other threads."""
+    """A worker's state. Other threads read it."""
 
     @property
     def slots(self) -> int:
@@ -26,15 +26,15 @@ class MeasuredWorker(Protocol):
 
     @property
     def busy_slots(self) -> int:
-        """Return how many jobs it runs."""
+        """Return how many jobs it is running."""
 
     @property
     def is_listening(self) -> bool | None:
-        """Return True if notifications wake the worker, and None if it wants none."""
+        """Return True if notifications wake the worker, and None if listening is off."""
 
     @property
     def counted_wakeups(self) -> Mapping[str, int]:
-        """Return what has made the worker look for jobs, and how often."""
+        """Return what made the worker look for jobs, with counts."""
 
     @property
     def heartbeat_failures(self) -> int:
@@ -42,7 +42,7 @@ class MeasuredWorker(Protocol):
 
 
 class ProcessMetrics:
-    """Counts for one worker, and serves that with all else that is in the default registry.
+    """Counts for one worker, and serves the counts with the rest of the default registry.
 
     So metrics of your own need no second port.
     """
@@ -70,7 +70,7 @@ class ProcessMetrics:
         return Histogram(name, *_describe(name), buckets=BUCKETS[name], registry=self._registry)
 
     def attach(self, worker: MeasuredWorker) -> None:
-        """Show the state of this worker from now on."""
+        """Export the state of this worker from now on."""
         self._state.worker = worker
 
     def routes(self) -> dict[str, Route]:
@@ -80,19 +80,19 @@ class ProcessMetrics:
     # ------------------------------------------------------------------ what the worker reports
 
     def note_start(self, job: Job, slot_wait: float) -> None:
-        """Note that an attempt at the job starts, which has waited here for a slot so long."""
+        """Record the start of an attempt, and its wait for a slot here."""
         queue, task = self._label(job)
         self._started.labels(queue, task).inc()
         if job.waited is None:
             return
-        # Somebody may have set the server's clock back.
+        # The server's clock may have been set back.
         waited = max(0.0, job.waited)
         self._waits.labels(queue, "lane" if job.handed_over else "claim").observe(waited)
         self._waits.labels(queue, "slot").observe(slot_wait)
         self._lateness.labels(queue).observe(waited + slot_wait)
 
     def note_ends(self, outcomes: Iterable[Outcome]) -> None:
-        """Note how attempts have ended, now that this is stored."""
+        """Record the outcomes of attempts, now that they are stored."""
         for outcome in outcomes:
             labels = self._label(outcome.job)
             self._finished.labels(*labels, name_outcome(outcome)).inc()
@@ -100,13 +100,13 @@ class ProcessMetrics:
                 self._runs.labels(*labels).observe(outcome.details.seconds)
 
     def note_refused(self, job: Job, *, unclear: bool) -> None:
-        """Note that the end of an attempt was refused, since the job is no longer ours."""
+        """Record that the end of an attempt was refused, because the job is no longer ours."""
         self._finished.labels(*self._label(job), "unclear" if unclear else "lost").inc()
         if not unclear:
             self._rejections.inc()
 
     def note_claim(self, seconds: float, count: int | None) -> None:
-        """Note how long a claim took and how many jobs it brought. None: it failed."""
+        """Record how long a claim took and how many jobs it returned. None: it failed."""
         outcome = "error" if count is None else "jobs" if count else "empty"
         self._claims.labels(outcome).observe(seconds)
         if count is not None:
@@ -115,7 +115,7 @@ class ProcessMetrics:
     # ------------------------------------------------------------------ labels
 
     def _label(self, job: Job) -> tuple[str, str]:
-        """Return the queue and the task, or words that stand for many of them."""
+        """Return the queue and the task, or the labels that stand for the rest."""
         task = job.task_name if job.task_name in self._tasks else OTHER if self._tasks else ALL
         return self._label_queue(job), task
 
@@ -128,7 +128,7 @@ class ProcessMetrics:
 
 
 class WorkerState:
-    """What a worker's parts say when somebody asks."""
+    """The state of a worker's parts, read at each scrape."""
 
     def __init__(self, connector: Connector, lag: Callable[[], float]) -> None:
         self.worker: MeasuredWorker | None = None
@@ -137,7 +137,7 @@ class WorkerState:
         self._lag = lag
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics with their values of now."""
+        """Yield the metrics with their current values."""
         yield family("inturn_build_info", {(version("inturn"), str(sql.revision())): 1})
         yield family("inturn_event_loop_lag_seconds", self._lag())
         yield family("inturn_last_fetch_timestamp_seconds", self.last_claim_at)

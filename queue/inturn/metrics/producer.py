@@ -1,4 +1,4 @@
-"""What one process defers: a web server, a script, or a worker whose tasks defer jobs."""
+"""Jobs deferred by one process: a web server, a script, or a worker whose tasks defer."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -35,7 +35,7 @@ class DeferredJobs:
         self._queues: set[str] = set()
 
     def note(self, jobs: Sequence[NewJob], rows: Rows) -> None:
-        """Note that these jobs were deferred. Rows with a second column say if they are new."""
+        """Record deferred jobs. A second column in a row tells whether the job is new."""
         for job, row in zip(jobs, rows, strict=True):
             is_new = len(row) == 1 or row[1]
             result = "new" if is_new else "waiting"

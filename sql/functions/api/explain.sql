@@ -1,8 +1,8 @@
--- explain: says why a job is not running. Each reason is a row: a keyword, a description, and what
--- would unblock the job. That advice never makes matters worse: it aborts no healthy job, runs no
--- job twice, and starts none before its time. `ready` alone means that the next claim of a worker
--- that serves its queue takes the job. claim.sql and this file must agree; a test compares them in
--- both directions.
+-- explain: returns why a job is not running. Each reason is a row: a keyword, a description, and
+-- what would unblock the job. That advice never makes matters worse: it aborts no healthy job, runs
+-- no job twice, and starts none before its time. `ready` alone means that the next claim of a
+-- worker that serves its queue takes the job. claim.sql and this file must agree; a test compares
+-- them in both directions.
 CREATE OR REPLACE FUNCTION explain(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE
@@ -20,13 +20,13 @@ BEGIN
     IF NOT FOUND THEN
         RETURN QUERY SELECT 'finished', f.status || ' at ' || f.finished_at || CASE
                 WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
-                THEN '; lane ' || f.lock || ' is halted until somebody decides about it'
+                THEN '; lane ' || f.lock || ' is halted until you retry or skip this job'
                 ELSE '' END,
             CASE WHEN f.status = 'succeeded' THEN NULL
                  WHEN EXISTS (SELECT FROM lanes WHERE lanes.lock = f.lock AND failed_job_id = p_id)
                  THEN once_known(f.queue, f.task,
                      'queue lanes retry-head ' || shell_argument(f.lock),
-                     'if its cause is repaired: ')
+                     'once the cause is fixed: ')
                  ELSE once_known(f.queue, f.task, 'queue jobs retry ' || p_id) END
         FROM finished_jobs AS f WHERE f.id = p_id ORDER BY f.finished_at DESC LIMIT 1;
         IF NOT FOUND THEN
@@ -113,6 +113,6 @@ BEGIN
             AND callback_id IS DISTINCT FROM p_id;
     END IF;
     IF NOT v_found THEN
-        RETURN QUERY SELECT 'ready', 'nothing is in its way', NULL;
+        RETURN QUERY SELECT 'ready', 'nothing blocks it', NULL;
     END IF;
 END $$;

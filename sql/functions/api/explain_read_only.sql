@@ -5,7 +5,7 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     SELECT CASE
-        WHEN pg_is_in_recovery() THEN 'this server is a standby, which takes no writes'
+        WHEN pg_is_in_recovery() THEN 'this server is a standby, which accepts no writes'
         WHEN current_setting('default_transaction_read_only')::boolean
-        THEN 'default_transaction_read_only is on, so this database takes no writes' END
+        THEN 'default_transaction_read_only is on, so this database accepts no writes' END
 $$;

@@ -54,7 +54,7 @@ Example, to start a worker only after a migration:
 )
 @database_options
 def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
-    """Check whether the schema fits this version.
+    """Check whether the schema matches this version.
 
     Exits with status 11 if it does not.
     """

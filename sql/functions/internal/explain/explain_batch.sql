@@ -7,7 +7,7 @@ LANGUAGE sql STABLE AS $$
         SELECT id, 'batch ' || id || ' (' || name || ')' AS name, state, remaining
         FROM batch_status WHERE id = p_job.batch_id AND callback_id = p_job.id AND state <> 'ended'
     )
-    SELECT 'batch open', batch.name || ' is open, so that more jobs can join it',
+    SELECT 'batch open', batch.name || ' is open, so more jobs can join it',
         'queue batches close ' || batch.id
     FROM batch WHERE state = 'open'
     UNION ALL
@@ -22,11 +22,11 @@ LANGUAGE sql STABLE AS $$
         ORDER BY live_jobs.id
     ) AS job
     UNION ALL
-    SELECT 'batch', batch.name || ' waits for ' || remaining || ' jobs in all',
+    SELECT 'batch', batch.name || ' waits for ' || remaining || ' jobs in total',
         'queue batches show ' || batch.id
     FROM batch WHERE remaining > 10
     UNION ALL
-    SELECT 'batch', batch.name || ' ends at a next claim, unless an open transaction adds jobs',
+    SELECT 'batch', batch.name || ' ends at the next claim, unless an open transaction adds jobs',
         NULL
     FROM batch WHERE remaining <= 0 AND state = 'closed'
 $$;

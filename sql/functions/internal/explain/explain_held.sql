@@ -7,7 +7,7 @@ BEGIN
     RETURN QUERY SELECT 'lane held',
         'by job ' || id || ' (' || task || ')' || CASE job.status
             WHEN 'claimed' THEN ', claimed by worker ' || worker || ' at ' || claimed_at || p_where
-            ELSE ' since ' || claimed_at || p_where || '; the lane goes on when it ends' END,
+            ELSE ' since ' || claimed_at || p_where || '; the lane continues when it ends' END,
         ending_of_run(id)
     FROM claimed_jobs AS job
     WHERE (p_lane.worker_id IS NULL OR worker_id = p_lane.worker_id)
@@ -18,7 +18,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT 'lane retrying',
-        'job ' || id || ' (' || task || ') keeps its share until it is tried again'
+        'job ' || id || ' (' || task || ') keeps its share until it is retried'
             || coalesce(', at ' || scheduled_at, '') || p_where,
         'queue jobs retry ' || id
     FROM jobs WHERE keeps_lanes AND p_lane.lock = ANY (shared) ORDER BY id LIMIT 10;

@@ -19,7 +19,7 @@ BEGIN
         AND (v_lane.stopped_until IS NULL OR v_lane.stopped_until > clock()) THEN
         v_retry := (
             SELECT once_known(queue, task, 'queue lanes retry-head ' || shell_argument(p_lock),
-                'if its cause is repaired: ')
+                'once the cause is fixed: ')
             FROM finished_jobs WHERE id = v_lane.failed_job_id AND v_lane.stopped = 'halted'
             LIMIT 1);
         RETURN QUERY SELECT
@@ -27,7 +27,7 @@ BEGIN
             'since ' || v_lane.stopped_at || ' by ' || v_lane.stopped_by
                 || coalesce(' until ' || v_lane.stopped_until, '')
                 || v_where || coalesce(': ' || v_lane.stop_reason, '')
-                || CASE WHEN v_retry IS NULL THEN '' ELSE '; skip-head gives that job up' END,
+                || CASE WHEN v_retry IS NULL THEN '' ELSE '; skip-head gives up that job' END,
             coalesce(v_retry, 'queue lanes resume ' || shell_argument(p_lock));
         v_stops := true;
     END IF;
@@ -41,7 +41,7 @@ BEGIN
 
     IF v_lane.look_at > clock() AND v_lane.readers IS NULL THEN
         RETURN QUERY SELECT 'lane delayed',
-            'an open transaction had its next job locked; workers look again at ' || v_lane.look_at
+            'an open transaction had locked its next job; workers check again at ' || v_lane.look_at
                 || v_where,
             NULL;
         v_stops := true;
@@ -65,7 +65,7 @@ BEGIN
                 || CASE WHEN v_later THEN ', at ' || v_first.scheduled_at
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
-                        WHEN v_shared THEN ' and waits for those that share the lane'
+                        WHEN v_shared THEN ' and waits for the jobs that share the lane'
                         WHEN v_paused = 'task paused' THEN ' and its task is paused'
                         WHEN v_paused IS NOT NULL THEN ' and is in a paused queue'
                         ELSE ' and waits for a worker of queue ' || v_first.queue END

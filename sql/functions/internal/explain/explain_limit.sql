@@ -10,14 +10,14 @@ LANGUAGE sql STABLE AS $$
     SELECT 'limited',
         CASE WHEN own.used >= rule.slots
              THEN own.used || CASE own.used WHEN 1 THEN ' job' ELSE ' jobs' END || ' of limit '
-                 || p_job.limit_key || CASE own.used WHEN 1 THEN ' runs' ELSE ' run' END || ', and '
-                 || rule.slots || ' may; it goes on when one ends'
+                 || p_job.limit_key || CASE own.used WHEN 1 THEN ' is' ELSE ' are' END
+                 || ' running, ' || rule.slots || ' allowed; the next starts when one ends'
                  || coalesce(': ' || holders.names, '')
              WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
                  || rule.period || '; the next at ' || room.next_at
-             ELSE 'limit ' || p_job.limit_key || ' lets it go on at the next claim' END,
-        coalesce(holders.ending, '') || 'if it may take more: queue limits set --' || CASE
+             ELSE 'limit ' || p_job.limit_key || ' lets it start at the next claim' END,
+        coalesce(holders.ending, '') || 'if you can allow more: queue limits set --' || CASE
             WHEN own.used >= rule.slots THEN 'concurrency ' || rule.slots::bigint * 2
             WHEN room.free <= 0 THEN 'rate ' || rule.rate::bigint * 2 || '/' || CASE rule.period
                 WHEN '1 second' THEN 's' WHEN '1 minute' THEN 'min' WHEN '1 hour' THEN 'h'

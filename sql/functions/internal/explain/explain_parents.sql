@@ -23,9 +23,9 @@ LANGUAGE sql STABLE AS $$
     )
     (SELECT CASE WHEN failed THEN 'parent failed' ELSE 'parent' END,
         'it comes after job ' || parent || CASE
-            WHEN missed THEN ', which is in no table: a transaction that is open may add it'
+            WHEN missed THEN ', which is in no table: an open transaction may still add it'
             ELSE coalesce(' (' || task || '), which is ' || status,
-                ', which has not succeeded and is gone') END,
+                ', which did not succeed and is gone') END,
         CASE WHEN missed THEN NULL
              WHEN NOT failed THEN 'queue jobs explain ' || parent
              WHEN status IS NULL THEN 'queue jobs retry ' || p_id

@@ -40,7 +40,7 @@ BEGIN
         'at ' || CASE WHEN v_is_cut THEN 'least ' ELSE 'most ' END
         || v_older + v_between * (1 + v_older / (group_weights(ARRAY[p_job.group_key::text]))[1])
         || ' jobs of queue ' || p_job.queue || ' start before it on each worker: ' || v_older
-        || ' of its group ' || p_job.group_key || ', and others whose turns come in between',
+        || ' of its group ' || p_job.group_key || ', and others in turns between them',
         NULL
     WHERE v_older > 0 OR v_between > 0;
 END $$;

@@ -23,11 +23,11 @@ LANGUAGE sql STABLE AS $$
     SELECT 'workers blocked', 'the event loop of '
             || CASE count(*) WHEN 1 THEN 'the only worker'
                              ELSE 'each of the ' || count(*) || ' workers' END
-            || ' that could run it stands still; their logs say what blocks them (loop.blocked)',
+            || ' that could run it is blocked; loop.blocked in the log shows the cause',
         'queue worker --queues ' || p_queue
     FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(blocked)
     UNION ALL
-    SELECT 'workers refused', 'the database refuses calls of '
+    SELECT 'workers refused', 'the database refuses calls from '
             || CASE count(*) WHEN 1 THEN 'the only worker'
                              ELSE 'each of the ' || count(*) || ' workers' END
             || ' that could run it: ' || min(trouble),

@@ -12,12 +12,12 @@ LANGUAGE sql STABLE AS $$
         'an open transaction has ' || p_what || ' locked: ' || CASE
             WHEN passes THEN 'it should end within seconds'
             WHEN gid IS NOT NULL
-            THEN 'somebody has prepared it as ' || quote_literal(gid) || ' at ' || since
+            THEN 'it was prepared as ' || quote_literal(gid) || ' at ' || since
             ELSE 'process ' || pid || ' of the server' || coalesce(', since ' || since, '') END,
         CASE WHEN gid IS NOT NULL
-             THEN 'if nobody commits it: ROLLBACK PREPARED ' || quote_literal(gid)
+             THEN 'if it is abandoned: ROLLBACK PREPARED ' || quote_literal(gid)
              WHEN NOT passes THEN
-            'commit it or roll it back; if nobody can: SELECT pg_terminate_backend(' || pid || ')'
+            'commit it or roll it back; if you cannot: SELECT pg_terminate_backend(' || pid || ')'
         END
     FROM (
         SELECT locks.pid, prepared.gid, coalesce(activity.xact_start, prepared.prepared) AS since,
