@@ -247,10 +247,12 @@ def signature(named: Named) -> str:
 def returned(function: Any) -> str:
     # From the source: what a type looks like when it is printed differs from one Python to the
     # next.
-    (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    source = inspect.getsource(getattr(function, "operation", function))  # see control/twins.py
+    (node,) = ast.parse(textwrap.dedent(source)).body
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     # A name such as R_co says to type checkers how the variable may vary.
-    return ast.unparse(node.returns).replace("_co", "") if node.returns else "None"
+    text = ast.unparse(node.returns).replace("_co", "") if node.returns else "None"
+    return re.sub(r"^Operation\[(.*)\]$", r"\1", text)
 
 
 def written(doc: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from inturn.control.twins import blocking, in_loop
 from inturn.database.connector import Connector
 from inturn.errors import BadArgument, kind_of
 from inturn.model import BatchProgress
@@ -29,13 +30,14 @@ class Batches:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
+    @blocking
     def open(
         self,
         name: str,
         *,
         callback: Deferrer[..., Any] | None = None,
         connection: object = None,
-    ) -> int:
+    ) -> Operation[int]:
         """Open a batch and return its id. It cannot end until you close it.
 
             batch = app.batches.open("import")
@@ -44,30 +46,25 @@ class Batches:
 
         For the arguments, see `app.batch`, which also closes the batch.
         """
-        return self._connector.run(_open(name, callback), connection)
+        if callback is None:
+            return batches.open_batch(name, None)
+        if not isinstance(callback, Deferrer):
+            raise BadArgument("callback", f"is {kind_of(callback)}, not a task of yours")
+        return batches.open_batch(name, callback.make_new_job())
 
-    async def open_async(
-        self,
-        name: str,
-        *,
-        callback: Deferrer[..., Any] | None = None,
-        connection: object = None,
-    ) -> int:
-        """Like `open`, in an event loop."""
-        return await self._connector.run_async(_open(name, callback), connection)
+    open_async = in_loop(open)
 
-    def close(self, batch: int, *, connection: object = None, by: str | None = None) -> bool:
+    @blocking
+    def close(
+        self, batch: int, *, connection: object = None, by: str | None = None
+    ) -> Operation[bool]:
         """Let a batch end, and its callback run, once all its jobs have ended.
 
         Closing a batch again does nothing. Return False if the batch does not exist.
         """
-        return self._connector.run(batches.close_batch(batch, by), connection)
+        return batches.close_batch(batch, by)
 
-    async def close_async(
-        self, batch: int, *, connection: object = None, by: str | None = None
-    ) -> bool:
-        """Like `close`, in an event loop."""
-        return await self._connector.run_async(batches.close_batch(batch, by), connection)
+    close_async = in_loop(close)
 
     def cancel(self, batch: int, *, abort: bool = False, by: str | None = None) -> int:
         """Cancel the callback and the waiting jobs of a batch, and close it.
@@ -80,21 +77,19 @@ class Batches:
         """Like `cancel`, in an event loop."""
         return (await self._connector.run_async(batches.cancel_batch(batch, abort, by)))[0]
 
-    def show(self, batch: int) -> BatchProgress | None:
+    @blocking
+    def show(self, batch: int) -> Operation[BatchProgress | None]:
         """Return how many jobs of a batch have ended, or None if the batch does not exist."""
-        return self._connector.run(batches.show_batch(batch))
+        return batches.show_batch(batch)
 
-    async def show_async(self, batch: int) -> BatchProgress | None:
-        """Like `show`, in an event loop."""
-        return await self._connector.run_async(batches.show_batch(batch))
+    show_async = in_loop(show)
 
-    def list(self, limit: int = 1000) -> BatchList:
+    @blocking
+    def list(self, limit: int = 1000) -> Operation[BatchList]:
         """Return the batches, newest first."""
-        return self._connector.run(batches.list_batches(limit))
+        return batches.list_batches(limit)
 
-    async def list_async(self, limit: int = 1000) -> BatchList:
-        """Like `list`, in an event loop."""
-        return await self._connector.run_async(batches.list_batches(limit))
+    list_async = in_loop(list)
 
 
 class BatchBlock:
@@ -142,11 +137,3 @@ class BatchBlock:
     ) -> None:
         if error is None:
             await self._owner.close_async(self._id, connection=self._connection)
-
-
-def _open(name: str, callback: Deferrer[..., Any] | None) -> Operation[int]:
-    if callback is None:
-        return batches.open_batch(name, None)
-    if not isinstance(callback, Deferrer):
-        raise BadArgument("callback", f"is {kind_of(callback)}, not a task of yours")
-    return batches.open_batch(name, callback.make_new_job())

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from inturn.arguments import check_choice, check_lock, check_moment
+from inturn.control.twins import blocking, in_loop
 from inturn.database.connector import Connector
 from inturn.errors import BadArgument
 from inturn.model import Status
@@ -58,15 +59,15 @@ class JobBulks:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
-    def preview_jobs(self, action: JobAction, **which: Unpack[WhichJobs]) -> JobPreview:
+    @blocking
+    def preview_jobs(self, action: JobAction, **which: Unpack[WhichJobs]) -> Operation[JobPreview]:
         """Return what `retry`, `cancel` or `delete` would cover, without changing anything."""
-        return self._connector.run(_preview(action, which))
+        return bulk.preview_jobs(action, _filter_jobs(which))
 
-    async def preview_jobs_async(self, action: JobAction, **which: Unpack[WhichJobs]) -> JobPreview:
-        """Like `preview_jobs`, in an event loop."""
-        return await self._connector.run_async(_preview(action, which))
+    preview_jobs_async = in_loop(preview_jobs)
 
-    def retry_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
+    @blocking
+    def retry_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Operation[Bulk]:
         """Run jobs again at their old places, those of a lane in order.
 
             app.job_manager.retry_jobs(task="mail.send", error="Timeout")
@@ -74,39 +75,33 @@ class JobBulks:
         The default status is failed. Scheduled jobs become due now. Lanes halted by one of the jobs
         continue.
         """
-        return self._connector.run(_change("retry", which, by))
+        return _change("retry", which, by)
 
-    async def retry_jobs_async(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
-        """Like `retry_jobs`, in an event loop."""
-        return await self._connector.run_async(_change("retry", which, by))
+    retry_jobs_async = in_loop(retry_jobs)
 
+    @blocking
     def cancel_jobs(
         self, *, abort: bool = False, by: str | None = None, **which: Unpack[WhichJobs]
-    ) -> Bulk:
+    ) -> Operation[Bulk]:
         """Cancel jobs that have not started, those of a lane last to first.
 
             app.job_manager.cancel_jobs(queue="mail", lock_prefix="customer:")
 
         With `abort`, also ask workers to abort running jobs.
         """
-        return self._connector.run(_change("cancel", which, by, abort))
+        return _change("cancel", which, by, abort)
 
-    async def cancel_jobs_async(
-        self, *, abort: bool = False, by: str | None = None, **which: Unpack[WhichJobs]
-    ) -> Bulk:
-        """Like `cancel_jobs`, in an event loop."""
-        return await self._connector.run_async(_change("cancel", which, by, abort))
+    cancel_jobs_async = in_loop(cancel_jobs)
 
-    def delete_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
+    @blocking
+    def delete_jobs(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Operation[Bulk]:
         """Delete jobs permanently: ended ones, unless you name a status.
 
         A lane halted by one of the jobs stays halted.
         """
-        return self._connector.run(_change("delete", which, by))
+        return _change("delete", which, by)
 
-    async def delete_jobs_async(self, *, by: str | None = None, **which: Unpack[WhichJobs]) -> Bulk:
-        """Like `delete_jobs`, in an event loop."""
-        return await self._connector.run_async(_change("delete", which, by))
+    delete_jobs_async = in_loop(delete_jobs)
 
 
 class WhichLanes(TypedDict, total=False):
@@ -129,19 +124,19 @@ class LaneBulks:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
-    def preview_lanes(self, action: LaneAction, **which: Unpack[WhichLanes]) -> LanePreview:
+    @blocking
+    def preview_lanes(
+        self, action: LaneAction, **which: Unpack[WhichLanes]
+    ) -> Operation[LanePreview]:
         """Return what `resume`, `retry-head`, `skip-head` or `pause` would cover.
 
         It changes nothing.
         """
-        return self._connector.run(bulk.preview_lanes(action, _filter_lanes(which)))
+        return bulk.preview_lanes(action, _filter_lanes(which))
 
-    async def preview_lanes_async(
-        self, action: LaneAction, **which: Unpack[WhichLanes]
-    ) -> LanePreview:
-        """Like `preview_lanes`, in an event loop."""
-        return await self._connector.run_async(bulk.preview_lanes(action, _filter_lanes(which)))
+    preview_lanes_async = in_loop(preview_lanes)
 
+    @blocking
     def change_lanes(
         self,
         action: LaneAction,
@@ -150,7 +145,7 @@ class LaneBulks:
         reason: str | None = None,
         until: datetime | None = None,
         **which: Unpack[WhichLanes],
-    ) -> Bulk:
+    ) -> Operation[Bulk]:
         """Apply `resume`, `retry-head`, `skip-head` or `pause` to many lanes.
 
             app.lanes.change_lanes("retry-head", states=["halted"], lock_prefix="customer:")
@@ -158,23 +153,11 @@ class LaneBulks:
         By default, `resume` covers stopped lanes, and `retry-head` and `skip-head` cover halted
         ones. `reason` and `until` are for a pause.
         """
-        return self._connector.run(_change_lanes(action, which, by, reason, until))
+        check_moment("until", until)
+        asked = _filter_lanes(which)
+        return bulk.change_lanes(action, asked, Bulk(), by=by, reason=reason, until=until)
 
-    async def change_lanes_async(
-        self,
-        action: LaneAction,
-        *,
-        by: str | None = None,
-        reason: str | None = None,
-        until: datetime | None = None,
-        **which: Unpack[WhichLanes],
-    ) -> Bulk:
-        """Like `change_lanes`, in an event loop."""
-        return await self._connector.run_async(_change_lanes(action, which, by, reason, until))
-
-
-def _preview(action: JobAction, which: WhichJobs) -> Operation[JobPreview]:
-    return bulk.preview_jobs(action, _filter_jobs(which))
+    change_lanes_async = in_loop(change_lanes)
 
 
 def _change(
@@ -208,16 +191,3 @@ def _filter_lanes(which: WhichLanes) -> bulk.LaneFilter:
             raise BadArgument("states", f"{state!r} is not one of {', '.join(LANE_STATES)}")
     check_lock(made.prefix, "lock_prefix")
     return made
-
-
-def _change_lanes(
-    action: LaneAction,
-    which: WhichLanes,
-    by: str | None,
-    reason: str | None,
-    until: datetime | None,
-) -> Operation[Bulk]:
-    check_moment("until", until)
-    return bulk.change_lanes(
-        action, _filter_lanes(which), Bulk(), by=by, reason=reason, until=until
-    )

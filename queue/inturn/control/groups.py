@@ -1,7 +1,9 @@
 """`app.groups`: set how many jobs of a group start in each of its turns."""
 
+from inturn.control.twins import blocking, in_loop
 from inturn.database.connector import Connector
 from inturn.model import Group
+from inturn.operations import Operation
 from inturn.operations.changes import groups
 
 # In the class, `list` is the method.
@@ -26,31 +28,28 @@ class Groups:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
-    def set(self, pattern: str, *, weight: int, by: str | None = None) -> None:
+    @blocking
+    def set(self, pattern: str, *, weight: int, by: str | None = None) -> Operation[None]:
         """Set how many jobs of a group start in each of its turns, from 1 to 1,000.
 
             app.groups.set("tenant:7", weight=3)
 
         It applies from the next claim.
         """
-        self._connector.run(groups.set_group(pattern, weight, by))
+        return groups.set_group(pattern, weight, by)
 
-    async def set_async(self, pattern: str, *, weight: int, by: str | None = None) -> None:
-        """Like `set`, in an event loop."""
-        await self._connector.run_async(groups.set_group(pattern, weight, by))
+    set_async = in_loop(set)
 
-    def remove(self, pattern: str, *, by: str | None = None) -> bool:
+    @blocking
+    def remove(self, pattern: str, *, by: str | None = None) -> Operation[bool]:
         """Remove the weight of a pattern. Return False if it has none."""
-        return self._connector.run(groups.remove_group(pattern, by))
+        return groups.remove_group(pattern, by)
 
-    async def remove_async(self, pattern: str, *, by: str | None = None) -> bool:
-        """Like `remove`, in an event loop."""
-        return await self._connector.run_async(groups.remove_group(pattern, by))
+    remove_async = in_loop(remove)
 
-    def list(self, limit: int = 100) -> GroupList:
+    @blocking
+    def list(self, limit: int = 100) -> Operation[GroupList]:
         """Return the weights, and the groups with jobs to run, by name."""
-        return self._connector.run(groups.list_groups(limit))
+        return groups.list_groups(limit)
 
-    async def list_async(self, limit: int = 100) -> GroupList:
-        """Like `list`, in an event loop."""
-        return await self._connector.run_async(groups.list_groups(limit))
+    list_async = in_loop(list)

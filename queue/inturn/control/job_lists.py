@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from inturn.arguments import check_choice
+from inturn.control.twins import blocking, in_loop
 from inturn.database.connector import Connector
 from inturn.errors import ConfigurationError
 from inturn.model import Status, StoredJob
@@ -33,6 +34,7 @@ class JobLists:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
+    @blocking
     def list_jobs(
         self,
         id: int | None = None,
@@ -46,55 +48,31 @@ class JobLists:
         batch: int | None = None,
         group: str | None = None,
         before_id: int | None = None,
-    ) -> list[StoredJob]:
+    ) -> Operation[list[StoredJob]]:
         """Return the newest `limit` jobs that match, oldest first.
 
             [job.id for job in app.job_manager.list_jobs(lock="alphabet", status="failed")]
 
         For the next page, pass the id of the oldest job of this one as `before_id`.
         """
-        return self._connector.run(
-            list_jobs(
-                replace(
-                    _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
-                    before_id=before_id,
-                ),
-                limit,
-            )
+        return list_jobs(
+            replace(
+                _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
+                before_id=before_id,
+            ),
+            limit,
         )
 
-    async def list_jobs_async(
-        self,
-        id: int | None = None,
-        queue: str | None = None,
-        task: str | None = None,
-        status: str | None = None,
-        lock: str | None = None,
-        queueing_lock: str | None = None,
-        worker_id: UUID | str | None = None,
-        limit: int = LISTED,
-        batch: int | None = None,
-        group: str | None = None,
-        before_id: int | None = None,
-    ) -> list[StoredJob]:
-        """Like `list_jobs`, in an event loop."""
-        return await self._connector.run_async(
-            list_jobs(
-                replace(
-                    _filter(queue, task, status, lock, id, queueing_lock, worker_id, batch, group),
-                    before_id=before_id,
-                ),
-                limit,
-            )
-        )
+    list_jobs_async = in_loop(list_jobs)
 
+    @blocking
     def list_queues(
         self,
         queue: str | None = None,
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[StatusCounts]:
+    ) -> Operation[list[StatusCounts]]:
         """Return each queue with the number of its jobs in each status.
 
         It searches the same jobs as `list_jobs`. If it may have missed some, `more` is True, and
@@ -105,67 +83,39 @@ class JobLists:
         assert counts["name"] == "default" and counts["todo"] == 1
         assert not counts["more"]
         """
-        return self._connector.run(count_jobs_by("queue", _filter(queue, task, status, lock)))
+        return count_jobs_by("queue", _filter(queue, task, status, lock))
 
-    async def list_queues_async(
-        self,
-        queue: str | None = None,
-        task: str | None = None,
-        status: str | None = None,
-        lock: str | None = None,
-    ) -> list[StatusCounts]:
-        """Like `list_queues`, in an event loop."""
-        return await self._connector.run_async(
-            count_jobs_by("queue", _filter(queue, task, status, lock))
-        )
+    list_queues_async = in_loop(list_queues)
 
+    @blocking
     def list_tasks(
         self,
         queue: str | None = None,
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[StatusCounts]:
+    ) -> Operation[list[StatusCounts]]:
         """Return each task with the number of its jobs in each status."""
-        return self._connector.run(count_jobs_by("task", _filter(queue, task, status, lock)))
+        return count_jobs_by("task", _filter(queue, task, status, lock))
 
-    async def list_tasks_async(
-        self,
-        queue: str | None = None,
-        task: str | None = None,
-        status: str | None = None,
-        lock: str | None = None,
-    ) -> list[StatusCounts]:
-        """Like `list_tasks`, in an event loop."""
-        return await self._connector.run_async(
-            count_jobs_by("task", _filter(queue, task, status, lock))
-        )
+    list_tasks_async = in_loop(list_tasks)
 
+    @blocking
     def list_locks(
         self,
         queue: str | None = None,
         task: str | None = None,
         status: str | None = None,
         lock: str | None = None,
-    ) -> list[StatusCounts]:
+    ) -> Operation[list[StatusCounts]]:
         """Return at most 1,000 locks, each with the number of its jobs in each status.
 
         A job with several locks counts for each.
         To see what holds up a lane, use `app.lanes`.
         """
-        return self._connector.run(count_jobs_by("lock", _filter(queue, task, status, lock)))
+        return count_jobs_by("lock", _filter(queue, task, status, lock))
 
-    async def list_locks_async(
-        self,
-        queue: str | None = None,
-        task: str | None = None,
-        status: str | None = None,
-        lock: str | None = None,
-    ) -> list[StatusCounts]:
-        """Like `list_locks`, in an event loop."""
-        return await self._connector.run_async(
-            count_jobs_by("lock", _filter(queue, task, status, lock))
-        )
+    list_locks_async = in_loop(list_locks)
 
     def get_stalled_jobs(
         self,

@@ -8,6 +8,7 @@ from inturn import arguments
 from inturn.control.bulk import JobBulks
 from inturn.control.job_lists import JobLists, refuse_in_loop
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
+from inturn.control.twins import blocking, in_loop
 from inturn.database.connector import Connector
 from inturn.model import LIVE, Reason, Status
 from inturn.operations import Operation
@@ -61,13 +62,12 @@ class Jobs(JobLists, JobBulks):
         instead = f" {GONE[name]}" if name in GONE else ""
         raise AttributeError(f"The job manager has no {name!r}.{instead}")
 
-    def check_connection(self) -> bool:
+    @blocking
+    def check_connection(self) -> Operation[bool]:
         """Return what `App.check_connection` returns."""
-        return self._connector.run(check_connection(self._connector.schema))
+        return check_connection(self._connector.schema)
 
-    async def check_connection_async(self) -> bool:
-        """Like `check_connection`, in an event loop."""
-        return await self._connector.run_async(check_connection(self._connector.schema))
+    check_connection_async = in_loop(check_connection)
 
     def defer_job(self, job: NewJob, connection: object = None) -> int:
         """Enqueue a job that `make_new_job` made.
@@ -107,15 +107,15 @@ class Jobs(JobLists, JobBulks):
                 await self._connector.run_async(enqueue.defer_jobs(sending.jobs, self), connection)
             )
 
-    def get_job_status(self, job_id: int, connection: object = None) -> Status | None:
+    @blocking
+    def get_job_status(self, job_id: int, connection: object = None) -> Operation[Status | None]:
         """Return the status of a job, or None if the job does not exist."""
-        return self._connector.run(jobs.get_status(job_id), connection)
+        return jobs.get_status(job_id)
 
-    async def get_job_status_async(self, job_id: int, connection: object = None) -> Status | None:
-        """Like `get_job_status`, in an event loop."""
-        return await self._connector.run_async(jobs.get_status(job_id), connection)
+    get_job_status_async = in_loop(get_job_status)
 
-    def explain(self, job_id: int) -> list[Reason]:
+    @blocking
+    def explain(self, job_id: int) -> Operation[list[Reason]]:
         """Return the reasons why a job is not running, in order.
 
         The only reason `ready` means that it can run.
@@ -125,12 +125,11 @@ class Jobs(JobLists, JobBulks):
         for each in app.job_manager.explain(job_id):
             print(each.reason, each.detail, each.unblock)
         """
-        return self._connector.run(jobs.explain(job_id))
+        return jobs.explain(job_id)
 
-    async def explain_async(self, job_id: int) -> list[Reason]:
-        """Like `explain`, in an event loop."""
-        return await self._connector.run_async(jobs.explain(job_id))
+    explain_async = in_loop(explain)
 
+    @blocking
     def cancel_job_by_id(
         self,
         job_id: int,
@@ -139,25 +138,21 @@ class Jobs(JobLists, JobBulks):
         connection: object = None,
         *,
         by: str | None = None,
-    ) -> bool:
+    ) -> Operation[bool]:
         """Cancel a job that is not running. With `abort`, also ask a worker to abort a running one.
 
         With `delete_job`, delete the job instead. Return False if there was nothing to do.
         """
-        return self._connector.run(_cancel(job_id, abort, delete_job, by), connection)
+        if delete_job:
+            return (yield from jobs.delete_job(job_id, by))
+        if (yield from jobs.get_status(job_id)) not in LIVE:
+            return False
+        status = yield from jobs.cancel_job(job_id, abort, by)
+        return status is Status.CANCELLED or (abort and status is Status.DOING)
 
-    async def cancel_job_by_id_async(
-        self,
-        job_id: int,
-        abort: bool = False,
-        delete_job: bool = False,
-        connection: object = None,
-        *,
-        by: str | None = None,
-    ) -> bool:
-        """Like `cancel_job_by_id`, in an event loop."""
-        return await self._connector.run_async(_cancel(job_id, abort, delete_job, by), connection)
+    cancel_job_by_id_async = in_loop(cancel_job_by_id)
 
+    @blocking
     def retry_job_by_id(
         self,
         job_id: int,
@@ -168,7 +163,7 @@ class Jobs(JobLists, JobBulks):
         connection: object = None,
         *,
         by: str | None = None,
-    ) -> bool:
+    ) -> Operation[bool]:
         """Run a finished job again, at its old place, or a scheduled job now.
 
             job_id = write.configure(schedule_in={"hours": 1}).defer(letter="a")
@@ -177,23 +172,15 @@ class Jobs(JobLists, JobBulks):
         It does not start before `retry_at`. You can also change its `priority`, `queue` or `lock`.
         Return False if the job is already waiting or running.
         """
-        return self._connector.run(_retry(job_id, retry_at, priority, queue, lock, by), connection)
+        arguments.check_moment("retry_at", retry_at)
+        if priority is not None:
+            arguments.check_priority(priority)
+        if queue is not None:
+            arguments.check_queue(queue)
+        lock = arguments.check_lock(lock)
+        return jobs.retry_job_changed(job_id, retry_at, priority, queue, lock, by)
 
-    async def retry_job_by_id_async(
-        self,
-        job_id: int,
-        retry_at: datetime | None = None,
-        priority: int | None = None,
-        queue: str | None = None,
-        lock: str | None = None,
-        connection: object = None,
-        *,
-        by: str | None = None,
-    ) -> bool:
-        """Like `retry_job_by_id`, in an event loop."""
-        return await self._connector.run_async(
-            _retry(job_id, retry_at, priority, queue, lock, by), connection
-        )
+    retry_job_by_id_async = in_loop(retry_job_by_id)
 
     def result(self, job_id: int, timeout: float | timedelta | None = None) -> Any:
         """Wait until a job has ended, for at most `timeout` seconds, and return its result.
@@ -251,22 +238,6 @@ class Jobs(JobLists, JobBulks):
         )
 
 
-def _retry(
-    job_id: int,
-    at: datetime | None,
-    priority: int | None,
-    queue: str | None,
-    lock: str | None,
-    by: str | None,
-) -> Operation[bool]:
-    arguments.check_moment("retry_at", at)
-    if priority is not None:
-        arguments.check_priority(priority)
-    if queue is not None:
-        arguments.check_queue(queue)
-    return jobs.retry_job_changed(job_id, at, priority, queue, arguments.check_lock(lock), by)
-
-
 def _delete_old(
     nb_hours: float, queue: str | None, failed: bool, cancelled: bool, aborted: bool
 ) -> Operation[int]:
@@ -279,12 +250,3 @@ def _delete_old(
     return jobs.delete_old_jobs(
         arguments.check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes]
     )
-
-
-def _cancel(job_id: int, abort: bool, delete_job: bool, by: str | None) -> Operation[bool]:
-    if delete_job:
-        return (yield from jobs.delete_job(job_id, by))
-    if (yield from jobs.get_status(job_id)) not in LIVE:
-        return False
-    status = yield from jobs.cancel_job(job_id, abort, by)
-    return status is Status.CANCELLED or (abort and status is Status.DOING)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from inturn.arguments import check_lock, check_moment
 from inturn.control.bulk import LaneBulks
+from inturn.control.twins import blocking, in_loop
 from inturn.model import Lane
 from inturn.operations import Operation
 from inturn.operations.changes import lanes
@@ -26,22 +27,21 @@ class Lanes(LaneBulks):
     `by` is the name that `lane_audit` records for a change. It defaults to the database user.
     """
 
-    def list(self, limit: int = 50) -> LaneList:
+    @blocking
+    def list(self, limit: int = 50) -> Operation[LaneList]:
         """Return the lanes that are held, stopped or waiting: halted ones first, then paused."""
-        return self._connector.run(lanes.list_lanes(limit))
+        return lanes.list_lanes(limit)
 
-    async def list_async(self, limit: int = 50) -> LaneList:
-        """Like `list`, in an event loop."""
-        return await self._connector.run_async(lanes.list_lanes(limit))
+    list_async = in_loop(list)
 
-    def show(self, lock: str) -> Lane | None:
+    @blocking
+    def show(self, lock: str) -> Operation[Lane | None]:
         """Return a lane, or None if no job holds it and nothing stops it."""
-        return self._connector.run(lanes.get_lane(lock))
+        return lanes.get_lane(lock)
 
-    async def show_async(self, lock: str) -> Lane | None:
-        """Like `show`, in an event loop."""
-        return await self._connector.run_async(lanes.get_lane(lock))
+    show_async = in_loop(show)
 
+    @blocking
     def pause(
         self,
         lock: str,
@@ -49,7 +49,7 @@ class Lanes(LaneBulks):
         reason: str | None = None,
         until: datetime | None = None,
         by: str | None = None,
-    ) -> bool:
+    ) -> Operation[bool]:
         """Start no more jobs of a lane until `until`, or until it is resumed.
 
         A running job continues.
@@ -59,65 +59,46 @@ class Lanes(LaneBulks):
 
         A pause replaces an earlier one. Return False if the lane is halted.
         """
-        return self._connector.run(_pause(lock, reason, until, by))
+        lock = check_lock(lock) or lock
+        check_moment("until", until)
+        return lanes.pause_lane(lock, reason, until, by)
 
-    async def pause_async(
-        self,
-        lock: str,
-        *,
-        reason: str | None = None,
-        until: datetime | None = None,
-        by: str | None = None,
-    ) -> bool:
-        """Like `pause`, in an event loop."""
-        return await self._connector.run_async(_pause(lock, reason, until, by))
+    pause_async = in_loop(pause)
 
-    def resume(self, lock: str, *, by: str | None = None) -> bool:
+    @blocking
+    def resume(self, lock: str, *, by: str | None = None) -> Operation[bool]:
         """Let a paused or halted lane continue. Return False if it was not stopped."""
-        return self._connector.run(lanes.resume_lane(lock, by))
+        return lanes.resume_lane(lock, by)
 
-    async def resume_async(self, lock: str, *, by: str | None = None) -> bool:
-        """Like `resume`, in an event loop."""
-        return await self._connector.run_async(lanes.resume_lane(lock, by))
+    resume_async = in_loop(resume)
 
-    def skip_head(self, lock: str, *, by: str | None = None) -> int | None:
+    @blocking
+    def skip_head(self, lock: str, *, by: str | None = None) -> Operation[int | None]:
         """Cancel the next job of a lane, or continue without the job that halted it.
 
         Return the id of the job, or None if nothing is waiting.
         """
-        return self._connector.run(lanes.skip_head(lock, by))
+        return lanes.skip_head(lock, by)
 
-    async def skip_head_async(self, lock: str, *, by: str | None = None) -> int | None:
-        """Like `skip_head`, in an event loop."""
-        return await self._connector.run_async(lanes.skip_head(lock, by))
+    skip_head_async = in_loop(skip_head)
 
-    def retry_head(self, lock: str, *, by: str | None = None) -> int | None:
+    @blocking
+    def retry_head(self, lock: str, *, by: str | None = None) -> Operation[int | None]:
         """Immediately retry the job that a lane is waiting for, or that halted it.
 
         Return the id of the job, or None if the lane is not waiting for one.
         """
-        return self._connector.run(lanes.retry_head(lock, by))
+        return lanes.retry_head(lock, by)
 
-    async def retry_head_async(self, lock: str, *, by: str | None = None) -> int | None:
-        """Like `retry_head`, in an event loop."""
-        return await self._connector.run_async(lanes.retry_head(lock, by))
+    retry_head_async = in_loop(retry_head)
 
-    def cancel_waiting(self, lock: str, *, by: str | None = None) -> int:
+    @blocking
+    def cancel_waiting(self, lock: str, *, by: str | None = None) -> Operation[int]:
         """Cancel all waiting jobs of a lane and return their number. A running job continues.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
         assert app.lanes.cancel_waiting("alphabet") == 2
         """
-        return self._connector.run(lanes.cancel_waiting(lock, by))
+        return lanes.cancel_waiting(lock, by)
 
-    async def cancel_waiting_async(self, lock: str, *, by: str | None = None) -> int:
-        """Like `cancel_waiting`, in an event loop."""
-        return await self._connector.run_async(lanes.cancel_waiting(lock, by))
-
-
-def _pause(
-    lock: str, reason: str | None, until: datetime | None, by: str | None
-) -> Operation[bool]:
-    lock = check_lock(lock) or lock
-    check_moment("until", until)
-    return lanes.pause_lane(lock, reason, until, by)
+    cancel_waiting_async = in_loop(cancel_waiting)

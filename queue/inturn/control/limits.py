@@ -1,7 +1,9 @@
 """`app.limits`: set how many jobs of a key may run at once, and how often one may start."""
 
+from inturn.control.twins import blocking, in_loop
 from inturn.database.connector import Connector
 from inturn.model import Limit
+from inturn.operations import Operation
 from inturn.operations.changes import limits
 
 # In the class, `list` is the method.
@@ -25,6 +27,7 @@ class Limits:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
+    @blocking
     def set(
         self,
         pattern: str,
@@ -33,7 +36,7 @@ class Limits:
         rate: str | None = None,
         burst: int | None = None,
         by: str | None = None,
-    ) -> None:
+    ) -> Operation[None]:
         """Set or replace the limit of a pattern.
 
             app.limits.set("mail", rate="10/s", burst=50)
@@ -45,32 +48,20 @@ class Limits:
 
         The limit applies immediately. A lower one ends no running jobs.
         """
-        self._connector.run(limits.set_limit(pattern, concurrency, rate, burst, by))
+        return limits.set_limit(pattern, concurrency, rate, burst, by)
 
-    async def set_async(
-        self,
-        pattern: str,
-        *,
-        concurrency: int | None = None,
-        rate: str | None = None,
-        burst: int | None = None,
-        by: str | None = None,
-    ) -> None:
-        """Like `set`, in an event loop."""
-        await self._connector.run_async(limits.set_limit(pattern, concurrency, rate, burst, by))
+    set_async = in_loop(set)
 
-    def remove(self, pattern: str, *, by: str | None = None) -> bool:
+    @blocking
+    def remove(self, pattern: str, *, by: str | None = None) -> Operation[bool]:
         """Remove the limit of a pattern. Return False if there is none."""
-        return self._connector.run(limits.remove_limit(pattern, by))
+        return limits.remove_limit(pattern, by)
 
-    async def remove_async(self, pattern: str, *, by: str | None = None) -> bool:
-        """Like `remove`, in an event loop."""
-        return await self._connector.run_async(limits.remove_limit(pattern, by))
+    remove_async = in_loop(remove)
 
-    def list(self, limit: int = 1000) -> LimitList:
+    @blocking
+    def list(self, limit: int = 1000) -> Operation[LimitList]:
         """Return the limits, by pattern."""
-        return self._connector.run(limits.list_limits(limit))
+        return limits.list_limits(limit)
 
-    async def list_async(self, limit: int = 1000) -> LimitList:
-        """Like `list`, in an event loop."""
-        return await self._connector.run_async(limits.list_limits(limit))
+    list_async = in_loop(list)

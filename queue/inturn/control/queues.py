@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from inturn.arguments import check_moment, check_queue, check_task_name
+from inturn.control.twins import blocking, in_loop
 from inturn.database.connector import Connector
 from inturn.operations import Operation
 from inturn.operations.changes import queues, tasks
@@ -26,6 +27,7 @@ class Queues:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
 
+    @blocking
     def pause(
         self,
         queue: str | None,
@@ -33,7 +35,7 @@ class Queues:
         reason: str | None = None,
         until: datetime | None = None,
         by: str | None = None,
-    ) -> None:
+    ) -> Operation[None]:
         """Start no more jobs of a queue until `until`, or until it is resumed.
 
             app.queues.pause(None, reason="we move the database")
@@ -41,38 +43,31 @@ class Queues:
         Jobs that workers have already claimed still run. A lane whose next job is in the queue
         waits. A pause replaces an earlier one of this queue, and nothing starts in between.
         """
-        self._connector.run(_pause(queue, reason, until, by))
+        if queue is not None:
+            check_queue(queue)
+        check_moment("until", until)
+        return queues.pause_queue(queue, reason, until, by)
 
-    async def pause_async(
-        self,
-        queue: str | None,
-        *,
-        reason: str | None = None,
-        until: datetime | None = None,
-        by: str | None = None,
-    ) -> None:
-        """Like `pause`, in an event loop."""
-        await self._connector.run_async(_pause(queue, reason, until, by))
+    pause_async = in_loop(pause)
 
-    def resume(self, queue: str | None, *, by: str | None = None) -> bool:
+    @blocking
+    def resume(self, queue: str | None, *, by: str | None = None) -> Operation[bool]:
         """Resume a queue. Return False if it was not paused.
 
         If all queues are paused too, it waits for that pause to end.
         """
-        return self._connector.run(queues.resume_queue(queue, by))
+        return queues.resume_queue(queue, by)
 
-    async def resume_async(self, queue: str | None, *, by: str | None = None) -> bool:
-        """Like `resume`, in an event loop."""
-        return await self._connector.run_async(queues.resume_queue(queue, by))
+    resume_async = in_loop(resume)
 
-    def list_paused(self) -> list[PausedQueue]:
+    @blocking
+    def list_paused(self) -> Operation[list[PausedQueue]]:
         """Return the pauses, longest first."""
-        return self._connector.run(queues.list_paused_queues())
+        return queues.list_paused_queues()
 
-    async def list_paused_async(self) -> list[PausedQueue]:
-        """Like `list_paused`, in an event loop."""
-        return await self._connector.run_async(queues.list_paused_queues())
+    list_paused_async = in_loop(list_paused)
 
+    @blocking
     def pause_task(
         self,
         task: str,
@@ -80,7 +75,7 @@ class Queues:
         reason: str | None = None,
         until: datetime | None = None,
         by: str | None = None,
-    ) -> None:
+    ) -> Operation[None]:
         """Start no more jobs of a task until `until`, or until it is resumed.
 
             app.queues.pause_task("shop.tasks.send", reason="it sends twice", by="eve")
@@ -89,51 +84,25 @@ class Queues:
         whose next job is of the task waits, and other jobs continue. A pause replaces an earlier
         one of this task, and nothing starts in between.
         """
-        self._connector.run(_pause_task(task, reason, until, by))
+        check_task_name(task)
+        check_moment("until", until)
+        return tasks.pause_task(task, reason, until, by)
 
-    async def pause_task_async(
-        self,
-        task: str,
-        *,
-        reason: str | None = None,
-        until: datetime | None = None,
-        by: str | None = None,
-    ) -> None:
-        """Like `pause_task`, in an event loop."""
-        await self._connector.run_async(_pause_task(task, reason, until, by))
+    pause_task_async = in_loop(pause_task)
 
-    def resume_task(self, task: str, *, by: str | None = None) -> bool:
+    @blocking
+    def resume_task(self, task: str, *, by: str | None = None) -> Operation[bool]:
         """Resume a task. Return False if it was not paused.
 
         If a queue is paused too, its jobs wait for that pause to end.
         """
-        return self._connector.run(tasks.resume_task(task, by))
+        return tasks.resume_task(task, by)
 
-    async def resume_task_async(self, task: str, *, by: str | None = None) -> bool:
-        """Like `resume_task`, in an event loop."""
-        return await self._connector.run_async(tasks.resume_task(task, by))
+    resume_task_async = in_loop(resume_task)
 
-    def list_paused_tasks(self) -> list[PausedTask]:
+    @blocking
+    def list_paused_tasks(self) -> Operation[list[PausedTask]]:
         """Return the pauses of tasks, longest first."""
-        return self._connector.run(tasks.list_paused_tasks())
+        return tasks.list_paused_tasks()
 
-    async def list_paused_tasks_async(self) -> list[PausedTask]:
-        """Like `list_paused_tasks`, in an event loop."""
-        return await self._connector.run_async(tasks.list_paused_tasks())
-
-
-def _pause(
-    queue: str | None, reason: str | None, until: datetime | None, by: str | None
-) -> Operation[None]:
-    if queue is not None:
-        check_queue(queue)
-    check_moment("until", until)
-    return queues.pause_queue(queue, reason, until, by)
-
-
-def _pause_task(
-    task: str, reason: str | None, until: datetime | None, by: str | None
-) -> Operation[None]:
-    check_task_name(task)
-    check_moment("until", until)
-    return tasks.pause_task(task, reason, until, by)
+    list_paused_tasks_async = in_loop(list_paused_tasks)

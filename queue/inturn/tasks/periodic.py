@@ -65,9 +65,7 @@ class Periodics:
         clock = Cron(cron, tz)
         if not clock.fires:
             warnings.warn(
-                f"cron: {cron!r} never fires, because that date does not exist. The task will not "
-                "run",
-                stacklevel=2,
+                f"cron: {cron!r} never fires, because that date does not exist", stacklevel=2
             )
         overrides: dict[str, Any] = {"max_delay": max_delay, "catch_up": catch_up}
         MisfirePolicy().change(**overrides)

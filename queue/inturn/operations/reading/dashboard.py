@@ -89,9 +89,9 @@ CROSS JOIN LATERAL (
 """
 # In the order in which they will run. The first lines of both indexes are enough.
 LINE: LiteralString = (
-    "SELECT id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
-    "started_at, NULL::timestamptz, locks, shared, limit_key, group_key, batch_id, "
-    "errors -> -1 ->> 'error' FROM {schema}.live_jobs WHERE id = ANY (ARRAY("
+    "SELECT "  # noqa: S608 (of constants)
+    + JobSummary.columns.replace("finished_at", "NULL::timestamptz")
+    + " FROM {schema}.live_jobs WHERE id = ANY (ARRAY("
     "SELECT line.id FROM ("
     "(SELECT id, priority FROM {schema}.jobs WHERE lock = %s "
     "AND status IN ('todo', 'blocked', 'limited', 'paused') "
