@@ -11,7 +11,7 @@ from tests.web.operated import PRESS, REGISTER, run_and_count
 @pytest.mark.fresh_database
 def test_an_empty_page_says_what_to_do(client: TestClient) -> None:
     page = client.get("/tasks").text
-    assert "No job has ended in the last hour" in page
+    assert "No jobs ended in the last hour" in page
     assert "queue worker" in page
 
 
