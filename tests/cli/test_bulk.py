@@ -57,7 +57,7 @@ def test_a_dry_run_says_what_becomes_of_the_order_and_changes_nothing(
         "Would have retried 3 jobs.",
         "2 lanes run these jobs at their old places: in the order in which they were deferred "
         "before the 2 jobs that wait in them, unless those are older.",
-        "1 lane is halted by one of them, and will go on.",
+        "1 lane is halted by one of them, and will continue.",
         "  1 mail.send of customer:1, failed: Timeout: the supplier is slow",
         "  2 mail.send of customer:2, failed: Timeout: the supplier is slow",
         "  3 mail.send of customer:2, failed: Timeout: the supplier is slow",
@@ -109,7 +109,7 @@ def test_what_is_left_is_counted_by_reason(failed: Engine, queue: Run, dsn: str)
         ended = queue("jobs", "cancel", "--all", "--yes", "--json")
         assert ended.returncode == 5
         assert json.loads(ended.stdout)["refused"] == {"busy": 1}
-        assert "1 job left: somebody was working on it" in ended.stderr
+        assert "1 job left: it was in use" in ended.stderr
         all_left = queue("jobs", "cancel", "--lock", "customer:2", "--yes")
         assert all_left.returncode == 4
         user.rollback()

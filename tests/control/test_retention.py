@@ -273,7 +273,7 @@ async def test_a_worker_keeps_jobs_as_configured_and_jobs_that_halt_a_lane(
     ] == kept
     assert query("SELECT count(*) FROM jobs") == [(0,)]
     if delete_jobs != "never":
-        with pytest.raises(JobNotFound, match="has ended and left no history"):
+        with pytest.raises(JobNotFound, match="ended without history"):
             app.job_manager.result(succeeded)
     assert app.lanes.retry_head("lane") == halting
 

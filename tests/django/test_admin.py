@@ -60,7 +60,7 @@ def read(page: Any) -> str:
 def test_an_action_asks_first(browser: Any, ship: Any, statuses: Any) -> None:
     one, two = ship.defer(order=1), ship.defer(order=2)
     asked = read(act(browser, "job", "cancel_jobs", one, two, confirmed=False))
-    assert "Jobs that wait will never run" in asked
+    assert "Waiting jobs will never run" in asked
     assert f"<li>{one} store.tasks.ship</li>" in asked
     assert f'<input type="hidden" name="_selected_action" value="{two}">' in asked
     assert statuses() == [(one, "todo"), (two, "todo")]

@@ -124,7 +124,8 @@ def test_a_batch_with_keys_and_a_lock_runs_in_order(app: App, query: Query) -> N
     started = query("SELECT id FROM finished_jobs ORDER BY fence")
     assert [id for (id,) in started] == sorted(set(stand))
     with pytest.raises(
-        BadArgument, match="on_conflict: the jobs of one call with a queueing lock have one policy"
+        BadArgument,
+        match="on_conflict: all jobs of a call with a queueing lock need the same policy",
     ):
         app.enqueue(
             [

@@ -88,7 +88,7 @@ def test_the_preview_names_count_lanes_and_order_and_changes_nothing(
     before = statuses(query)
     page, path, fields = preview(client, "/bulk?action=retry&q=state:failed")
     assert "Retry 4 jobs" in page
-    assert "1 job without a lock can run at once." in page
+    assert "1 job without a lock can run immediately." in page
     assert "2 lanes run these jobs at their old places" in page
     assert "before the 1 job that waits in them, unless it is older" in page
     assert [int(id) for id in re.findall(r'href="/jobs/(\d+)"', page)] == [ids[3], *ids[:3]]
@@ -229,7 +229,7 @@ def test_a_job_that_somebody_works_on_is_named_and_can_be_tried_again(
     page = confirm(client, "/bulk?action=retry&q=state:failed")
     left = page.split('id="left"')[1]
     assert f'href="/jobs/{ids[1]}"' in left
-    assert "somebody was working on it" in left
+    assert "it was in use" in left
     assert f'href="/jobs/{ids[0]}"' not in left
     held.rollback()
     again = re.search(r'href="([^"]+)">Retry the rest', page)
@@ -368,7 +368,7 @@ def test_halted_lanes_are_resumed_together_with_the_name_of_the_person(
     assert link
     page, _, _ = preview(client, unescape(link[1]))
     assert "Resume 2 lanes" in page
-    assert "The 2 jobs that wait in them go on." in page
+    assert "The 2 jobs that wait in them continue." in page
     assert "The jobs that failed stay failed" in page
     page = confirm(client, unescape(link[1]))
     assert re.search(r"Resumed</dt><dd>2<", page)

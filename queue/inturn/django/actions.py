@@ -1,4 +1,4 @@
-"""Actions of the admin: what a person may do with the selected jobs and lanes.
+"""Actions of the admin on the selected jobs and lanes.
 
 An action asks first, as Django's own "delete" does. Then it calls the queue for each row, and says
 how many changed and how many did not. It needs the permission to change the model.
@@ -20,17 +20,17 @@ AT_MOST = 500  # rows of one action: Django refuses a form with more than 1,000 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an action does with one row: `call` returns False or None if there was nothing to do."""
+    """The effect of an action on a row. `call` returns False or None if there was nothing to do."""
 
     name: str
     title: str  # "Cancel the selected jobs"
     done: str  # "were cancelled"
-    warning: str  # what the page that asks says
+    warning: str  # on the confirmation page
     call: Callable[[App, Any, str], object]  # with the app, the row's key, and the user's name
 
 
 def make_action(change: Change) -> Any:
-    """Return an action for a ModelAdmin, whose `has_operate_permission` it asks."""
+    """Return an action for a ModelAdmin with `has_operate_permission`."""
 
     @admin.action(description=change.title, permissions=["operate"])
     def act(page: Any, request: Any, queryset: "QuerySet[Any]") -> TemplateResponse | None:
@@ -101,21 +101,21 @@ CANCEL = Change(
     "cancel_jobs",
     "Cancel the selected jobs",
     "cancelled",
-    "Jobs that wait will never run. Jobs that run go on.",
+    "Waiting jobs will never run. Running jobs continue.",
     lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id, by=user),
 )
 ABORT = Change(
     "abort_jobs",
     "Abort the selected jobs",
     "cancelled or asked to end",
-    "Jobs that wait will never run. The worker of a running job is asked to end it.",
+    "Waiting jobs will never run. The workers of running jobs are asked to abort them.",
     lambda app, job_id, user: app.job_manager.cancel_job_by_id(job_id, abort=True, by=user),
 )
 RUN_NOW = Change(
     "run_jobs_now",
     "Run the selected scheduled jobs now",
     "made ready to run",
-    "Jobs that wait for a time or a retry become ready at once.",
+    "Jobs that wait for a time or a retry become ready now.",
     _retry,
 )
 RETRY = Change(
@@ -129,21 +129,21 @@ PAUSE = Change(
     "pause_lanes",
     "Pause the selected lanes",
     "paused",
-    "No more jobs of these lanes start until somebody resumes them.",
+    "No more jobs of these lanes start until you resume them.",
     lambda app, lock, user: app.lanes.pause(lock, by=user),
 )
 RESUME = Change(
     "resume_lanes",
     "Resume the selected lanes, without the jobs that halted them",
     "resumed",
-    "The lanes go on. A job that halted its lane stays failed.",
+    "The lanes continue. A job that halted its lane stays failed.",
     lambda app, lock, user: app.lanes.resume(lock, by=user),
 )
 RETRY_HEAD = Change(
     "retry_heads",
     "Retry the job that stops each selected lane",
     "retried",
-    "The failed job of each halted lane runs again, and then the lane goes on.",
+    "The failed job of each halted lane runs again, and then the lane continues.",
     lambda app, lock, user: app.lanes.retry_head(lock, by=user),
 )
 CLOSE_BATCH = Change(
@@ -157,6 +157,6 @@ CANCEL_BATCH = Change(
     "cancel_batches",
     "Cancel the selected batches",
     "cancelled",
-    "Their callbacks and the jobs that wait will never run. Jobs that run go on.",
+    "Their callbacks and waiting jobs will never run. Running jobs continue.",
     _cancel_batch,
 )

@@ -18,8 +18,8 @@ from django.utils.http import urlencode
 from inturn.django import actions
 from inturn.django.models import Batch, FinishedJob, Job, Lane, Schedule, Worker
 
-MOST = 1000  # rows that you can page through; search for older ones by their id
-NEWEST = 10_000  # jobs that a filter by status looks at, and finished ones that a search does
+MOST = 1000  # rows on all pages; search for older ones by id
+NEWEST = 10_000  # jobs that a filter by status searches, and finished ones that a search covers
 BIGGEST_ID = 2**63 - 1
 DAY = timedelta(days=1)
 
@@ -54,7 +54,7 @@ class ReadOnly(admin.ModelAdmin):
 
 
 class StatusFilter(admin.SimpleListFilter):
-    """Filters only the newest jobs, because no index knows the status that people see."""
+    """Filters only the newest jobs, because no index has the status that people see."""
 
     title = f"status (of the newest {NEWEST:,})"
     parameter_name = "status"
@@ -77,7 +77,7 @@ def is_id(term: str) -> bool:
 
 
 class SearchPage(ReadOnly):
-    """A page of rows with numbers, the newest first. A search is for a number or a text."""
+    """A page of rows with ids, newest first. You search for an id or a text."""
 
     ordering = ("-id",)
     search_fields = ("id",)  # Django shows the field if there are any; get_search_results decides
@@ -85,7 +85,7 @@ class SearchPage(ReadOnly):
     def get_search_results(
         self, request: Any, queryset: "QuerySet[Any]", search_term: str
     ) -> tuple["QuerySet[Any]", bool]:
-        """Search for exactly this text. Django's own search would compare it in capitals."""
+        """Search for exactly this text. Django's own search would compare it in upper case."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -96,7 +96,7 @@ class SearchPage(ReadOnly):
         return self.search_text(queryset, term), False
 
     def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
-        """Return the rows with this text. A page that overrides nothing finds only numbers."""
+        """Return the rows with this text. Without an override, a page finds only ids."""
         return queryset.none()
 
 
@@ -122,7 +122,7 @@ class JobPage(SearchPage):
 
     @admin.display(description="batch")
     def batch(self, job: Any) -> str:
-        """Return its batch, with a link to the jobs of it."""
+        """Return its batch, with a link to the batch's jobs."""
         return "" if job.batch_id is None else link_to({"batch_id": job.batch_id}, job.batch_id)
 
 
@@ -151,12 +151,12 @@ class JobAdmin(JobPage):
 
     @admin.display(description="group")
     def group(self, job: Job) -> str:
-        """Return its group, with a link to the live jobs of it."""
+        """Return its group, with a link to the group's live jobs."""
         return "" if job.group_key is None else link_to({"group_key": job.group_key}, job.group_key)
 
     @admin.display(description="progress")
     def told(self, job: Job) -> str:
-        """Return how far it is, as its task has told."""
+        """Return its progress, as its task reported it."""
         if job.progress is None:
             return ""
         done, total, text = (job.progress[name] for name in ("done", "total", "text"))
@@ -241,7 +241,7 @@ class BatchAdmin(SearchPage):
 
     @admin.display(description="jobs")
     def jobs(self, batch: Batch) -> str:
-        """Return links to its live jobs and to those that have ended."""
+        """Return links to its live and its ended jobs."""
         link = '<a href="../{}/?batch_id={}">{}</a>'
         pages = (("job", "live"), ("finishedjob", "ended"))
         links: str = format_html_join(", ", link, [(page, batch.pk, name) for page, name in pages])
@@ -315,4 +315,4 @@ class ScheduleAdmin(ReadOnly):
     search_help_text = "A task"
 
     def get_object(self, *_: Any, **__: Any) -> None:
-        """Say that there is no page for a single schedule."""
+        """Return None: a single schedule has no page."""

@@ -105,7 +105,7 @@ class InturnBackend(BaseTaskBackend):
         register(self.app, task, self.retry)
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
-        """Enqueue a job and return its result, which is not there yet."""
+        """Enqueue a job and return its result, which is still pending."""
         self.validate_task(task)
         given = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         job_id = self._configure(task).defer(**given)
@@ -121,7 +121,7 @@ class InturnBackend(BaseTaskBackend):
         return result
 
     def get_result(self, result_id: str) -> Any:
-        """Return what is known about a job. Raise TaskResultDoesNotExist if it is not known."""
+        """Return the result of a job. Raise TaskResultDoesNotExist if the job is unknown."""
         job = self.app.connector.run(get_job(int(result_id))) if result_id.isdecimal() else None
         if job is None:
             raise TaskResultDoesNotExist(result_id)

@@ -24,7 +24,7 @@ TEST_IN_TRANSACTION = (
 
 
 def connector_params(alias: str = "default") -> dict[str, Any]:
-    """Return how one of Django's DATABASES is reached, as libpq's options.
+    """Return libpq's connection options for one of Django's DATABASES.
 
     Use it to give an app a connector of its own: `PsycopgConnector(**connector_params())`.
     """
@@ -67,7 +67,7 @@ class DjangoConnector(UnpooledConnector):
     def close_idle(self) -> None:
         """Close this thread's connections that are in no transaction.
 
-        A test database cannot be dropped while somebody is connected to it.
+        A test database cannot be dropped while it has connections.
         """
         for each in connections.all(initialized_only=True):
             if not each.in_atomic_block:

@@ -1,4 +1,4 @@
-"""Errors that only a Django project meets."""
+"""Errors that occur only in Django projects."""
 
 from inturn.errors import InturnError
 

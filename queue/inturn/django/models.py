@@ -73,7 +73,7 @@ class JobFields(ReadOnlyModelBase):
 
 
 class Job(JobFields):
-    """A job that has not ended. The row goes when it ends."""
+    """A job that has not ended. Its row disappears when it ends."""
 
     status = models.TextField(choices=choices(*LIVE))
     abort_requested = models.BooleanField(db_column="abort")

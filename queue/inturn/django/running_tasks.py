@@ -71,7 +71,7 @@ class _Run:
 
 
 def register(app: App, task: Any, retry: Any) -> None:
-    """Add a task of Django's framework to the app, under its path, unless it is there already."""
+    """Add a task of Django's framework to the app, under its path, unless already added."""
     known = app.tasks.get(task.module_path)
     if known is None:
         run = _Run(task)

@@ -32,7 +32,7 @@ RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)  # "shop.SoldOut
 
 
 def make_result(task: Any, job_id: int, **fields: Any) -> Any:
-    """Return a result with these fields. Those that are left out are not known yet."""
+    """Return a result with these fields. Omitted ones are not known yet."""
     known = UNKNOWN | {"errors": [], "worker_ids": []} | fields
     return TaskResult(task=task, id=str(job_id), last_attempted_at=known["started_at"], **known)
 

@@ -1,4 +1,4 @@
-"""One call of one SQL function or one view each.
+"""Each calls one SQL function or reads one view.
 
 An operation is a generator that yields statements, receives their rows and returns a value. It
 never touches a connection: `drive` runs it, sync or async.
@@ -24,15 +24,15 @@ Operation = Generator[Statement, Rows, T]
 
 
 def unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:
-    """Return the values, or None if all are the default, which the function then fills in."""
+    """Return the values, or None if all are the default, which the function fills in."""
     column = list(values)
     return None if column.count(default) == len(column) else column
 
 
 def decode_column(row: Sequence[Any], place: int) -> list[Any]:
-    """Return the row with the arguments at that place, which came as text, decoded.
+    """Return the row with the arguments at that index decoded from text.
 
-    Each row is decoded by itself, so arguments that cannot be read do not spoil the others.
+    Rows are decoded separately, so unreadable arguments do not affect other rows.
     """
     cells = list(row)
     cells[place] = decode(cells[place])

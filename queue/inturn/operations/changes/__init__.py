@@ -1,1 +1,1 @@
-"""What people look at and change."""
+"""What people inspect and change."""

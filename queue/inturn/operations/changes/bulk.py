@@ -1,7 +1,7 @@
-"""Changing many jobs or lanes: what a change is about, and then a few hundred at a time.
+"""Bulk changes of jobs and lanes: a preview, then a few hundred at a time.
 
-Each step is a statement, and so a transaction, of its own. A bulk that is interrupted has done some
-of its steps. Running it again with the same `before` does the rest.
+Each step is one statement, and therefore a separate transaction. An interrupted bulk change has
+done some of its steps. Running it again with the same `before` does the rest.
 """
 
 from collections import Counter
@@ -20,12 +20,12 @@ LaneAction = Literal["resume", "retry-head", "skip-head", "pause"]
 
 PREVIEWED = 10_000  # how many jobs or lanes a preview counts
 FOUND = 50_000  # how many are looked up at once
-STEP = 100  # a worker waits a moment for a lane that a step has, so a step is short
-LANE = 1_000  # a lane with more jobs than a step is changed at once, up to here
-LEFT = 100  # how many of those that were left as they are a bulk remembers one by one
-ROUNDS = 3  # how often a bulk comes back to what somebody else was working on
+STEP = 100  # workers wait for the lanes of a step, so keep it short
+LANE = 1_000  # a longer lane is changed in one step, up to this many jobs
+LEFT = 100  # how many unchanged jobs or lanes are remembered individually
+ROUNDS = 3  # how often busy jobs and lanes are tried again
 
-# What an action is about if you do not say.
+# What an action covers by default.
 STATUSES: dict[str, tuple[str, ...]] = {
     "retry": ("failed",),
     "cancel": (*WAITING, "claimed"),
@@ -62,7 +62,7 @@ FROM {schema}.change_lanes(%s, %s::text[], %s::text[], %s, %s, %s::timestamptz, 
 
 @dataclass(frozen=True, slots=True)
 class JobPreview:
-    """What a bulk of jobs is about. No number counts beyond 10,000. Then `more` is True.
+    """The jobs that a bulk change covers. Counts stop at 10,000, and then `more` is True.
 
     seen = app.job_manager.preview_jobs("retry", task="mail.send")
     print(seen.count, "jobs in", seen.lanes, "lanes, before", seen.waiting, "others")
@@ -71,18 +71,18 @@ class JobPreview:
     count: int
     more: bool
     unlocked: int  # jobs without a lock
-    lanes: int  # in which the others are
-    waiting: int  # other jobs that wait in these lanes
+    lanes: int  # of the other jobs
+    waiting: int  # other waiting jobs of these lanes
     halted_by: int  # lanes that one of the jobs halts
     halted: int  # lanes that another job halts
     paused: int
     sample: list[int]
-    until: datetime  # it is about jobs that ended, or were deferred, before
+    until: datetime  # it covers jobs that ended, or were deferred, before
 
 
 @dataclass(frozen=True, slots=True)
 class LanePreview:
-    """What a bulk of lanes is about. No number counts beyond 10,000. Then `more` is True.
+    """The lanes that a bulk change covers. Counts stop at 10,000, and then `more` is True.
 
     seen = app.lanes.preview_lanes("retry-head", states=["halted"])
     print(seen.count, "lanes with", seen.waiting, "jobs that wait")
@@ -94,34 +94,34 @@ class LanePreview:
     paused: int
     retrying: int
     held: int
-    waiting: int  # jobs that wait in them
+    waiting: int  # their waiting jobs
     sample: list[str]
 
 
 @dataclass
 class Bulk:
-    """How far a bulk has come.
+    """The progress and result of a bulk change.
 
         done = app.job_manager.retry_jobs(task="mail.send")
         print(done.changed, "retried, and left as they were:", dict(done.refused))
 
-    `refused` says how many were left as they are, and why: `busy`, `running`, `changed` and so on
-    (see change_jobs.sql and change_lanes.sql). `left` has the first 100 of them: the id of the job,
-    or the lock of the lane, and why.
+    `refused` counts the unchanged ones by reason: `busy`, `running`, `changed` and so on (see
+    change_jobs.sql and change_lanes.sql). `left` has the first 100 of them: the job's id or the
+    lane's lock, and the reason.
     """
 
     changed: int = 0
-    asked: int = 0  # running jobs whose workers are asked to end them
+    asked: int = 0  # running jobs whose workers were asked to abort them
     refused: Counter[str] = field(default_factory=Counter)
     left: list[tuple[int | str, str]] = field(default_factory=list)
 
     @property
     def looked_at(self) -> int:
-        """How many jobs or lanes it has come to."""
+        """How many jobs or lanes it has processed."""
         return self.changed + self.asked + self.refused.total()
 
     def add(self, outcomes: Sequence[tuple[int | str, str]]) -> None:
-        """Count what became of some more."""
+        """Add the outcomes of a step."""
         counts = Counter(outcome for _, outcome in outcomes)
         self.changed += counts.pop("done", 0)
         self.asked += counts.pop("asked", 0)
@@ -135,7 +135,7 @@ Watch = Callable[[Bulk], object]
 
 @dataclass(frozen=True, slots=True)
 class LaneFilter:
-    """Which lanes a bulk is about. An empty sequence and None mean any.
+    """Which lanes a bulk change covers. An empty sequence and None mean any.
 
     `error` is a part of the error of the job that the lane waits for.
     """
@@ -163,10 +163,10 @@ def change_jobs(
 ) -> Operation[Bulk]:
     """Change all jobs that match, step by step, and call `watch` after each step.
 
-    Retries go along each lane, and one step brings a lane's jobs back. Cancels and deletes begin
-    with the last job of a lane: what a worker starts meanwhile would have been next anyway.
+    A retry follows each lane, and one step brings back a lane's jobs. Cancels and deletes start
+    with the last job of a lane: a job that a worker starts during one was next anyway.
     """
-    if which.before is None:  # no job is changed twice, and the bulk comes to an end
+    if which.before is None:  # no job is changed twice, and the loop ends
         ((now,),) = yield Statement(NOW)
         which = replace(which, before=now)
     which = for_action(action, which, abort=abort)
@@ -198,9 +198,9 @@ def change_jobs(
 
 
 def retry_together(ids: Sequence[int], by: str | None) -> Operation[set[int]]:
-    """Retry these jobs, those of a lane in their order. Return those that are retried.
+    """Retry these jobs, those of a lane in order. Return the retried ones.
 
-    The others are left as they are, because somebody is working on them or they cannot be retried.
+    The others stay unchanged, because they are in use or cannot be retried.
     """
     ids = sorted(set(ids))
     asked = JobFilter(ids=ids, statuses=(*WAITING, *ENDED)).parameters()
@@ -213,7 +213,7 @@ def retry_together(ids: Sequence[int], by: str | None) -> Operation[set[int]]:
 
 
 def split_by_lane(found: Sequence[tuple[int, str | None]]) -> list[list[int]]:
-    """Split jobs, which are sorted by lane, into steps that keep a lane's jobs together."""
+    """Split jobs, sorted by lane, into steps that keep a lane's jobs together."""
     steps: list[list[int]] = [[]]
     before: str | None = None
     for id, lock in found:
@@ -274,7 +274,7 @@ def change_lanes(
 
 
 def for_action(action: JobAction, which: JobFilter, *, abort: bool = False) -> JobFilter:
-    """Return the filter with the statuses that the action is about unless you name others."""
+    """Return the filter, with the action's default statuses if it has none."""
     running = ("doing",) if abort else ()
     return replace(which, statuses=which.statuses or STATUSES[action] + running)
 

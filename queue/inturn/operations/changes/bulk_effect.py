@@ -1,19 +1,19 @@
-"""A change of many jobs or lanes in words: what becomes of the order, and what was left."""
+"""A bulk change in words: its effect on the order, and what it left unchanged."""
 
 from collections.abc import Iterator
 
 from inturn.operations.changes.bulk import JobAction, JobPreview, LaneAction, LanePreview
 
-# What became of those that a bulk left as they were.
+# Why a bulk change left jobs or lanes unchanged.
 REASONS = {
-    "busy": "somebody was working on it, or an open transaction has it locked",
+    "busy": "it was in use, or an open transaction has it locked",
     "running": "a worker has it",
-    "waiting": "it is to run already",
+    "waiting": "it is already waiting to run",
     "ended": "it had ended",
-    "changed": "it had changed since the bulk began",
-    "gone": "somebody has deleted it",
-    "halted": "it is halted, so nothing starts in it anyway",
-    "nothing": "there is nothing to do in it",
+    "changed": "it had changed since the start",
+    "gone": "it was deleted",
+    "halted": "it is halted, so none of its jobs start anyway",
+    "nothing": "there was nothing to do",
 }
 VERBS = {
     "retry": "Retry",
@@ -36,13 +36,13 @@ PAST = {
 
 
 def describe_jobs(action: JobAction, seen: JobPreview) -> list[str]:
-    """Return sentences about the lanes of the jobs, for the person who is to confirm."""
+    """Return sentences about the lanes of the jobs, for the confirmation."""
     return list(_retry(seen) if action == "retry" else _remove(action, seen))
 
 
 def _retry(seen: JobPreview) -> Iterator[str]:
     if seen.unlocked:
-        yield f"{_jobs(seen.unlocked)} without a lock can run at once."
+        yield f"{_jobs(seen.unlocked)} without a lock can run immediately."
     if seen.lanes:
         least = " or more" if seen.waiting >= seen.count and seen.more else ""
         wait, those = ("waits", "it is") if seen.waiting == 1 else ("wait", "those are")
@@ -58,7 +58,7 @@ def _retry(seen: JobPreview) -> Iterator[str]:
         )
     if seen.halted_by:
         halted = f"{_lanes(seen.halted_by)} {_is(seen.halted_by)} halted by one of them"
-        yield f"{halted}, and will go on."
+        yield f"{halted}, and will continue."
     yield from _stopped(seen)
 
 
@@ -71,17 +71,17 @@ def _remove(action: str, seen: JobPreview) -> Iterator[str]:
         stay = "stays" if seen.halted_by == 1 else "stay"
         yield (
             f"{_lanes(seen.halted_by)} {_is(seen.halted_by)} halted by one of them, and {stay} "
-            "halted. To let them go on afterwards: queue lanes resume --state halted --all"
+            "halted. To resume them afterwards: queue lanes resume --state halted --all"
         )
     if action == "delete":
-        yield "A deleted job cannot be looked at, or retried."
+        yield "Deleted jobs can no longer be shown or retried."
 
 
 def _stopped(seen: JobPreview) -> Iterator[str]:
     if seen.halted:
         yield (
             f"{_lanes(seen.halted)} {_is(seen.halted)} halted by another job. There, these jobs "
-            "wait until the lane goes on."
+            "wait until the lane continues."
         )
     if seen.paused:
         yield (
@@ -91,13 +91,13 @@ def _stopped(seen: JobPreview) -> Iterator[str]:
 
 
 def describe_lanes(action: LaneAction, seen: LanePreview) -> list[str]:
-    """Return sentences about the jobs in the lanes, for the person who is to confirm."""
-    go = "goes" if seen.waiting == 1 else "go"
+    """Return sentences about the jobs in the lanes, for the confirmation."""
+    go = "continues" if seen.waiting == 1 else "continue"
     waiting = f"{_jobs(seen.waiting)} that {'waits' if seen.waiting == 1 else 'wait'} in them"
     lines = {
-        "resume": f"The {waiting} {go} on.",
-        "retry-head": f"Each lane tries its job again, before the {waiting}.",
-        "skip-head": f"Each lane goes on without its job, and the {waiting} {go} on behind it.",
+        "resume": f"The {waiting} {go}.",
+        "retry-head": f"Each lane retries its job before the {waiting}.",
+        "skip-head": f"Each lane continues without its job, and the {waiting} {go} behind it.",
         "pause": f"The {waiting} {'waits' if seen.waiting == 1 else 'wait'} until you resume them.",
     }
     sentences = [lines[action]] if seen.waiting else []
@@ -107,7 +107,7 @@ def describe_lanes(action: LaneAction, seen: LanePreview) -> list[str]:
             "and the jobs behind them run without them."
         )
     if seen.held and action == "pause":
-        sentences.append(f"In {_lanes(seen.held)} a job runs, and may end.")
+        sentences.append(f"In {_lanes(seen.held)} a running job may finish.")
     return sentences
 
 

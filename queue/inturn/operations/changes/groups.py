@@ -13,7 +13,7 @@ HEAVIEST = 1_000
 
 
 def set_group(pattern: str, weight: int, by: str | None) -> Operation[None]:
-    """Set the weight of a pattern. It replaces an earlier one."""
+    """Set or replace the weight of a pattern."""
     check_pattern(pattern)
     if isinstance(weight, bool) or not isinstance(weight, int):
         raise BadArgument("weight", f"is {kind_of(weight)}, not a whole number")
@@ -29,5 +29,5 @@ def remove_group(pattern: str, by: str | None) -> Operation[bool]:
 
 
 def list_groups(limit: int) -> Operation[list[Group]]:
-    """Return the weights that are set, and the groups that have jobs, by name."""
+    """Return the weights, and the groups with jobs, by name."""
     return [Group(*row) for row in (yield Statement(LIST, [limit]))]

@@ -1,4 +1,4 @@
-"""Looking at single jobs, lists and counts of jobs, and changing them."""
+"""Inspecting and changing single jobs, and listing and counting jobs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -63,11 +63,11 @@ class JobFilter:
     batch: int | None = None
     group: str | None = None
     lock_prefix: str | None = None
-    error: str | None = None  # a part of how the last attempt failed
-    before: datetime | None = None  # it ended before, or was deferred before if it has not ended
+    error: str | None = None  # a part of the last attempt's error
+    before: datetime | None = None  # it ended before this, or was deferred before and has not ended
     ids: Sequence[int] | None = None
-    before_id: int | None = None  # for lists: a page after the first
-    search: int = SEARCHED  # how many live and how many ended jobs a list with a filter looks at
+    before_id: int | None = None  # for the pages of a list after the first
+    search: int = SEARCHED  # how many live, and how many ended, jobs a filtered list searches
     text: ClassVar[LiteralString] = (  # the filter in a statement
         "{schema}.jobs_where(%s::{schema}.job_status[], queue => %s, task => %s, lock => %s, "
         "queueing_lock => %s, worker_id => %s::uuid, batch_id => %s, group_key => %s, "
@@ -99,9 +99,9 @@ class JobFilter:
 
 
 class StatusCounts(TypedDict):
-    """How many jobs of one queue, task or lock there are, by status.
+    """The number of jobs of a queue, task or lock, by status.
 
-    `more` is True if not all jobs were looked at, so that the counts are lower bounds.
+    `more` is True if not all jobs were searched, so the counts are lower bounds.
     """
 
     name: str
@@ -122,7 +122,7 @@ class StatusCounts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job in a list, without its arguments, which may have a mebibyte each."""
+    """A job in a list, without its arguments, which may be a mebibyte each."""
 
     id: int
     status: str
@@ -140,7 +140,7 @@ class JobSummary:
     limit_key: str | None
     group_key: str | None
     batch_id: int | None
-    last_error: str | None  # None if it succeeded, though it keeps errors of earlier attempts
+    last_error: str | None  # None if it succeeded, even after failed attempts
     columns: ClassVar[LiteralString] = (
         "id, status::text, queue, task, lock, priority, attempts, created_at, scheduled_at, "
         "started_at, finished_at, locks, shared, limit_key, group_key, batch_id, "
@@ -174,7 +174,7 @@ class End(NamedTuple):
     error: str | None
 
     def value(self) -> Any:
-        """Return what the task returned, or raise the reason why it returned nothing."""
+        """Return the task's return value, or raise why there is none."""
         if self.status is Status.SUCCEEDED:
             return self.result
         if self.status is Status.FAILED:
@@ -195,19 +195,19 @@ def get_job(job_id: int) -> Operation[StoredJob | None]:
 
 
 def list_summaries(which: JobFilter, limit: int) -> Operation[list[JobSummary]]:
-    """Return the newest jobs, the newest first."""
+    """Return the newest jobs, newest first."""
     rows = yield Statement(LIST_SUMMARIES, which.page_parameters(limit))
     return [JobSummary(*row) for row in rows]
 
 
 def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
-    """Return the newest jobs, the oldest of them first."""
+    """Return the newest jobs, oldest first."""
     rows = yield Statement(LIST, which.page_parameters(limit))
     return [_make_job(row) for row in reversed(rows)]
 
 
 def is_search_cut(which: JobFilter, limit: int) -> Operation[tuple[bool, bool]]:
-    """Return whether such a list may have passed over live jobs, and jobs that have ended."""
+    """Return whether this list may have missed live jobs, and ended jobs."""
     ((live, ended),) = yield Statement(SEARCH_IS_CUT, which.page_parameters(limit))
     return bool(live), bool(ended)
 
@@ -232,8 +232,8 @@ def count_jobs(which: JobFilter, limit: int) -> Operation[tuple[int, bool]]:
 def count_jobs_by(by: By, which: JobFilter) -> Operation[list[StatusCounts]]:
     """Return how many jobs there are of each queue, task or lock, as far as searched.
 
-    Of the filter, it knows statuses, queue, task and lock: monitors may ask, and must not compare
-    with what they may not read.
+    It supports only statuses, queue, task and lock: monitors may call it, and must not filter by
+    columns that they may not read.
     """
     rows = yield Statement(COUNT_BY, [by, COUNTED, LISTED, *which.parameters()[:4]])
     return [
@@ -259,8 +259,8 @@ def await_end(job_id: int) -> Operation[End | None]:
     rows = yield Statement(AWAIT_END, [job_id])
     if not rows:
         raise JobNotFound(
-            f"There is no job {job_id}: it was never deferred, is not committed yet, or has ended "
-            "and left no history"
+            f"There is no job {job_id}: it was never deferred, is not committed yet, or ended "
+            "without history"
         )
     ((status, result, error),) = rows
     end = End(job_id, Status(status), result, error)
@@ -297,13 +297,13 @@ def retry_job_changed(
     lock: str | None,
     by: str | None,
 ) -> Operation[bool]:
-    """Do the same as `retry_job`, with changes. None leaves a value as it was."""
+    """Like `retry_job`, with changes. None keeps a value."""
     ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock, by])
     return bool(done)
 
 
 def _make_job(row: Sequence[Any]) -> StoredJob:
-    """Make a job of a row. JSON that Python cannot read does not spoil the other jobs."""
+    """Make a job from a row. JSON that Python cannot read does not affect other jobs."""
     cells = decode_column(row, 7)
     errors, result, progress, headers = (_read_json(text) for text in cells[-4:])
     cells[-4:] = [

@@ -1,4 +1,4 @@
-"""Looking at lanes and changing them."""
+"""Inspecting and changing lanes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ CANCEL_WAITING = "SELECT {schema}.cancel_waiting(%s, %s)"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The job of a lane that runs, goes next, or has failed and halted it.
+    """The running or next job of a lane, or the failed job that halted it.
 
     `at` is when a worker claimed it, when it is due, or when it failed.
     """
@@ -72,7 +72,7 @@ class NextJob:
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """How a lane stands. Its state is `free` if nobody holds it and it waits for no other lane."""
+    """The state of a lane. It is `free` if it is not held and waits for no other lane."""
 
     lock: str
     state: str
@@ -114,7 +114,7 @@ class LaneReport:
 
 @dataclass(frozen=True, slots=True)
 class PausedLane:
-    """A lane that somebody has paused."""
+    """A paused lane."""
 
     lock: str
     since: datetime
@@ -125,19 +125,19 @@ class PausedLane:
 
 @dataclass(frozen=True, slots=True)
 class LongHold:
-    """A lane or a limit whose job runs for far longer than the jobs of its task do."""
+    """A lane or a limit whose job has run far longer than usual for its task."""
 
     lock: str | None
     job_id: int
     task: str
     since: datetime
-    usual: timedelta | None  # 99 of 100 jobs took at most so long; None: none has ended
+    usual: timedelta | None  # 99 of 100 jobs took at most this long; None: none has ended
     limit_key: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What somebody did to a lane or a job."""
+    """A change of a lane or a job by a person."""
 
     at: datetime
     who: str
@@ -150,14 +150,14 @@ class AuditEntry:
 def list_lanes(limit: int, states: Sequence[str] = ()) -> Operation[list[Lane]]:
     """Return lanes that are held, reserved, stopped or idle: halted ones first, then paused ones.
 
-    `states` chooses some of them. An empty sequence means any.
+    `states` restricts them. An empty sequence means any.
     """
     rows = yield Statement(LIST, [limit, list(states) or None])
     return [Lane(*row) for row in rows]
 
 
 def get_lane(lock: str) -> Operation[Lane | None]:
-    """Return the lane, or None if nothing keeps others out of it."""
+    """Return the lane, or None if it is not held, stopped or waiting."""
     rows = yield Statement(GET, [lock])
     return Lane(*rows[0]) if rows else None
 
@@ -169,7 +169,7 @@ def count_lanes(limit: int, states: Sequence[str] = ()) -> Operation[int]:
 
 
 def report_lane(lock: str) -> Operation[LaneReport]:
-    """Return all there is to say about a lane."""
+    """Return the full report on a lane."""
     (row,) = yield Statement(REPORT, [lock])
     lane, head, failed, (behind, oldest, ids, tasks) = row[:9], row[9:16], row[16:22], row[22:26]
     first = [NextJob(id, task) for id, task in zip(ids, tasks, strict=True)]
@@ -184,7 +184,7 @@ def pause_lane(
     by: str | None,
     length: timedelta | None = None,
 ) -> Operation[bool]:
-    """Pause a lane until that time, or for that long by the server's clock, or until it is resumed.
+    """Pause a lane until that time, for that long by the server's clock, or until it is resumed.
 
     A pause replaces an earlier one. Return False if the lane is halted.
     """
@@ -193,7 +193,7 @@ def pause_lane(
 
 
 def resume_lane(lock: str, by: str | None) -> Operation[bool]:
-    """Let a stopped lane go on. Return False if it was not stopped."""
+    """Let a stopped lane continue. Return False if it was not stopped."""
     ((done,),) = yield Statement(RESUME, [lock, by])
     return bool(done)
 
@@ -205,49 +205,49 @@ def skip_head(lock: str, by: str | None) -> Operation[int | None]:
 
 
 def retry_head(lock: str, by: str | None) -> Operation[int | None]:
-    """Try the job that a lane waits for at once. Return its id, or None if there is none."""
+    """Retry the job that a lane waits for now. Return its id, or None if there is none."""
     ((job_id,),) = yield Statement(RETRY_HEAD, [lock, by])
     return None if job_id is None else int(job_id)
 
 
 def cancel_waiting(lock: str, by: str | None) -> Operation[int]:
-    """Cancel every job that waits in a lane, and return how many."""
+    """Cancel all waiting jobs of a lane, and return how many."""
     ((count,),) = yield Statement(CANCEL_WAITING, [lock, by])
     return int(count)
 
 
 def list_audit(lock: str, limit: int) -> Operation[list[AuditEntry]]:
-    """Return what was done to a lane, the newest first."""
+    """Return the changes of a lane, newest first."""
     rows = yield Statement(AUDIT, [lock, limit])
     return [AuditEntry(*row) for row in rows]
 
 
 def list_job_audit(job_id: int, limit: int) -> Operation[list[AuditEntry]]:
-    """Return what people did to a single job, the newest first."""
+    """Return people's changes of a single job, newest first."""
     rows = yield Statement(JOB_AUDIT, [job_id, limit])
     return [AuditEntry(*row) for row in rows]
 
 
 def list_repaired_lanes() -> Operation[list[tuple[str, datetime]]]:
-    """Return the lanes that the reconciler had to repair in the last day, the newest first."""
+    """Return the lanes that the reconciler repaired in the last day, newest first."""
     rows = yield Statement(REPAIRED)
     return [(lock, at) for lock, at in rows]
 
 
 def list_halted_lanes() -> Operation[list[tuple[str, datetime]]]:
-    """Return the lanes that a failed job has stopped, the oldest first, at most 1,000."""
+    """Return the lanes halted by a failed job, oldest first, at most 1,000."""
     rows = yield Statement(HALTED)
     return [(lock, at) for lock, at in rows]
 
 
 def list_paused_lanes() -> Operation[list[PausedLane]]:
-    """Return the lanes that somebody has paused, the longest first, at most 1,000."""
+    """Return the paused lanes, longest first, at most 1,000."""
     rows = yield Statement(PAUSED)
     return [PausedLane(*row) for row in rows]
 
 
 def list_long_holds(limit: int) -> Operation[list[LongHold]]:
-    """Return the lanes and limits that are held for long, the longest first."""
+    """Return the lanes and limits that are held for long, longest first."""
     rows = yield Statement(HELD_FOR_LONG, [limit])
     return [LongHold(*row) for row in rows]
 

@@ -47,12 +47,12 @@ class LimitKey:
 def set_limit(
     pattern: str, concurrency: int | None, rate: str | None, burst: int | None, by: str | None
 ) -> Operation[None]:
-    """Set the limit of a pattern. It replaces an earlier one."""
+    """Set or replace the limit of a pattern."""
     check_pattern(pattern)
     _check_count("concurrency", concurrency)
     _check_count("burst", burst)
     if concurrency is None and rate is None:
-        raise BadArgument("concurrency", "is missing. Give it, or a rate, or both")
+        raise BadArgument("concurrency", "is missing. Give a concurrency, a rate or both")
     if burst is not None and rate is None:
         raise BadArgument("burst", "was given without a rate")
     count, period = (None, None) if rate is None else parse_rate(rate)
@@ -69,7 +69,7 @@ def change_limit(
 ) -> Operation[list[str]]:
     """Set the given parts of a limit, and keep the others.
 
-    Return how people write the limit that there was, if any, and the limit that there is.
+    Return the previous limit, if any, and the new one, as people write them.
     """
     check_pattern(pattern)
     _check_count("concurrency", concurrency)
@@ -95,18 +95,18 @@ def list_limits(limit: int) -> Operation[list[Limit]]:
 
 
 def list_limit_keys(after: str, limit: int) -> Operation[list[LimitKey]]:
-    """Return keys that have a limit, those after a key in the order of their names."""
+    """Return keys with a limit, sorted by name, starting after a key."""
     rows = yield Statement(KEYS, [after, limit])
     return [LimitKey(*row) for row in rows]
 
 
 def list_repaired_limits() -> Operation[list[str]]:
-    """Return the keys whose counts the reconciler had to repair in the last day."""
+    """Return the keys whose counts the reconciler repaired in the last day."""
     return [key for (key,) in (yield Statement(REPAIRED))]
 
 
 def list_miscounted_limits() -> Operation[list[tuple[str, int, int]]]:
-    """Return keys whose counts are wrong, with the count and how many jobs run, at most 1,000."""
+    """Return keys with wrong counts, the count and the number of running jobs, at most 1,000."""
     rows = yield Statement(MISCOUNTED)
     return [(key, counted, running) for key, counted, running in rows]
 
@@ -115,16 +115,14 @@ def check_pattern(pattern: object) -> str:
     """Return the pattern, or raise BadArgument."""
     text = check_lock(None if pattern == "" else pattern, "pattern")
     if text is None:
-        raise BadArgument(
-            "pattern", "is missing. Give a key, or how keys begin with a * at the end"
-        )
+        raise BadArgument("pattern", "is missing. Give a key, or a prefix of keys and a *")
     if "*" in text[:-1]:
         raise BadArgument("pattern", f"{text!r} may have a * only at its end, as in customer:*")
     return text
 
 
 def parse_rate(rate: object) -> tuple[int, timedelta]:
-    """Return how many and in which time, or raise BadArgument."""
+    """Return a count and its period, or raise BadArgument."""
     match = _RATE.fullmatch(rate) if isinstance(rate, str) else None
     if match is None:
         raise BadArgument("rate", f"{rate!r} is not a rate. Write 100/min, or use s, h or day")

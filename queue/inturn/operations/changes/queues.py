@@ -15,7 +15,7 @@ PAUSED = "SELECT queue, paused_at, until, paused_by, reason FROM {schema}.paused
 
 @dataclass(frozen=True, slots=True)
 class PausedQueue:
-    """A queue that somebody has paused."""
+    """A paused queue."""
 
     queue: str | None  # None: all queues
     since: datetime
@@ -42,6 +42,6 @@ def resume_queue(queue: str | None, by: str | None) -> Operation[bool]:
 
 
 def list_paused_queues() -> Operation[list[PausedQueue]]:
-    """Return the queues that somebody has paused, the longest first."""
+    """Return the paused queues, longest first."""
     rows = yield Statement(PAUSED)
     return [PausedQueue(*row) for row in rows]

@@ -15,7 +15,7 @@ PAUSED = "SELECT task, paused_at, until, paused_by, reason FROM {schema}.paused_
 
 @dataclass(frozen=True, slots=True)
 class PausedTask:
-    """A task that somebody has paused."""
+    """A paused task."""
 
     task: str
     since: datetime
@@ -42,6 +42,6 @@ def resume_task(task: str, by: str | None) -> Operation[bool]:
 
 
 def list_paused_tasks() -> Operation[list[PausedTask]]:
-    """Return the tasks that somebody has paused, the longest first."""
+    """Return the paused tasks, longest first."""
     rows = yield Statement(PAUSED)
     return [PausedTask(*row) for row in rows]

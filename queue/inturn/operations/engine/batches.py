@@ -1,4 +1,4 @@
-"""Batches: jobs that are counted together, and the job that runs when all of them have ended."""
+"""Batches: jobs that are counted together, and the callback that runs when all have ended."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -72,7 +72,7 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
 
 
 def close_batch(batch: int, by: str | None) -> Operation[bool]:
-    """Let a batch end as soon as no job of it is left. Return False if it does not exist."""
+    """Let a batch end once all its jobs have ended. Return False if it does not exist."""
     ((is_known,),) = yield Statement(CLOSE, [check_batch(batch), by])
     return bool(is_known)
 
@@ -80,7 +80,7 @@ def close_batch(batch: int, by: str | None) -> Operation[bool]:
 def cancel_batch(batch: int, abort: bool, by: str | None) -> Operation[tuple[int, int]]:
     """Cancel the jobs of a batch, a few in each statement.
 
-    Return how many were cancelled, and how many that run were asked to end.
+    Return how many were cancelled, and how many running ones were asked to end.
     """
     cancelled, asked = 0, 0
     last: int | None = 0
@@ -95,7 +95,7 @@ def cancel_some(
 ) -> Operation[tuple[int, int, int | None]]:
     """Cancel the next jobs of a batch: one step of `cancel_batch`.
 
-    Return how many were cancelled, how many were asked to end, and where to go on, or None.
+    Return how many were cancelled, how many were asked to end, and where to continue, or None.
     """
     asked_for = [check_batch(batch), after, CANCELLED_AT_ONCE, abort, by]
     rows = yield Statement(CANCEL, asked_for)
@@ -110,13 +110,13 @@ def show_batch(batch: int) -> Operation[BatchProgress | None]:
 
 
 def list_batches(limit: int, before: int = HIGHEST_ID) -> Operation[list[BatchProgress]]:
-    """Return the batches, the newest first: only those with lower numbers, if you give one."""
+    """Return the batches, newest first: only those with lower ids, if you give one."""
     rows = yield Statement(LIST, [before, limit])
     return [BatchProgress(*row) for row in rows]
 
 
 def list_forgotten_batches() -> Operation[list[ForgottenBatch]]:
-    """Return batches that are open although no job has joined them for an hour, the oldest first.
+    """Return open batches that no job has joined for an hour, oldest first.
 
     At most 1,000.
     """
@@ -127,7 +127,7 @@ def list_forgotten_batches() -> Operation[list[ForgottenBatch]]:
 def prune_batches(keep: timedelta, limit: int, is_default: bool = False) -> Operation[int]:
     """Delete batches that ended longer ago. Return how many.
 
-    With `is_default`, live workers that were told a longer time go before it.
+    With `is_default`, a longer time set on a live worker takes precedence.
     """
     ((count,),) = yield Statement(PRUNE, [keep, limit, is_default])
     return int(count)

@@ -37,7 +37,7 @@ Queues = Sequence[str] | None
 
 
 class Wake(NamedTuple):
-    """The answer of next_wake.sql."""
+    """The result of next_wake.sql."""
 
     delay: timedelta | None
     notified: bool
@@ -59,9 +59,9 @@ def claim(
     slots: int,
     turns: Turns | None = None,
 ) -> Operation[list[Job]]:
-    """Start up to `limit` jobs and return them, the best first.
+    """Start up to `limit` jobs and return them, best first.
 
-    Only `slots` of them can begin now, and jobs with a limit are started only if they can.
+    Only `slots` of them can run now, and jobs with a limit are started only if they can.
     """
     turns = turns or Turns()
     asked_at = time.monotonic()
@@ -74,7 +74,7 @@ def claim(
 def claim_further(
     worker_id: UUID, marks: Mapping[tuple[str, int], int], limit: int
 ) -> Operation[list[Job]]:
-    """Start free jobs of each queue and priority in `marks`, with ids above the one there."""
+    """Start free jobs of each queue and priority in `marks`, with ids above its mark."""
     queues = [queue for queue, _ in marks]
     priorities = [priority for _, priority in marks]
     parameters = [worker_id, queues, priorities, list(marks.values()), limit]
@@ -110,7 +110,7 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
 
 
 def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[Job]:
-    """Return a Job for each row. Arguments that cannot be read do not spoil the other jobs.
+    """Return a Job for each row. Unreadable arguments do not affect other jobs.
 
     `asked_at` is the monotonic time before the call. The server's clock was not behind it then, so
     no job starts after it has expired.

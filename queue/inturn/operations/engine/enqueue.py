@@ -53,7 +53,7 @@ DEFER_IN_LANES: LiteralString = (
 DEFER_IN_BATCH: LiteralString = DEFER.removesuffix(")") + _BATCH + ")"
 DEFER_AFTER_IN_BATCH: LiteralString = DEFER_AFTER.removesuffix(")") + _BATCH + ")"
 DEFER_IN_LANES_IN_BATCH: LiteralString = DEFER_IN_LANES.removesuffix(")") + _BATCH + ")"
-# What is called with deferred jobs and their rows, in this process. It must not raise.
+# Called with deferred jobs and their rows, in this process. It must not raise.
 watchers: list[Callable[[Sequence[NewJob], Rows], None]] = []
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + _LANES + ")"
 
@@ -61,7 +61,7 @@ DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COL
 def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[DeferredJob[Any]]]:
     """Defer the jobs. Return each one, or the waiting job that stands for it, in the given order.
 
-    The server reports a conflict as a row and it is raised here, so your transaction goes on.
+    The server reports a conflict as a row, and Python raises it, so your transaction survives.
     """
     if not jobs:
         return []
@@ -133,7 +133,7 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
 
 
 def _list_lanes(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
-    """Return all locks of jobs with several, which job each is for, and whether it is shared."""
+    """Return the locks of jobs with several, with the job of each, and whether it is shared."""
     lanes = [
         (lock, place, lock in job.options.lock.shared)
         for place, job in enumerate(jobs, 1)
@@ -144,7 +144,7 @@ def _list_lanes(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
 
 
 def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
-    """Return the parents of all jobs, which job of the call each is for, and each job's policy."""
+    """Return the parents of all jobs, with the job of each, and each job's policy."""
     if all(job.options.after is None for job in jobs):
         return [None, None, None]
     if any(job.options.queueing_lock is not None for job in jobs):
@@ -169,7 +169,7 @@ def _policy(jobs: Sequence[NewJob]) -> OnConflict:
     if len(policies) > 1:
         raise BadArgument(
             "on_conflict",
-            "the jobs of one call with a queueing lock have one policy; use several calls",
+            "all jobs of a call with a queueing lock need the same policy; use several calls",
         )
     return policies.pop()
 

@@ -1,4 +1,4 @@
-"""Ending attempts: finish, retry, put back, and what became of a lost COMMIT."""
+"""Ending attempts: finish, retry, put back, and the outcome of a lost COMMIT."""
 
 import time
 from collections.abc import Sequence
@@ -38,10 +38,10 @@ ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 
 
 class Finished(NamedTuple):
-    """What became of ended jobs, by id.
+    """The outcomes of ended jobs, by id.
 
-    Busy jobs are still ours and have not ended, because an open transaction is in the way: report
-    them again. Jobs that are missing belong to somebody else by now.
+    Busy jobs are still ours and have not ended, because an open transaction blocks them: report
+    them again. Missing jobs have already been taken over.
     """
 
     accepted: set[int]
@@ -50,7 +50,7 @@ class Finished(NamedTuple):
 
 
 class Retried(NamedTuple):
-    """What became of jobs to be retried, as in `Finished`."""
+    """The outcomes of jobs to retry, as in `Finished`."""
 
     accepted: set[int]
     busy: set[int]
@@ -107,7 +107,7 @@ def retry(again: Sequence[Again]) -> Operation[Retried]:
 
 
 def has_ended(job: Job) -> Operation[bool]:
-    """Return True if this attempt has ended the job in a transaction of its own.
+    """Return True if this attempt has ended the job in its own transaction.
 
     Raise DatabaseUnavailable if an open transaction leaves that unclear.
     """
@@ -133,7 +133,7 @@ def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
 
 
 def list_abort_requests(worker_id: UUID) -> Operation[list[int]]:
-    """Return the jobs of this worker that it is asked to end."""
+    """Return the jobs that this worker is asked to abort."""
     rows = yield Statement(ABORT_REQUESTS, [worker_id])
     return [id for (id,) in rows]
 

@@ -18,7 +18,7 @@ ROLL_UP = "SELECT {schema}.roll_up(%s)"
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
 HAS_VERSION = "SELECT to_regclass(quote_ident(%s) || '.schema_version') IS NOT NULL"
 REVISION = "SELECT max(version_num) FROM {schema}.schema_version"
-# Tables and not a view: views are replaced with the functions, and this must also work before.
+# Tables, not a view: views are replaced with the functions, and this must work before that.
 APPLIED = """
 SELECT (SELECT version_num FROM {schema}.schema_version),
        ARRAY(SELECT checksum FROM {schema}.applied_code)
@@ -34,7 +34,7 @@ FROM {schema}.worker_status
 USER = "SELECT session_user::text"
 SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
 OLDEST_TRANSACTION = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT 1"
-# What waits for its turn keeps the next ones from theirs. It matters less than what it waits for.
+# A waiting request blocks those behind it. It matters less than the lock it waits for.
 TABLE_LOCK = """
 SELECT pid, application, state, age, tables FROM {schema}.open_transactions
 WHERE tables IS NOT NULL
@@ -53,11 +53,11 @@ class OpenTransaction:
     application: str
     state: str
     age: timedelta
-    tables: Sequence[str] = ()  # to which nobody else may write
+    tables: Sequence[str] = ()  # that others cannot write
 
 
 def reconcile_lanes(after: str, limit: int) -> Operation[str]:
-    """Repair stranded lanes. Return where to go on; empty means from the beginning."""
+    """Repair stranded lanes. Return where to continue; empty means from the start."""
     ((last,),) = yield Statement(RECONCILE, [after, limit])
     return last or ""
 
@@ -71,7 +71,7 @@ def is_upkeep_due() -> Operation[bool]:
 def prepare_history(days: int) -> Operation[int | None]:
     """Return how many daily partitions were created.
 
-    None means that somebody is using the history: try again soon.
+    None means that the history is in use: try again soon.
     """
     ((created,),) = yield Statement(PREPARE_HISTORY, [days])
     return None if created is None else int(created)
@@ -80,8 +80,8 @@ def prepare_history(days: int) -> Operation[int | None]:
 def prune_history(keep: timedelta, is_default: bool = False) -> Operation[int | None]:
     """Return how many days were dropped, perhaps not all.
 
-    None means that somebody is reading the history and nothing was dropped. With `is_default`, live
-    workers that were told a longer time go before it.
+    None means that the history is being read and nothing was dropped. With `is_default`, a longer
+    time set on a live worker takes precedence.
     """
     ((dropped,),) = yield Statement(PRUNE_HISTORY, [keep, is_default])
     return None if dropped is None else int(dropped)
@@ -104,7 +104,7 @@ def check_connection(schema: str) -> Operation[bool]:
 def check_schema(schema: str) -> Operation[None]:
     """Raise SchemaMismatch unless the database has the tables and functions of this version.
 
-    Those of a later version fit, too, if it has recorded that they serve this one.
+    Those of a later version also match, if it has recorded that they serve this one.
     """
     ((migrated,),) = yield Statement(IS_MIGRATED, [schema])
     if not migrated:
@@ -117,7 +117,7 @@ def check_schema(schema: str) -> Operation[None]:
 
 
 def check_unless_absent(schema: str) -> Operation[None]:
-    """Check the schema as `check_schema` does, unless it is not there, or not yet.
+    """Check the schema like `check_schema`, unless it does not exist yet.
 
     A restore makes the tables first, and fills them one by one.
     """
@@ -131,7 +131,7 @@ def check_unless_absent(schema: str) -> Operation[None]:
 def judge_schema(
     schema: str, revision: str | None, served: Sequence[str]
 ) -> tuple[str, str] | None:
-    """Return why tables at this revision do not fit, and the command that helps, or None."""
+    """Return why tables at this revision do not match, and the remedy, or None."""
     try:
         _check_version(schema, revision, served)
     except SchemaMismatch as error:
@@ -160,7 +160,7 @@ def _check_version(schema: str, revision: str | None, served: Sequence[str]) -> 
 
 
 def find_mismatch(schema: str) -> Operation[tuple[str, str] | None]:
-    """Return why the schema does not fit, and the command that helps, or None if it fits."""
+    """Return why the schema does not match, and the remedy, or None if it matches."""
     try:
         yield from check_schema(schema)
     except SchemaMismatch as error:
@@ -181,13 +181,13 @@ def get_now() -> Operation[datetime]:
 
 
 def get_user() -> Operation[str]:
-    """Return the name of the database user who is logged in."""
+    """Return the name of the current database user."""
     ((name,),) = yield Statement(USER)
     return str(name)
 
 
 def get_ahead_of_clock() -> Operation[timedelta]:
-    """Return how far what has happened is ahead of the server's clock, as it was set back."""
+    """Return how far recorded events are ahead of the server's clock, if it was set back."""
     ((ahead,),) = yield Statement(AHEAD_OF_CLOCK)
     assert isinstance(ahead, timedelta)
     return ahead
@@ -201,7 +201,7 @@ def get_server_time() -> Operation[datetime]:
 
 
 def list_sequences_behind() -> Operation[list[tuple[str, int, int]]]:
-    """Return the sequences that would repeat a number: where they are, and where they must be."""
+    """Return the sequences that would repeat a number: their value, and the value they need."""
     rows = yield Statement(SEQUENCES_BEHIND)
     return [(sequence, last, needed) for sequence, last, needed in rows]
 
@@ -213,15 +213,15 @@ def get_oldest_transaction() -> Operation[OpenTransaction | None]:
 
 
 def get_table_lock() -> Operation[OpenTransaction | None]:
-    """Return the transaction for which all that work on a table of the queue wait, if there is one.
+    """Return the transaction that locks a table of the queue, so that all its users wait, if any.
 
-    It reads no table of the queue, so it does not wait itself.
+    It reads no table of the queue, so it does not wait.
     """
     rows = yield Statement(TABLE_LOCK)
     return OpenTransaction(*rows[0]) if rows else None
 
 
 def explain_read_only() -> Operation[str | None]:
-    """Return why nobody can write to this database, or None."""
+    """Return why this database accepts no writes, or None."""
     ((why,),) = yield Statement(READ_ONLY)
     return None if why is None else str(why)

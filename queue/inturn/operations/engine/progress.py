@@ -1,4 +1,4 @@
-"""Progress: how far running jobs say they are."""
+"""Progress of running jobs, as they report it."""
 
 from collections.abc import Sequence
 
@@ -17,6 +17,6 @@ def report_progress(reports: Sequence[ProgressReport]) -> Operation[None]:
 
 
 def prune_progress(after: int, limit: int) -> Operation[int]:
-    """Delete progress of jobs that are gone. Return where to go on, 0 for the beginning."""
+    """Delete progress of jobs that are gone. Return where to continue, 0 for the start."""
     ((last,),) = yield Statement(PRUNE, [after, limit])
     return last or 0

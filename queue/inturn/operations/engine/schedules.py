@@ -1,4 +1,4 @@
-"""Periodic jobs: which schedules workers know, and how far each has come."""
+"""Periodic jobs: the schedules that workers know, and the progress of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ FROM {schema}.schedule_progress(%s::text[], %s::text[], %s::text[], %s::text[])
 """
 # It fires at its time, so it cannot be ahead by more, unless a clock was wrong.
 AHEAD = timedelta(minutes=1)
-# What is further ahead counts for nothing: see schedule_progress.
+# An instant further ahead is ignored: see schedule_progress.
 IGNORED = timedelta(days=1)
 LIST = """
 SELECT task, periodic_id, cron, tz, since, last_instant, last_job_id
@@ -37,7 +37,7 @@ def name_schedule(task: str, periodic_id: str) -> str:
 
 
 class ScheduleProgress(NamedTuple):
-    """How far a schedule has come."""
+    """The progress of a schedule."""
 
     now: datetime
     after: datetime | None  # defer only later instants; None: register it first
@@ -45,7 +45,7 @@ class ScheduleProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSchedule:
-    """A schedule as it is stored."""
+    """A stored schedule."""
 
     task: str
     periodic_id: str
@@ -62,7 +62,7 @@ def find_ahead(schedule: StoredSchedule, now: datetime) -> timedelta:
 
 
 def find_resumption(schedule: StoredSchedule, now: datetime) -> datetime:
-    """Return after which time it fires: now, or later if a wrong clock has set it ahead."""
+    """Return the time after which it fires: now, or later if a wrong clock set it ahead."""
     is_ahead = AHEAD < find_ahead(schedule, now) <= IGNORED
     return schedule.last_instant if is_ahead and schedule.last_instant else now
 
@@ -73,7 +73,7 @@ def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:
 
 
 def get_progress(known: Sequence[KnownSchedule]) -> Operation[list[ScheduleProgress]]:
-    """Return how far each schedule has come, in the given order."""
+    """Return the progress of each schedule, in the given order."""
     rows = yield Statement(PROGRESS, _columns(known))
     return [ScheduleProgress(now, after) for now, after in rows]
 

@@ -1,4 +1,4 @@
-"""Workers: registering, heartbeats, the dead and their jobs, and what people see of them."""
+"""Workers: registration, heartbeats, dead workers and their jobs, and their status."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,10 +44,10 @@ SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, i
 
 
 class LastHeartbeat(NamedTuple):
-    """When a worker was last heard of.
+    """The last heartbeat of a worker.
 
-    `late` means that it has jobs in hand and was silent for too long. `locked` means that its row
-    is locked, so its heartbeats cannot be recorded. `every` is how often it means to be heard of.
+    `late` means that it has jobs and has been silent for too long. `locked` means that its row is
+    locked, so its heartbeats cannot be recorded. `every` is its heartbeat interval.
     """
 
     worker_id: UUID
@@ -66,7 +66,7 @@ class WorkerStatus:
     hostname: str
     pid: int
     state: str  # live, blocked, late
-    claimed: int  # jobs that wait for a slot of it
+    claimed: int  # jobs that wait for one of its slots
     doing: int
     concurrency: int
     queues: list[str] | None  # None: all
@@ -74,7 +74,7 @@ class WorkerStatus:
     started_at: datetime
     heartbeat_at: datetime
     loop_turned_at: datetime
-    listens: bool | None  # None: it wants no notifications, or unknown
+    listens: bool | None  # None: listening is off, or unknown
     clock_ahead: timedelta | None = None  # of the server's, at its start; None: unknown
     trouble: str | None = None  # why the database refuses its calls
 
@@ -99,7 +99,7 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobInHand:
-    """A job that a worker has. `status` is doing if it runs, and claimed if it waits there."""
+    """A job of a worker. `status` is doing if it runs, and claimed if it waits for a slot."""
 
     worker_id: UUID
     id: int
@@ -133,8 +133,8 @@ def register_worker(
 ) -> Operation[UUID]:
     """Add a worker and return its id.
 
-    `keep_history` is for how many days it was told to keep the history, and infinity for ever.
-    `age` is how long ago it registered first.
+    `keep_history` is the days to keep the history, infinity for forever. `age` is the time since
+    its first registration.
     """
     names = None if queues is None else list(queues)
     known = [list(tasks), list(schedules)]
@@ -155,21 +155,21 @@ def record_heartbeat(
 ) -> Operation[bool]:
     """Return False if the worker was declared dead.
 
-    `blocked` is how long its event loop has not turned. `listens` says whether notifications wake
-    it, and None that it wants none. `trouble` is why the database refuses its other calls.
+    `blocked` is how long its event loop has been blocked. `listens` tells whether notifications
+    wake it; None: listening is off. `trouble` is why the database refuses its other calls.
     """
     ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked, listens, trouble])
     return bool(alive)
 
 
 def list_last_heartbeats(late_after: timedelta) -> Operation[list[LastHeartbeat]]:
-    """Return when each worker was last heard of."""
+    """Return the last heartbeat of each worker."""
     rows = yield Statement(LAST_HEARTBEATS, [late_after])
     return [LastHeartbeat(*row) for row in rows]
 
 
 def declare_dead(silent: Mapping[UUID, datetime]) -> Operation[set[UUID]]:
-    """Remove the workers that were not heard of since these heartbeats, and return them."""
+    """Remove the workers without a heartbeat since these, and return them."""
     rows = yield Statement(DECLARE_DEAD, [list(silent), list(silent.values())])
     return {id for (id,) in rows}
 
@@ -177,7 +177,7 @@ def declare_dead(silent: Mapping[UUID, datetime]) -> Operation[set[UUID]]:
 def rescue_jobs(max_lost: int | None) -> Operation[list[tuple[int, UUID, str | None]]]:
     """Take back the jobs of dead workers.
 
-    Return each job, its dead worker, and as what it has ended: `failed` if it was lost too often,
+    Return each job, its dead worker, and its final status: `failed` if it was lost too often,
     `aborted` if its worker was asked to abort it. None: it waits for its next attempt.
     """
     rows = yield Statement(RESCUE, [max_lost])
@@ -202,19 +202,19 @@ def list_workers(limit: int) -> Operation[list[WorkerStatus]]:
 
 
 def list_jobs_in_hand(worker_ids: Sequence[UUID], limit: int) -> Operation[list[JobInHand]]:
-    """Return the first jobs that each of these workers has, those that run before the others."""
+    """Return the first jobs of each of these workers, running ones first."""
     rows = yield Statement(IN_HAND, [list(worker_ids), limit])
     return [JobInHand(*row) for row in rows]
 
 
 def list_queues() -> Operation[list[QueueStatus]]:
-    """Return the queues that have live jobs or a worker of their own."""
+    """Return the queues with live jobs or a dedicated worker."""
     rows = yield Statement(QUEUES)
     return [QueueStatus(*row) for row in rows]
 
 
 def list_runnable_tasks() -> Operation[list[tuple[str, str]]]:
-    """Return queues and tasks of the jobs that go next, in queues that a worker serves."""
+    """Return queues and tasks of the next jobs, in queues that a worker serves."""
     rows = yield Statement(RUNNABLE_TASKS)
     return [(queue, task) for queue, task in rows]
 
@@ -226,6 +226,6 @@ def list_unknown_tasks() -> Operation[list[tuple[str, str]]]:
 
 
 def list_suspect_jobs(limit: int) -> Operation[list[SuspectJob]]:
-    """Return live jobs over which workers have died, the worst first."""
+    """Return live jobs whose workers have died, worst first."""
     rows = yield Statement(SUSPECTS, [limit])
     return [SuspectJob(*row) for row in rows]

@@ -1,1 +1,1 @@
-"""What pages, `queue top`, the doctor and metrics ask."""
+"""Reads for pages, `queue top`, the doctor and metrics."""

@@ -1,4 +1,4 @@
-"""What the pages of the dashboard ask, each in one statement."""
+"""Reads for the pages of the dashboard, each in one statement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from inturn.operations.engine.maintenance import judge_schema
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 
 MOST_WORKERS = 1000
-# The size of a table says whether it ever had a row, without reading any.
+# The size of a table tells whether it ever had a row, without reading any.
 SITUATION = """
 SELECT {schema}.clock(),
        (SELECT version_num FROM {schema}.schema_version),
@@ -48,7 +48,7 @@ SELECT {schema}.clock(),
        {schema}.explain_read_only()
 """
 # Each session of the server adds to these counters once a second. They only tell that something
-# has changed, and are read whatever the size of the tables.
+# has changed, and cost the same for any size of the tables.
 ACTIVITY = """
 SELECT coalesce(sum(pg_stat_get_tuples_inserted(pg_class.oid)
     + pg_stat_get_tuples_updated(pg_class.oid) + pg_stat_get_tuples_deleted(pg_class.oid)), 0)
@@ -101,7 +101,7 @@ LINE: LiteralString = (
     "ORDER BY priority DESC, id LIMIT %s)) AS line "
     "ORDER BY line.priority DESC, line.id LIMIT %s)) ORDER BY priority DESC, id"
 )
-# One statement says both, and the first also if no job is found.
+# One statement returns both, and the first even if no job is found.
 RUNS: LiteralString = (
     "SELECT cut.ended, found.* "
     "FROM (SELECT) AS always CROSS JOIN ("
@@ -114,10 +114,10 @@ RUNS: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What every page needs: what stands in the way, and how much there is of everything."""
+    """What every page needs: obstacles and counts."""
 
     now: datetime
-    mismatch: tuple[str, str] | None  # why the schema does not fit, and the command that helps
+    mismatch: tuple[str, str] | None  # why the schema does not match, and the remedy
     queues: list[QueueStatus]
     workers: list[WorkerStatus]
     unknown_tasks: list[tuple[str, str]]
@@ -128,12 +128,12 @@ class Situation:
     paused_tasks: list[PausedTask]
     may_read_errors: bool
     is_new: bool  # no job was ever stored
-    read_only: str | None  # why nobody can write to the database
+    read_only: str | None  # why the database accepts no writes
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLane:
-    """A lane that was found by the beginning of its lock. `waiting` is at most 1,001."""
+    """A lane found by the prefix of its lock. `waiting` is at most 1,001."""
 
     lock: str
     waiting: int
@@ -143,7 +143,7 @@ class FoundLane:
 
 @dataclass(frozen=True, slots=True)
 class LaneJob:
-    """The job that a lane waits for, or that holds it. `worker_id` has it in hand."""
+    """The job that a lane waits for or that holds it. `worker_id` is its worker."""
 
     queue: str
     task: str
@@ -153,10 +153,9 @@ class LaneJob:
 
 @dataclass(frozen=True, slots=True)
 class LastRuns:
-    """The last jobs of a lane that ended.
+    """The last ended jobs of a lane.
 
-    `searched` says among how many of the newest ended jobs they were looked for. None: no other job
-    can be missing.
+    `searched` is how many of the newest ended jobs were searched for them. None: none are missing.
     """
 
     ended: list[JobSummary]
@@ -201,7 +200,7 @@ def get_activity(schema: str) -> Operation[int]:
 
 
 def find_lanes(prefix: str, limit: int) -> Operation[list[FoundLane]]:
-    """Return lanes whose locks begin so, sorted by lock."""
+    """Return lanes whose locks have this prefix, sorted by lock."""
     rows = yield Statement(FIND_LANES, [prefix, limit])
     return [FoundLane(*row) for row in rows]
 
@@ -209,20 +208,20 @@ def find_lanes(prefix: str, limit: int) -> Operation[list[FoundLane]]:
 def get_lane_jobs(
     live: Sequence[int], failed: Sequence[tuple[int, datetime]]
 ) -> Operation[dict[int, LaneJob]]:
-    """Return jobs by their ids. `failed` are those that have halted a lane, and when they did."""
+    """Return jobs by their ids. `failed` are those that halted a lane, and when."""
     ids, times = [job_id for job_id, _ in failed], [at for _, at in failed]
     rows = yield Statement(LANE_JOBS, [list(live), ids, times])
     return {row[0]: LaneJob(*row[1:]) for row in rows}
 
 
 def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
-    """Return the jobs that wait in a lane, in the order in which they will run."""
+    """Return the waiting jobs of a lane, in the order in which they will run."""
     rows = yield Statement(LINE, [lock, limit, lock, limit, limit])
     return [JobSummary(*row) for row in rows]
 
 
 def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[LastRuns]:
-    """Return the last jobs of a lane that ended, in the order in which they ended."""
+    """Return the last ended jobs of a lane, in the order in which they ended."""
     which = JobFilter(statuses=statuses, lock=lock)
     asked = which.page_parameters(limit)
     rows = yield Statement(RUNS, [*asked, *asked])

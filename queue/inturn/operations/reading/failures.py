@@ -1,4 +1,4 @@
-"""Failures, counted: which errors are common, now and in the last hour.
+"""Counts of failures: the common errors, now and in the last hour.
 
 Errors may hold secrets, so not every role may read them. Without them, the counts remain.
 """
@@ -41,7 +41,7 @@ class RecentFailures:
 
 @dataclass(frozen=True, slots=True)
 class SharedError:
-    """A row of the view shared_errors: an error that several lanes or jobs suffer from."""
+    """A row of the view shared_errors: an error of several lanes or jobs."""
 
     halted: int
     retrying: int
@@ -53,7 +53,7 @@ class SharedError:
 
 @dataclass(frozen=True, slots=True)
 class FailedParent:
-    """A row of the view failed_parents: a job that stays pending because another one has failed."""
+    """A row of the view failed_parents: a job that stays pending because a parent has failed."""
 
     job_id: int
     queue: str
@@ -70,7 +70,7 @@ def may_read_errors(schema: str) -> Operation[bool]:
 
 
 def list_recent_failures(*, with_errors: bool) -> Operation[list[RecentFailures]]:
-    """Return the failures of the last hour by task and error, the most common first."""
+    """Return the failures of the last hour by task and error, most common first."""
     rows = yield Statement(RECENT if with_errors else RECENT_WITHOUT)
     return [RecentFailures(*row) for row in rows]
 
@@ -82,12 +82,12 @@ def list_alike(job_id: int) -> Operation[list[int]]:
 
 
 def list_shared_errors(*, with_errors: bool) -> Operation[list[SharedError]]:
-    """Return the errors that several lanes or jobs suffer from now, the most common first."""
+    """Return the errors that several lanes or jobs have now, most common first."""
     rows = yield Statement(SHARED if with_errors else SHARED_WITHOUT)
     return [SharedError(*row) for row in rows]
 
 
 def list_failed_parents() -> Operation[list[FailedParent]]:
-    """Return jobs that stay pending because another job has failed, at most 1,000."""
+    """Return jobs that stay pending because a parent has failed, at most 1,000."""
     rows = yield Statement(PARENTS)
     return [FailedParent(*row) for row in rows]

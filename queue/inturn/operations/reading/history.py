@@ -1,4 +1,4 @@
-"""How many jobs ended, and how long they waited and ran. It comes from the rollup."""
+"""How many jobs ended, and how long they waited and ran, from the rollup."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ WHERE lane.lock = ANY (%s::text[]) AND job.lock IS NOT NULL AND started_at IS NO
 GROUP BY lane.lock HAVING count(*) >= 5
 """
 MEASURED = 10_000  # jobs that have ended, of all lanes
-# Workers that were told nothing drop nothing that others were told to keep.
+# Workers without the option keep what other workers are set to keep.
 STORED = """
 SELECT stored.*, told.keep_history, told.name FROM (
 SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,
@@ -100,7 +100,7 @@ class Bucket:
 class LanePace:
     """How fast a lane went in the last hour. `per_minute` is None if fewer than five jobs ended.
 
-    `more`: there are older jobs that were not looked at.
+    `more`: there are older jobs that were not searched.
     """
 
     ended: int
@@ -115,10 +115,10 @@ class LanePace:
 
 
 class StoredBytes(NamedTuple):
-    """How many bytes the history and the whole database take, and how many days there are.
+    """The bytes of the history and the whole database, and the number of days.
 
-    `keep` is the shortest time in days that a live worker was told to keep, and `worker` its name.
-    None: nobody was told.
+    `keep` is the shortest time in days that a live worker is set to keep, and `worker` its name.
+    None: no worker sets it.
     """
 
     history: int
@@ -129,17 +129,17 @@ class StoredBytes(NamedTuple):
 
 
 def list_tasks(limit: int) -> Operation[list[TaskStatus]]:
-    """Return the tasks whose jobs ended in the last hour, the busiest first."""
+    """Return the tasks whose jobs ended in the last hour, busiest first."""
     rows = yield Statement(TASKS, [limit])
     return [TaskStatus(*row) for row in rows]
 
 
 def say_nothing_ended() -> Operation[str]:
-    """Return why list_tasks has found nothing."""
+    """Return why list_tasks found nothing."""
     ((has_uncounted,),) = yield Statement(HAS_UNCOUNTED)
     if has_uncounted:
         return (
-            "No figures yet: jobs have ended, and a worker counts them once it has lived for a "
+            "No figures yet: jobs have ended, and a worker counts them once it has run for a "
             "minute or two."
         )
     return "No jobs ended in the last hour, or no history is kept."
@@ -153,7 +153,7 @@ def list_buckets(
     task: str | None = None,
     queue: str | None = None,
 ) -> Operation[list[Bucket]]:
-    """Return how many jobs ended in each so many minutes, for each task or queue, or for all."""
+    """Return how many jobs ended per period of minutes, for each task or queue, or for all."""
     rows = yield Statement(BUCKETS, [since, minutes, by, task, queue])
     return [Bucket(*row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Lists of jobs for people who leaf through them. Each list is one statement with a limit."""
+"""Paginated job lists. Each is one statement with a limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import LiteralString
 from inturn.operations import Operation, Statement
 from inturn.operations.changes.jobs import JobFilter, JobSummary
 
-LOOKED = 10_000  # the newest jobs to look at if list_jobs cannot do all of the filter
+LOOKED = 10_000  # the newest jobs to search if list_jobs does not support all of the filter
 COUNTED = 1_000  # of each status
 LONGEST_ARGUMENTS = 4_096  # bytes; longer ones are not sent
 
@@ -38,7 +38,7 @@ COUNT_BY_STATUS: LiteralString = (
 class JobPage:
     """Which jobs a page of a list shows: the newest that match.
 
-    `list_jobs` cannot search for the beginning of a task, so that is looked for among the newest
+    `list_jobs` cannot search for the prefix of a task, so that is searched for among the newest
     10,000 jobs that match otherwise.
     """
 
@@ -56,7 +56,7 @@ class ListedJob:
 
 
 def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJob]]:
-    """Return the jobs of a page, the newest first."""
+    """Return the jobs of a page, newest first."""
     looked = page.limit if page.task_prefix is None else LOOKED
     rows = yield Statement(
         PAGE,
@@ -70,7 +70,7 @@ def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJo
 
 
 def find_ids(which: JobFilter, task_prefix: str) -> Operation[list[int]]:
-    """Return the newest jobs whose tasks begin so, for a bulk. It looks at 10,000 jobs."""
+    """Return the newest jobs whose task has this prefix, for a bulk change, of 10,000."""
     rows = yield Statement(IDS, [*which.page_parameters(LOOKED), task_prefix])
     return [id for (id,) in rows]
 

@@ -1,4 +1,4 @@
-"""What the database knows of the queue, in numbers for metrics. No statement counts everything."""
+"""Numbers for metrics. No statement counts everything."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -52,10 +52,10 @@ class QueueMeasure(NamedTuple):
 
 
 class WaitingMeasure(NamedTuple):
-    """What waits in a queue, with ages in seconds.
+    """The waiting jobs of a queue, with ages in seconds.
 
-    `job_id` is the job that has waited the longest in a lane that nobody has stopped, or for its
-    limit. `job_since` says since when it has been due, and `job_lock` is its lane.
+    `job_id` is the job that has waited the longest for its limit, or in a lane that is not stopped.
+    `job_since` is when it became due, and `job_lock` is its lane.
     """
 
     queue: str
@@ -68,7 +68,7 @@ class WaitingMeasure(NamedTuple):
 
 
 class TroubleMeasure(NamedTuple):
-    """How much there is of something that ends only if a person does something."""
+    """A count of problems that only a person can end."""
 
     metric: str
     queue: str | None  # None: it is not about a queue
@@ -91,20 +91,20 @@ class WorkersMeasure(NamedTuple):
 
 
 class ServerMeasure(NamedTuple):
-    """What the server says about itself."""
+    """The server's own statistics."""
 
     oldest_transaction: float
     notify_usage: float
 
 
 def measure_queues() -> Operation[list[QueueMeasure]]:
-    """Return what queue_status says."""
+    """Return the rows of queue_status."""
     rows = yield Statement(QUEUES)
     return [QueueMeasure(columns, age or 0.0) for columns, age in rows]
 
 
 def measure_waiting() -> Operation[list[WaitingMeasure]]:
-    """Return what waits in each queue that has waiting jobs."""
+    """Return the measures of each queue with waiting jobs."""
     rows = yield Statement(WAITING)
     return [WaitingMeasure(*row) for row in rows]
 
@@ -121,14 +121,14 @@ def measure_workers() -> Operation[WorkersMeasure]:
 
 
 def sum_workers(rows: Sequence[Sequence[Any]]) -> WorkersMeasure:
-    """Return what rows of measure_workers say: a state, how many workers, and their schedules."""
+    """Fold rows of measure_workers: a state, its number of workers, and their schedules."""
     states = dict.fromkeys(ALWAYS, 0) | {state: count for state, count, _ in rows}
     live = (name for state, _, names in rows if state != "late" for name in names)
     return WorkersMeasure(states, frozenset(live))
 
 
 def measure_troubles() -> Operation[list[TroubleMeasure]]:
-    """Return what ends only if a person does something, by metric and queue."""
+    """Return the problems that only a person can end, by metric and queue."""
     rows = yield Statement(TROUBLES)
     return [TroubleMeasure(*row) for row in rows]
 
@@ -141,12 +141,12 @@ def get_revision(schema: str) -> Operation[int]:
 
 
 def measure_server() -> Operation[ServerMeasure]:
-    """Return what the server says about itself."""
+    """Return the server's own statistics."""
     (row,) = yield Statement(SERVER)
     return ServerMeasure(*row)
 
 
 def count_dead_rows(schema: str) -> Operation[dict[str, int]]:
-    """Return how many rows of each table are deleted and not vacuumed, as the server estimates."""
+    """Return the server's estimate of deleted rows not yet vacuumed, by table."""
     rows = yield Statement(DEAD_ROWS, [schema])
     return {table: count for table, count in rows}

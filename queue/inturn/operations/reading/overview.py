@@ -1,4 +1,4 @@
-"""What `queue top` asks every two seconds. No statement counts everything."""
+"""Reads for `queue top` every two seconds. No statement counts everything."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,8 +111,8 @@ CROSS JOIN LATERAL {schema}.explain(asked.id) WITH ORDINALITY
     AS found(reason, detail, unblock, number)
 ORDER BY place, number
 """
-# The server's own counters: each of its sessions adds to them once a second. They count work that
-# was rolled back too.
+# The server's own counters: each of its sessions adds to them once a second. They include work
+# that was rolled back.
 COUNTS = """
 SELECT pg_stat_get_tuples_inserted(pg_class.oid), pg_stat_get_tuples_deleted(pg_class.oid), (
     SELECT count(*) FROM (
@@ -141,7 +141,7 @@ class TroubledLane:
 
 
 class Counts(NamedTuple):
-    """How many jobs were stored and have left since the server began to count.
+    """How many jobs were stored and have left since the server started counting.
 
     `failed` counts the last minute, and at most 1,000.
     """
@@ -162,10 +162,10 @@ def list_troubled_lanes(
     limit: int,
     state: str | None = None,
 ) -> Operation[list[TroubledLane]]:
-    """Return lanes that do not move, the worst first, then lanes that are in use.
+    """Return stuck lanes, worst first, then lanes in use.
 
     `silent` are workers that are late or blocked. `unserved` are queues that no worker serves, and
-    tasks of queues that no worker knows. `state` chooses lanes in one state.
+    tasks of queues that no worker knows. `state` restricts them to one state.
     """
     queues, tasks = [queue for queue, _ in unserved], [task for _, task in unserved]
     first = [limit, limit, list(silent), limit, queues, tasks, limit, limit, limit]
@@ -174,7 +174,7 @@ def list_troubled_lanes(
 
 
 def get_lanes(locks: Sequence[str]) -> Operation[dict[str, Lane]]:
-    """Return those of these lanes that are in use or stopped."""
+    """Return the rows of those lanes that are in use or stopped."""
     rows = yield Statement(GET_SOME, [list(locks)])
     return {row[0]: Lane(*row) for row in rows}
 
@@ -195,6 +195,6 @@ def explain_jobs(job_ids: Sequence[int]) -> Operation[dict[int, list[Reason]]]:
 
 
 def get_counts(schema: str) -> Operation[Counts]:
-    """Return counts whose differences say how fast jobs are deferred and end."""
+    """Return counts whose differences give the rates at which jobs are deferred and end."""
     (row,) = yield Statement(COUNTS, [schema])
     return Counts(*row)

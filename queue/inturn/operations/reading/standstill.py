@@ -1,4 +1,4 @@
-"""What stands still, and why: all that the doctor judges about it, in one statement."""
+"""Stuck work and its causes: everything the doctor judges, in one statement."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from inturn.operations.reading.failures import (
 from inturn.operations.reading.measures import WAITING, WORKERS, WaitingMeasure, sum_workers
 
 MOST = 1000
-# An interval as JSON looks as the session likes it.
+# The session's settings determine how JSON shows an interval.
 HELD = """
 SELECT lock, job_id, task, since, extract(epoch FROM usual)::float8 AS usual, limit_key
 FROM {schema}.held_for_long(%s)
@@ -42,7 +42,7 @@ WITHOUT_ERRORS: LiteralString = BEGIN + NEXT.join((*PARTS, SHARED_WITHOUT, RECEN
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """What waits, what is held, and what fails."""
+    """Waiting, held and failing work."""
 
     schema: str
     waiting: list[WaitingMeasure]
@@ -50,7 +50,7 @@ class Standstill:
     parents: list[FailedParent]
     batches: list[ForgottenBatch]
     live_schedules: frozenset[str]
-    later_schedules: list[StoredSchedule]  # whose last instant is still to come
+    later_schedules: list[StoredSchedule]  # whose last instant is in the future
     shared: list[SharedError]
     recent: list[RecentFailures]
 
@@ -81,7 +81,7 @@ def _make_hold(usual: float | None, **fields: Any) -> LongHold:
 
 
 def _read_times(rows: Sequence[dict[str, Any]], *names: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows with these columns as times, which JSON has as text."""
+    """Yield the rows with these columns as times, which are text in JSON."""
     for row in rows:
         yield row | {
             name: None if row[name] is None else datetime.fromisoformat(row[name]) for name in names

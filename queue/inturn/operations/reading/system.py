@@ -1,4 +1,4 @@
-"""The server, the tables, and what people have changed: for the dashboard."""
+"""The server, the tables and the audit, for the dashboard."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,17 +34,17 @@ FROM {schema}.lane_audit WHERE id < %s ORDER BY id DESC LIMIT %s
 
 
 class ServerFacts(NamedTuple):
-    """What the server says about itself and the schema."""
+    """The server's own statistics, and the schema's version."""
 
     revision: str | None
     version: str
     role: str
-    notify_usage: float  # of the room for notifications; at 1 no transaction can send one
+    notify_usage: float  # of the notification queue; at 1 no transaction can send one
 
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """How large a table is, with its indexes. The counts of rows are estimates."""
+    """The size of a table with its indexes. Row counts are estimates."""
 
     name: str
     bytes: int
@@ -75,18 +75,18 @@ def get_server_facts() -> Operation[ServerFacts]:
 
 
 def list_tables(schema: str, limit: int) -> Operation[list[TableSize]]:
-    """Return the tables, the largest first."""
+    """Return the tables, largest first."""
     rows = yield Statement(TABLES, [schema, limit])
     return [TableSize(*row) for row in rows]
 
 
 def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
-    """Return the open transactions of this database that you may see, the oldest first."""
+    """Return the open transactions of this database that you may see, oldest first."""
     rows = yield Statement(TRANSACTIONS, [limit])
     return [OpenTransaction(*row) for row in rows]
 
 
 def list_changes(before: int, limit: int) -> Operation[list[RecordedChange]]:
-    """Return what people have changed, the newest first: those with lower numbers than `before`."""
+    """Return people's changes, newest first: those with lower ids than `before`."""
     rows = yield Statement(CHANGES, [before, limit])
     return [RecordedChange(*row) for row in rows]
