@@ -54,7 +54,7 @@ def decode(text: str) -> dict[str, Any]:
     try:
         kwargs = _read(text)
     except (ValueError, RecursionError) as error:
-        return Unreadable(f"Python cannot read the {len(text):,} characters of JSON: {error}")
+        return Unreadable(f"Python cannot read the arguments ({len(text):,} characters): {error}")
     return (
         kwargs
         if isinstance(kwargs, dict)

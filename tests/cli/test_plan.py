@@ -111,7 +111,7 @@ def test_a_revision_that_is_not_there_is_named(run: Run, dsn: str) -> None:
     for wrong in ("base", "9999", "one"):
         refused = run("schema", "downgrade", "--to", wrong, "--yes", "--dsn", dsn)
         assert refused.returncode == 2
-        assert "There are: 0001" in refused.stderr
+        assert "Choose one of: 0001" in refused.stderr
 
 
 @pytest.mark.fresh_database

@@ -113,7 +113,7 @@ def test_a_bad_expression_is_one_line_that_says_where(
     (folder / "periodic.py").write_text(TASKS.replace("*/20", "*/0"))
     ended = queue("-a", "periodic:app", "schedules", "list")
     assert ended.returncode == 2
-    assert "cron: '*/0 * * * *': field 1, the minute, cannot be '*/0'. Write 0 to 59" in " ".join(
+    assert "cron: '*/0 * * * *': field 1, the minute, cannot be '*/0'. Use 0 to 59" in " ".join(
         ended.stderr.split()
     )
     assert "Traceback" not in ended.stderr

@@ -147,7 +147,7 @@ def test_a_backend_on_another_driver_is_refused(django: Any, ship: Any, store_ds
         foreign.connection = driver
         with pytest.raises(
             ConfigurationError,
-            match=r"runs on sqlite3\.Connection\. Give Django a backend on psycopg 3",
+            match=r"runs on sqlite3\.Connection\. Use a Django backend on psycopg 3",
         ):
             ship.configure(connection=foreign).defer(order=1)
         foreign.connection = None
