@@ -247,12 +247,11 @@ def signature(named: Named) -> str:
 def returned(function: Any) -> str:
     # From the source: what a type looks like when it is printed differs from one Python to the
     # next.
-    source = inspect.getsource(getattr(function, "operation", function))  # see control/twins.py
-    (node,) = ast.parse(textwrap.dedent(source)).body
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     # A name such as R_co says to type checkers how the variable may vary.
     text = ast.unparse(node.returns).replace("_co", "") if node.returns else "None"
-    return re.sub(r"^Operation\[(.*)\]$", r"\1", text)
+    return re.sub(r"^Operation\[(.*)\]$", r"\1", text)  # of a `blocking` method
 
 
 def written(doc: str) -> Iterator[str]:

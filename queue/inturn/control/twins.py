@@ -21,7 +21,6 @@ def blocking(method: Callable[Concatenate[S, P], Operation[T]]) -> Callable[Conc
         connection = find_connection(args, kwargs)
         return cast(T, self._connector.run(method(self, *args, **kwargs), connection))
 
-    run.operation = method  # type: ignore[attr-defined]
     return _describe(run, method, method.__name__, method.__doc__)
 
 
@@ -29,7 +28,7 @@ def in_loop(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Return the twin of a `blocking` method."""
-    operation = vars(method)["operation"]
+    operation = vars(method)["__wrapped__"]
     find_connection = _make_finder(operation)
 
     async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -53,14 +52,13 @@ def _make_finder(method: Callable[..., Any]) -> Callable[[Any, Any], object]:
 def _describe(run: F, method: Callable[..., Any], name: str, doc: str | None) -> F:
     """Have `run` look like the method, except that it returns what the operation returns."""
     functools.update_wrapper(run, method)
-    del run.__wrapped__  # type: ignore[attr-defined]
     run.__name__, run.__doc__ = name, doc
     run.__qualname__ = method.__qualname__.removesuffix(method.__name__) + name
     result = method.__annotations__["return"]
     if isinstance(result, str):
         result = result.removeprefix("Operation[").removesuffix("]")
     else:
-        result = result.__args__[-1]
+        result = None if result.__args__[-1] is type(None) else result.__args__[-1]
     run.__annotations__ = {**method.__annotations__, "return": result}
     signature = inspect.signature(method).replace(return_annotation=result)
     run.__signature__ = signature  # type: ignore[attr-defined]

@@ -37,8 +37,8 @@ class Failures:
         self._refusals = FailureLog(logger, "database.refused")
 
     @property
-    def are_repeated(self) -> bool:
-        """Return True if the last call failed."""
+    def persist(self) -> bool:
+        """Return True if no claim or report has succeeded since the last failure."""
         return self._locked_out.failures > 0 or self._outages.failures > 0
 
     @property

@@ -59,9 +59,8 @@ class ProgressReports:
 
     async def store_ended(self, fences: Iterable[int]) -> None:
         """Store the last reports of these attempts."""
-        if (
-            not self._is_busy or self.until_due() == 0
-        ):  # else the ends would wait for the same lock each time
+        # Otherwise each end would wait for the same lock.
+        if not self._is_busy or self.until_due() == 0:
             await self._store([fence for fence in fences if fence in self._newest])
 
     async def _store(self, fences: list[int]) -> None:

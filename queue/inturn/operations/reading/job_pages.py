@@ -17,7 +17,8 @@ PAGE: LiteralString = (
     + ", CASE WHEN %s AND octet_length(args::text) <= %s THEN args::text END "
     + "FROM {schema}.list_jobs"
     + JobFilter.page_text
-    + " WHERE (%s::text IS NULL OR starts_with(task, %s)) ORDER BY id DESC LIMIT %s"
+    + " WHERE (%s::text IS NULL OR starts_with(task, %s)) "
+    + "AND (%s::bigint[] IS NULL OR id = ANY (%s)) ORDER BY id DESC LIMIT %s"
 )
 IDS: LiteralString = (
     "SELECT id FROM {schema}.list_jobs" + JobFilter.page_text + " WHERE starts_with(task, %s)"  # noqa: S608 (of constants)
@@ -38,12 +39,13 @@ COUNT_BY_STATUS: LiteralString = (
 class JobPage:
     """Which jobs a page of a list shows: the newest that match.
 
-    `list_jobs` cannot search for the prefix of a task, so that is searched for among the newest
-    10,000 jobs that match otherwise.
+    The prefix of a task, and many ids, are searched for among the newest 10,000 jobs that match
+    otherwise: the first has no index, and the ids would be looked up in each day of the history.
     """
 
     which: JobFilter
     task_prefix: str | None = None
+    ids: Sequence[int] | None = None
     limit: int = 50
 
 
@@ -57,13 +59,14 @@ class ListedJob:
 
 def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJob]]:
     """Return the jobs of a page, newest first."""
-    looked = page.limit if page.task_prefix is None else LOOKED
+    ids = None if page.ids is None else list(page.ids)
+    looked = page.limit if (page.task_prefix, ids) == (None, None) else LOOKED
     rows = yield Statement(
         PAGE,
         [
             *(with_arguments, LONGEST_ARGUMENTS),
             *page.which.page_parameters(looked),
-            *(page.task_prefix, page.task_prefix, page.limit),
+            *(page.task_prefix, page.task_prefix, ids, ids, page.limit),
         ],
     )
     return [ListedJob(JobSummary(*row[:-1]), row[-1]) for row in rows]

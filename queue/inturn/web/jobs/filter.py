@@ -66,7 +66,7 @@ class Asked:
     @property
     def can_count(self) -> bool:
         """True if count_jobs supports all of it."""
-        return not (self.task_prefix or self.like or self.problems)
+        return not ("id" in self.fields or self.task_prefix or self.like or self.problems)
 
     def without(self, *names: str) -> str:
         """Return the text of the filter without the terms of these names."""

@@ -105,8 +105,8 @@ def _read_rows(
     if asked.problems:
         return []
     ids = None if asked.like is None else reader.run(failures.list_alike(asked.like))
-    which = replace(asked.which, before_id=before, ids=ids)
-    page = JobPage(which, asked.task_prefix, LISTED + 1)
+    which = replace(asked.which, before_id=before)
+    page = JobPage(which, asked.task_prefix, ids, LISTED + 1)
     sees = view.access.may("view_args")
     found = reader.run(job_pages.list_page(page, with_arguments=sees))
     return [_make_row(view, each) for each in found]
@@ -147,12 +147,12 @@ def _say_what_is_searched(asked: Asked) -> str | None:
     if asked.problems:
         return None
     looked = f"Searches the newest {LOOKED:,} jobs that match the other terms."
-    if asked.like or asked.which in (JobFilter(), JobFilter(id=asked.which.id)):
+    if asked.which in (JobFilter(), JobFilter(id=asked.which.id)):
         return looked if asked.task_prefix else None
     states = set(asked.statuses or STATUSES)
     ended = states & set(ENDED)
     searched = asked.which.describe_search(live=states != ended, ended=bool(ended))
-    if asked.task_prefix:
+    if asked.task_prefix or asked.like:
         return f"{looked} It finds these among {searched}."
     return f"Searches {searched}."
 

@@ -93,7 +93,7 @@ class Claiming:
             self._wakeups.should_claim
             and in_hand < self._prefetch.capacity
             # While outcomes cannot be stored, they must not pile up.
-            and not (self._running.unreported and self._failures.are_repeated)
+            and not (self._running.unreported and self._failures.persist)
         )
         if report_is_due and self._neglects_scheduled:
             self._start(self._make_scheduled_ready())
