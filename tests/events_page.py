@@ -12,7 +12,7 @@ NAME = re.compile(r"([a-z]+\.[a-z_]+): ")
 MEANINGS = {
     "dashboard.bulk_broken": "A bulk change of jobs or lanes stopped with an unexpected error.",
     "dashboard.bulk_ended": "A bulk change of jobs or lanes ended or was stopped.",
-    "dashboard.changed": "Somebody changed a job or a lane in the dashboard.",
+    "dashboard.changed": "A person changed a job or a lane in the dashboard.",
     "dashboard.link": "The link to a dashboard without `authorize`.",
     "dashboard.listen_lost": "The dashboard lost its connection and reconnects.",
     "database.away": "The database cannot be reached yet while the worker starts.",

@@ -1,7 +1,7 @@
-"""Whoever waits for a lock has none that comes later, so no two calls wait for each other.
+"""A call that waits for a lock holds none that comes later, so no two calls wait for each other.
 
-The order stands in sql/functions/README.md. Each call meets, one kind after the other, locks that
-somebody else holds. While it waits, `pg_locks` tells for what, and others find out what it has.
+The order stands in sql/functions/README.md. Each call meets, one kind after another, locks that
+another session holds. While it waits, `pg_locks` tells for what, and probes find what it holds.
 """
 
 import re
@@ -38,7 +38,7 @@ PERSON = {NAMES, "lanes"}
 
 
 class Call(NamedTuple):
-    """A call, and what it waits for if somebody else has it."""
+    """A call, and what it waits for if another session holds it."""
 
     waits_for: set[str]
     text: LiteralString
@@ -156,7 +156,7 @@ def lock_all(holder: Session, kind: str) -> None:
 
 
 def is_locked(stage: Stage, kind: str) -> bool:
-    """Tell whether somebody has a row of this table locked."""
+    """Tell whether any session has a row of this table locked."""
     row = stage.control.execute(ANY_LOCKED.format(Identifier(kind))).fetchone()
     return row == (True,)
 

@@ -204,7 +204,7 @@ class PsycopgConnector(DirectConnector):
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
         """Lend a pooled connection for a transaction of yours.
 
-        Raise DatabaseUnavailable if the connection is lost meanwhile.
+        Raise DatabaseUnavailable if the connection is lost.
         """
         pool = self._sync_pool()
         own = pools.take(pool, self._timeout)

@@ -71,7 +71,7 @@ class Queue:
     def drain(self, **options: Unpack[DrainOptions]) -> list[Run]:
         """Run jobs until none is ready, and return the runs in the order in which they ended.
 
-        This includes jobs that become ready meanwhile.
+        This includes jobs that become ready while it runs.
 
         until: stop as soon as this returns true, and fail if it never does. It is called before the
         first run and after each run.
