@@ -6,6 +6,7 @@ Objects are not: a test that creates or changes them asks for a database of its 
 (`@pytest.mark.fresh_database`) or puts them back, and fails if it forgets.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -13,12 +14,15 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from tests.waiting import pauses
+
 # Deleted rows stay in the files until a vacuum, and every look passes over them.
 ROWS_BEFORE_A_NEW_CLONE = 2_000
 
 KEPT = "a session that tests keep"
-SESSIONS = """
-SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+# With a timeout, pg_terminate_backend looks again only after a tenth of a second.
+END_SESSIONS = """
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> %s
 """
 CONNECTED = """
@@ -92,6 +96,7 @@ class Pool:
         self._make = make
         self._lent: _Lent | None = None
         self._end = ExitStack()
+        self._definitions: dict[frozenset[Name], dict[str, str]] = {}
 
     def lend(self) -> str:
         """Return the DSN of a database that is as good as new."""
@@ -100,7 +105,7 @@ class Pool:
         if self._lent is None:
             dsn = self._end.enter_context(self._make())
             control = psycopg.connect(dsn, autocommit=True, application_name=KEPT)
-            self._lent = _Lent(dsn, self._end.enter_context(control))
+            self._lent = _Lent(dsn, self._end.enter_context(control), self._definitions)
         return self._lent.dsn
 
     def take_back(self) -> None:
@@ -123,7 +128,13 @@ class Pool:
 class _Lent:
     """The database that is lent, and how it was when it was new."""
 
-    def __init__(self, dsn: str, control: psycopg.Connection) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        control: psycopg.Connection,
+        definitions: dict[frozenset[Name], dict[str, str]],
+    ) -> None:
+        """`definitions` holds those of earlier clones, by their partitions: the rest is the same."""
         self.dsn, self.control = dsn, control
         self._partitions = self._read_partitions()
         relations = self.control.execute(RELATIONS).fetchall()
@@ -134,7 +145,10 @@ class _Lent:
             [(schema, name) for schema, name, is_sequence in relations if is_sequence],
         )
         self._versions = self._read_versions()
-        self._definitions = self._read_definitions()
+        days = frozenset(self._partitions)
+        if days not in definitions:
+            definitions[days] = self._read_definitions()
+        self._definitions = definitions[days]
         self._removed = 0
 
     def connected(self) -> set[str]:
@@ -143,7 +157,7 @@ class _Lent:
 
     def reset(self) -> int:
         """Return how many rows have been removed since the database was new."""
-        self.control.execute(SESSIONS, [KEPT])
+        self._end_sessions()
         self.control.execute(
             SQL("ALTER DATABASE {} RESET ALL").format(Identifier(self.control.info.dbname))
         )
@@ -159,6 +173,11 @@ class _Lent:
         while cursor.nextset():
             self._removed += max(0, cursor.rowcount)
         return self._removed
+
+    def _end_sessions(self) -> None:
+        further = pauses()
+        while self.control.execute(END_SESSIONS, [KEPT]).fetchone() != (0,):
+            time.sleep(next(further))
 
     def _changed(self) -> set[str]:
         """Return the names of what is not as it was."""

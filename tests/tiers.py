@@ -5,6 +5,7 @@ If you name files or marks, you get what you name.
 The last line says what was left out. `--weigh` compares what the run has cost with the record.
 """
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -62,6 +63,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"{len(files)} files differ from {base}",
         *(f"  {test}: {reason}" for test, reason in chosen.items()),
     ]
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector from walking over thousands of tests that stay to the end."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
