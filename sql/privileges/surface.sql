@@ -73,6 +73,10 @@ SELECT * FROM (VALUES
     ('function', 'held_for_long',       '{operator,monitor}', NULL),
     ('function', 'count_lanes',         '{operator,monitor}', NULL),
     ('function', 'lane_report',         '{operator}', NULL),
+    ('function', 'list_troubled_lanes', '{operator,monitor}', NULL),
+    ('function', 'list_line',           '{operator,monitor}', NULL),
+    ('function', 'limited_jobs',        '{operator,monitor}', NULL),
+    ('function', 'list_changes',        '{operator,monitor}', NULL),
     ('function', 'list_audit',          '{operator,monitor}', NULL),
     ('function', 'list_job_audit',      '{operator,monitor}', NULL),
     ('function', 'list_schedules',      '{operator,monitor}', NULL),
@@ -110,6 +114,11 @@ SELECT * FROM (VALUES
     ('function', 'measure_workers',     '{operator,monitor}', NULL),
     ('function', 'measure_history',     '{operator,monitor}', NULL),
     ('function', 'measure_lane',        '{operator,monitor}', NULL),
+    ('function', 'measure_line',        '{operator,monitor}', NULL),
+    ('function', 'measure_paces',       '{operator,monitor}', NULL),
+    ('function', 'measure_flow',        '{operator,monitor}', NULL),
+    ('function', 'measure_history_size', '{operator,monitor}', NULL),
+    ('function', 'ended_lately',        '{operator,monitor}', NULL),
 
     -- Clients check that the schema fits their version.
     ('table', 'schema_version',         '{producer,worker,operator,monitor}', NULL),

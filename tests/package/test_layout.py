@@ -18,6 +18,11 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "queue" / "inturn").rglob("*.py"))
 FUNCTION_LINES, MODULE_LINES, MEDIAN_LINES = 50, 400, 180
 # Django's classes are found by their folder. Its own names for some of them are prescribed.
+MEMORY_OF_MIGRATIONS = {"schema_version", "applied_code"}  # read before the functions exist
+WRITES_TABLES = {
+    "django/management/commands/flush.py",  # empties them, as Django's own command does
+    "testing/clock.py",  # moves a worker's heartbeats with the clock of a test
+}
 SHARED_NAMES = {
     "JobFilter",  # one is a public `logging.Filter`, the other the type `job_filter` of SQL
 }
@@ -86,6 +91,23 @@ def test_the_page_says_where_each_folder_is() -> None:
         contents = told[room.parts[0]]
         assert len(room.parts) == 1 or f"`{room.parts[1]}`" in contents, room
     assert told.keys() >= {"sql/functions", "sql/views", "migrations"}
+
+
+def test_statements_call_functions_and_read_views_and_no_tables() -> None:
+    """So that psql and a dashboard of your own can ask whatever ours shows."""
+    written = (ROOT / "sql" / "tables.sql").read_text(encoding="utf-8")
+    tables = set(re.findall(r"^CREATE TABLE inturn\.(\w+)", written, re.MULTILINE))
+    assert tables > MEMORY_OF_MIGRATIONS
+    read = {
+        (str(path.relative_to(ROOT / "queue" / "inturn")), name)
+        for path in MODULES
+        for name in re.findall(r"\{schema\}\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert {
+        (file, name)
+        for file, name in read
+        if name in tables - MEMORY_OF_MIGRATIONS and file not in WRITES_TABLES
+    } == set()
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

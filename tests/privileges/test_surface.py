@@ -190,8 +190,11 @@ ASKED_OF_MONITORS = {
     },
     "count_lanes": {"p_states": "lanes.state"},
     "list_audit": {"p_lock": "lane_audit.lock"},
+    "list_changes": {"p_before": "lane_audit.id"},
     "list_job_audit": {"p_id": "lane_audit.job_id"},
     "list_limit_keys": {"p_after": "limit_keys.key"},
+    "list_line": {"p_lock": "jobs.lock"},
+    "list_troubled_lanes": {"p_trouble": "lanes.state"},
     "measure_history": {
         "p_from": "rollups.at",
         "p_until": "rollups.at",
@@ -199,6 +202,8 @@ ASKED_OF_MONITORS = {
         "p_queue": "rollups.queue",
     },
     "measure_lane": {"p_lock": "jobs.lock"},
+    "measure_line": {"p_lock": "jobs.lock"},
+    "measure_paces": {"p_locks": "finished_jobs.lock"},
 }
 OF_SHAPE = {"p_limit", "p_looked", "p_by", "p_minutes"}  # how much, and in which form
 

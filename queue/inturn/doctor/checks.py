@@ -238,7 +238,7 @@ def _clock(reader: Reader) -> Finding:
 
 
 def _history(reader: Reader) -> Finding:
-    return judge_history(reader.run(history.measure_size(reader.schema)))
+    return judge_history(reader.run(history.measure_size()))
 
 
 def judge_history(stored: history.StoredBytes) -> Finding:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
 from inturn.doctor.lane_reason import get_reason
 from inturn.doctor.reader import RunOperation
 from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
 from inturn.model import Lane, Reason
-from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading import overview
 from inturn.operations.reading.overview import TroubledLane
 
-MOST_UNSERVED = 20  # queues without a worker, and unknown tasks, to find the lanes of
 BOUND = 1000  # waiting jobs that are counted
 # Every job of a busy lane has these reasons.
 COMMON = ("running", "claimed", "progress", "lane held", "in batch", "ready")
@@ -33,33 +30,6 @@ class StuckLane:
     more: bool  # more wait than were counted
     why: str
     unblock: str | None
-
-
-def find_troubled(
-    run: RunOperation,
-    workers: Sequence[WorkerStatus],
-    queues: Sequence[QueueStatus],
-    unknown: Sequence[tuple[str, str]],
-    limit: int,
-    state: str | None = None,
-) -> list[TroubledLane]:
-    """Return stuck lanes, worst first, then lanes in use.
-
-    `state` restricts them to one state.
-    """
-    unserved = [(queue, None) for queue in list_unserved(queues)]
-    suspects = [*unserved, *unknown][:MOST_UNSERVED]
-    return run(overview.list_troubled_lanes(list_silent(workers), suspects, limit, state))
-
-
-def list_unserved(queues: Sequence[QueueStatus]) -> list[str]:
-    """Return the queues with jobs that could start, but no worker."""
-    return [queue.queue for queue in queues if not queue.workers and queue.runnable]
-
-
-def list_silent(workers: Sequence[WorkerStatus]) -> list[UUID]:
-    """Return the workers that are late or blocked."""
-    return [worker.id for worker in workers if worker.state != "live"]
 
 
 def describe_lanes(

@@ -26,7 +26,7 @@ ROUND_SECONDS = 60
 
 TABLE = "CREATE TABLE letters (n bigserial PRIMARY KEY, page int, row int, letter text)"
 LETTERS = "SELECT row, letter FROM letters WHERE page = %s ORDER BY n"
-READY = "SELECT count(*) FROM {schema}.workers"
+READY = "SELECT count(*) FROM {schema}.worker_status"
 
 
 @dataclass

@@ -18,7 +18,7 @@ from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
 from inturn.doctor.reader import RunOperation
-from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
+from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.formatting import with_times
 from inturn.model import Limit, Reason
 from inturn.operations import Operation
@@ -134,15 +134,14 @@ class Looker:
 def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
     """Query each part of a look. Keep at most `limit` lanes, queues and so on."""
     now = run(maintenance.get_now())
-    counts = run(overview.get_counts(schema))
+    counts = run(overview.get_counts())
     served = run(workers.list_queues())
     unknown = run(workers.list_unknown_tasks())
     known = run(workers.list_workers(MOST))
     lanes = {each.state: each.lanes for each in run(measures.measure_lanes())}
     states = run(measures.measure_workers()).states
     holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
-    run(overview.plan_by_index())
-    troubled = describe_lanes(run, find_troubled(run, known, served, unknown, limit), now)
+    troubled = describe_lanes(run, run(overview.list_troubled_lanes(limit)), now)
     return Look(
         at=now,
         mismatch=run(maintenance.find_mismatch(schema)),

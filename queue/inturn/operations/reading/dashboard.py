@@ -57,49 +57,31 @@ WHERE nspname = %s AND relname IN (
     'jobs', 'lanes', 'lane_audit', 'queue_pauses', 'task_pauses', 'batches')
 """
 FIND_LANES = """
-SELECT found.lock, (
-    SELECT count(*) FROM (
-        SELECT FROM {schema}.jobs
-        WHERE jobs.lock = found.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
-            AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-        UNION ALL
-        SELECT FROM {schema}.waits WHERE waits.lock = found.lock
-        LIMIT 1001) AS line), first.id, first.since
+SELECT found.lock, line.waiting, line.job_id, line.since
 FROM {schema}.find_lanes(NULL, %s, %s) AS found(lock)
-LEFT JOIN LATERAL (
-    SELECT jobs.id, coalesce(jobs.scheduled_at, jobs.created_at) AS since FROM {schema}.jobs
-    WHERE jobs.lock = found.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
-        AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-    ORDER BY jobs.priority DESC, jobs.id LIMIT 1) AS first ON true
+CROSS JOIN LATERAL {schema}.measure_line(found.lock) AS line
 """
 # The time keeps the second half from reading every day of the history.
 LANE_JOBS = """
-SELECT asked.id, job.queue, job.task, job.status::text, job.worker_id
+SELECT asked.id, job.queue, job.task, job.stored_as::text, job.worker_id
 FROM unnest(%s::bigint[]) AS asked(id)
 CROSS JOIN LATERAL (
-    SELECT queue, task, status, worker_id FROM {schema}.jobs WHERE id = asked.id LIMIT 1) AS job
+    SELECT queue, task, stored_as, worker_id FROM {schema}.live_jobs WHERE live_jobs.id = asked.id
+    LIMIT 1) AS job
 UNION ALL
 SELECT asked.id, job.queue, job.task, job.status::text, NULL
 FROM unnest(%s::bigint[], %s::timestamptz[]) AS asked(id, at)
 CROSS JOIN LATERAL (
-    SELECT queue, task, status FROM {schema}.finished_jobs
-    WHERE id = asked.id AND finished_at >= asked.at - interval '1 day'
+    SELECT queue, task, status FROM {schema}.all_jobs
+    WHERE all_jobs.id = asked.id AND finished_at >= asked.at - interval '1 day'
         AND finished_at <= asked.at + interval '1 day'
     ORDER BY finished_at DESC LIMIT 1) AS job
 """
-# In the order in which they will run. The first lines of both indexes are enough.
 LINE: LiteralString = (
     "SELECT "  # noqa: S608 (of constants)
     + JobSummary.columns.replace("finished_at", "NULL::timestamptz")
-    + " FROM {schema}.live_jobs WHERE id = ANY (ARRAY("
-    "SELECT line.id FROM ("
-    "(SELECT id, priority FROM {schema}.jobs WHERE lock = %s "
-    "AND status IN ('todo', 'blocked', 'limited', 'paused') "
-    "AND lock IS NOT NULL AND keeps_lanes IS NULL "
-    "ORDER BY priority DESC, id LIMIT %s) UNION ALL "
-    "(SELECT id, priority FROM {schema}.waits WHERE lock = %s "
-    "ORDER BY priority DESC, id LIMIT %s)) AS line "
-    "ORDER BY line.priority DESC, line.id LIMIT %s)) ORDER BY priority DESC, id"
+    + " FROM {schema}.live_jobs WHERE id = ANY (ARRAY(SELECT {schema}.list_line(%s, %s)))"
+    " ORDER BY priority DESC, id"
 )
 # One statement returns both, and the first even if no job is found.
 RUNS: LiteralString = (
@@ -216,7 +198,7 @@ def get_lane_jobs(
 
 def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
     """Return the waiting jobs of a lane, in the order in which they will run."""
-    rows = yield Statement(LINE, [lock, limit, lock, limit, limit])
+    rows = yield Statement(LINE, [lock, limit])
     return [JobSummary(*row) for row in rows]
 
 

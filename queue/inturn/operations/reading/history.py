@@ -12,13 +12,7 @@ SELECT task, succeeded, failed, cancelled, aborted, per_minute::float8, failed_s
        wait_p50, wait_p95, run_p50, run_p95
 FROM {schema}.task_status LIMIT %s
 """
-# Jobs of the last hour are among those that were deferred last, if there are any.
-HAS_UNCOUNTED = """
-SELECT EXISTS (
-    SELECT FROM (
-        SELECT finished_at FROM {schema}.finished_jobs ORDER BY id DESC LIMIT 100) AS newest
-    WHERE finished_at > {schema}.clock() - interval '1 hour')
-"""
+ENDED_LATELY = "SELECT {schema}.ended_lately()"
 BUCKETS = """
 SELECT at, name, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95
 FROM {schema}.measure_history(%s, p_minutes => %s, p_by => %s, p_task => %s, p_queue => %s)
@@ -27,39 +21,9 @@ LANE = """
 SELECT ended, failed, since, per_minute, wait_p50, wait_p95, run_p50, run_p95, more
 FROM {schema}.measure_lane(%s)
 """
-# Of all lanes at once, since the history has no index by lane. Five jobs of one second are five in
-# a minute, and not 300, so that the number does not jump.
-PACES = """
-SELECT lane.lock, 60 * count(*)
-    / greatest(extract(epoch FROM {schema}.clock() - min(finished_at)), 60)::float8
-FROM (
-    SELECT lock, locks, started_at, finished_at FROM {schema}.finished_jobs
-    ORDER BY id DESC LIMIT %s
-) AS job
-CROSS JOIN LATERAL unnest(coalesce(locks, ARRAY[lock])) AS lane(lock)
-WHERE lane.lock = ANY (%s::text[]) AND job.lock IS NOT NULL AND started_at IS NOT NULL
-    AND finished_at > {schema}.clock() - interval '10 minutes'
-GROUP BY lane.lock HAVING count(*) >= 5
-"""
-MEASURED = 10_000  # jobs that have ended, of all lanes
-# Workers without the option keep what other workers are set to keep.
-STORED = """
-SELECT stored.*, told.keep_history, told.name FROM (
-SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,
-       pg_database_size(current_database()), count(*) FILTER (WHERE relname ~ '[0-9]$')
-FROM pg_inherits
-JOIN pg_class ON pg_class.oid = inhrelid
-JOIN pg_namespace ON pg_namespace.oid = relnamespace
-WHERE nspname = %s AND relname LIKE 'finished\\_jobs\\_%%'
-    -- The sizes of tables have those of their indexes. Empty tables are mostly of days to come.
-    AND relkind = 'r' AND pg_relation_size(inhrelid) > 0
-) AS stored
-LEFT JOIN LATERAL (
-    SELECT workers.keep_history, workers.name
-    FROM {schema}.workers JOIN {schema}.worker_status USING (id)
-    WHERE workers.keep_history IS NOT NULL AND state <> 'late'
-    ORDER BY workers.keep_history LIMIT 1
-) AS told ON true
+PACES = "SELECT lock, per_minute FROM {schema}.measure_paces(%s)"
+SIZE = """
+SELECT history, database, days, keep_history, worker FROM {schema}.measure_history_size()
 """
 
 
@@ -136,8 +100,8 @@ def list_tasks(limit: int) -> Operation[list[TaskStatus]]:
 
 def say_nothing_ended() -> Operation[str]:
     """Return why list_tasks found nothing."""
-    ((has_uncounted,),) = yield Statement(HAS_UNCOUNTED)
-    if has_uncounted:
+    ((ended_lately,),) = yield Statement(ENDED_LATELY)
+    if ended_lately:
         return (
             "No figures yet: jobs have ended, and a worker counts them once it has run for a "
             "minute or two."
@@ -169,11 +133,11 @@ def measure_paces(locks: Sequence[str]) -> Operation[dict[str, float]]:
 
     A lane is missing if fewer than five are among the 10,000 ended jobs that were deferred last.
     """
-    rows = yield Statement(PACES, [MEASURED, list(locks)])
+    rows = yield Statement(PACES, [list(locks)])
     return dict(rows)
 
 
-def measure_size(schema: str) -> Operation[StoredBytes]:
+def measure_size() -> Operation[StoredBytes]:
     """Return how large the history is."""
-    (row,) = yield Statement(STORED, [schema])
+    (row,) = yield Statement(SIZE)
     return StoredBytes(*row)

@@ -29,7 +29,7 @@ GROUP BY name ORDER BY bytes DESC, name LIMIT %s
 TRANSACTIONS = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT %s"
 CHANGES = """
 SELECT id, at, who, operation, lock, jobs, reason, job_id, batch_id
-FROM {schema}.lane_audit WHERE id < %s ORDER BY id DESC LIMIT %s
+FROM {schema}.list_changes(%s, %s)
 """
 
 

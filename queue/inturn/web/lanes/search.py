@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from inturn.doctor.troubled_lane import find_troubled, get_head, list_silent, list_unserved
+from inturn.doctor.troubled_lane import get_head
+from inturn.doctor.work import is_unserved
 from inturn.model import Lane
 from inturn.operations.reading import dashboard
 from inturn.operations.reading.dashboard import FoundLane, LaneJob, Situation
-from inturn.operations.reading.overview import TroubledLane, get_lanes
+from inturn.operations.reading.overview import TroubledLane, get_lanes, list_troubled_lanes
 from inturn.web.lanes.filter import LaneSearch
 from inturn.web.reading import PageReader
 
@@ -29,9 +30,7 @@ def find_candidates(
     """Return lanes that may match the filter, up to a maximum."""
     if asked.prefix:
         return _find_by_lock(reader, seen, asked.prefix, limit)
-    lanes = find_troubled(
-        reader.run, seen.workers, seen.queues, seen.unknown_tasks, limit, asked.state or None
-    )
+    lanes = reader.run(list_troubled_lanes(limit, asked.state or None))
     rows = reader.run(get_lanes([each.lock for each in lanes]))
     heads = {each.lock: get_head(each, rows.get(each.lock)) for each in lanes}
     return Candidates(lanes, rows, _read_jobs(reader, heads, rows) if asked.names_jobs else {})
@@ -71,7 +70,8 @@ def _describe(
         since = found.since or seen.now
         return TroubledLane(found.lock, _judge(job, seen), since, found.job_id, found.waiting)
     state = row.state
-    if state == "held" and job and job.worker_id in list_silent(seen.workers):
+    silent = [worker.id for worker in seen.workers if worker.state != "live"]
+    if state == "held" and job and job.worker_id in silent:
         state = "stalled"
     elif state == "retrying" and job and (job.queue, job.task) in seen.unknown_tasks:
         state = "unknown"
@@ -84,6 +84,6 @@ def _judge(job: LaneJob | None, seen: Situation) -> str:
         return "free"
     if job.status == "limited":
         return "limited"
-    if job.queue in list_unserved(seen.queues):
+    if job.queue in [each.queue for each in seen.queues if is_unserved(each)]:
         return "unserved"
     return "unknown" if (job.queue, job.task) in seen.unknown_tasks else "free"

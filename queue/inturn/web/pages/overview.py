@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from inturn.doctor.finding import Finding
-from inturn.doctor.troubled_lane import StuckLane, describe_lanes, find_troubled
+from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.doctor.work import RETRY_ALL
 from inturn.operations.reading.dashboard import Situation
 from inturn.operations.reading.failures import RecentFailures
+from inturn.operations.reading.overview import list_troubled_lanes
 from inturn.operations.reading.standstill import Standstill, find_standstill
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import Page, View
@@ -95,7 +96,7 @@ def _sum_up(seen: Situation) -> Numbers:
 
 
 def _read_lanes(reader: PageReader, seen: Situation) -> list[StuckLane]:
-    found = find_troubled(reader.run, seen.workers, seen.queues, seen.unknown_tasks, LOOKED)
+    found = reader.run(list_troubled_lanes(LOOKED))
     return describe_lanes(reader.run, found, seen.now)
 
 

@@ -24,7 +24,7 @@ OTHERS = ("queue", "limit", "group", "task")  # targets of operations other than
 
 def read(view: View) -> dict[str, Any]:
     """Return the state of the database."""
-    stored = view.panel(lambda reader: reader.run(history.measure_size(reader.schema)))
+    stored = view.panel(lambda reader: reader.run(history.measure_size()))
     found = _examine(view.header.value, stored)
     return {
         "version": version("inturn"),

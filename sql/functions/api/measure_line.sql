@@ -1,0 +1,24 @@
+-- Returns how many jobs wait in a lane, at most 1,001, and which goes next, since when.
+-- One row. The job is NULL if none waits.
+CREATE OR REPLACE FUNCTION measure_line(p_lock text)
+RETURNS TABLE (waiting bigint, job_id bigint, since timestamptz)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+    SELECT (
+        SELECT count(*) FROM (
+            SELECT FROM jobs
+            WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
+                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
+            UNION ALL
+            SELECT FROM waits WHERE waits.lock = p_lock
+            LIMIT 1001) AS line
+    ), head.id, coalesce(head.scheduled_at, head.created_at)
+    FROM (SELECT) AS always
+    LEFT JOIN LATERAL (
+        SELECT jobs.id, jobs.scheduled_at, jobs.created_at FROM jobs
+        WHERE jobs.id = (SELECT list_line(p_lock, 1)) LIMIT 1) AS head ON true
+$$;
