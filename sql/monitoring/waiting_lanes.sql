@@ -8,7 +8,7 @@ SELECT lock, waiting AS jobs, inturn.clock() - coalesce(stopped_at, since) AS wa
            WHEN state = 'delayed' THEN format('transaction that has locked job %s', job_id)
            WHEN state = 'idle' THEN format('lane %s', lane_status.waits_for)
            WHEN stopped_until IS NOT NULL THEN format('%s until %s', state, stopped_until)
-           ELSE format('%s until somebody resumes it', state)
+           ELSE format('%s until it is resumed', state)
        END AS waits_for,
        stopped_by, stop_reason
 FROM inturn.list_lanes(1000) AS lane_status

@@ -80,7 +80,7 @@ COMMENT ON VIEW lane_status IS
 COMMENT ON COLUMN lane_status.lock IS 'The lock that the jobs of the lane share.';
 COMMENT ON COLUMN lane_status.state IS
     'held: a worker has a job of it; retrying: it is reserved for one job; paused or halted: it '
-    'is stopped; delayed: an open transaction has its next job locked; idle: nobody holds it, and '
+    'is stopped; delayed: an open transaction has its next job locked; idle: it is free, and '
     'its next job waits for another lane.';
 COMMENT ON COLUMN lane_status.since IS
     'Since when it is held or retrying; if idle, since when its next job has been due.';
@@ -92,7 +92,7 @@ COMMENT ON COLUMN lane_status.attempts IS
     'How many attempts that job has had, including the one that it is claimed for.';
 COMMENT ON COLUMN lane_status.due_at IS 'When that job is or was due; NULL: at once.';
 COMMENT ON COLUMN lane_status.worker IS
-    'The worker that holds the lane; NULL: nobody holds it, or the worker is gone.';
+    'The worker that holds the lane; NULL: none does, or the worker is gone.';
 COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
 COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane, at most 1000.';
 COMMENT ON COLUMN lane_status.more IS 'True if more than 1000 wait.';

@@ -72,7 +72,7 @@ async def run_async(operation: Operation[T], connection: AsyncConnection, schema
 
 
 def run_on(cursor: Cursor, operation: Operation[T], schema: str) -> T:
-    """Run an operation on a cursor that nothing else uses meanwhile, such as `kept_cursor`."""
+    """Run an operation on a cursor that nothing else uses, such as `kept_cursor`."""
     try:
         statement = next(operation)
         while True:

@@ -13,7 +13,7 @@ See `docs/locks.md` for when to use which.
 
     with SmartLock(Redis(), "report:2024") as lease:
         ...
-        lease.ensure()  # raises if the lock was lost meanwhile
+        lease.ensure()  # raises if the lock was lost
 
 The async twin of `X` is `AsyncX`. Importing this package needs no Redis client or PostgreSQL; using
 a lock needs its store.

@@ -91,7 +91,7 @@ def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) ->
     undone = sorted((name for name in known if after < name <= before), reverse=True)
     steps = []
     if served:
-        steps.append("drop the functions and views, so that nothing uses the queue meanwhile")
+        steps.append("drop the functions and views, so that nothing uses the queue")
     steps += [f"run {name}.down.sql, undoing: {_title(known[name].doc)}" for name in undone]
     return MigrationPlan(before, after, tuple(steps), tuple(str(name) for (name,) in views))
 

@@ -56,7 +56,7 @@ class Drain:
         return self.met or self._refused is not None or len(self.runs) >= self._at_most
 
     async def work(self) -> None:
-        """Run the jobs that are ready, and those that become ready meanwhile."""
+        """Run the jobs that are ready, and those that become ready along the way."""
         self._app.perform_import_paths()
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()

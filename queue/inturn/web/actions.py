@@ -33,7 +33,7 @@ T = TypeVar("T")
 Form = Mapping[str, str]
 logger = logging.getLogger(__name__)
 TERMS = "SET statement_timeout = '10s'"
-NOBODY = "dashboard"  # in the audit, if `authorize` names nobody
+NOBODY = "dashboard"  # in the audit, if `authorize` returns no name
 LONGEST_REASON = 500
 MOST_FIELDS = 100
 LONGEST_PAUSE = 366 * 24  # hours

@@ -117,7 +117,7 @@ class Attempt:
         if self._context is not None:
             self._context.provide_leases(leases)
 
-    # ------------------------------------------------------------------ what happens meanwhile
+    # ------------------------------------------------------------------ while the task runs
 
     @property
     def must_wait(self) -> bool:

@@ -188,7 +188,7 @@ class HeldLocks:
         )
 
     def _note_loss(self) -> None:
-        if loss := self.loss():  # None if the lock was released meanwhile
+        if loss := self.loss():  # None if the lock was released first
             self._attempt.end_run(str(loss))
 
     async def settle(self, outcome: Outcome | None) -> Outcome | None:

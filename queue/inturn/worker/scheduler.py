@@ -26,7 +26,7 @@ from inturn.tasks.task import Schedule
 from inturn.worker.failure_log import FailureLog
 
 logger = logging.getLogger(__name__)
-LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set meanwhile
+LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set while we sleep
 SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may run slower than ours
 LONGEST_PAUSE = 1.0
 STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process

@@ -171,7 +171,7 @@ class FileLock:
                 outcome = self._transition() if guarded else "held"
             if outcome != "unconfirmed":
                 return outcome
-            # A peer that also found the holder dead writes its file meanwhile.
+            # A peer that also found the holder dead is writing its file.
             time.sleep(self._options["race_delay"])
             if self._confirm():
                 return "acquired"
