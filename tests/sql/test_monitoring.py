@@ -160,7 +160,7 @@ def test_waiting_lanes_say_what_they_wait_for(scene: Scene) -> None:
     assert pick(found, "lock", "jobs", "waiting", "waits_for") == [
         ("held", 1, minutes(30), f"running job {held} on w"),
         ("retrying", 1, minutes(20), f"next attempt of job {retried}"),
-        ("paused", 1, minutes(10), "paused until somebody resumes it"),
+        ("paused", 1, minutes(10), "paused until it is resumed"),
     ]
     assert pick(found, "stopped_by", "stop_reason")[2] == ("ann", "no paper")
 
