@@ -11,6 +11,7 @@ import pytest
 from inturn import App
 from inturn.cli.database import Database
 from inturn.doctor.work import examine_work
+from inturn.operations.reading.situation import get_situation
 from tests.conftest import Query, Until
 from tests.roles import PREFIX, as_login, create_role, grant_roles
 
@@ -40,7 +41,8 @@ def judge_workers(app: App) -> tuple[str, str]:
     """Return what the doctor says of the workers."""
     with closing(app.connector.connect()) as connection:
         database = Database(connection, app.connector.schema)
-        [found] = [each for each in examine_work(database) if each.check == "workers"]
+        seen = database.run(get_situation(database.schema))
+        [found] = [each for each in examine_work(seen, None) if each.check == "workers"]
     return found.state, found.detail
 
 

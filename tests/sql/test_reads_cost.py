@@ -103,4 +103,4 @@ def test_a_view_that_reads_everything_is_seen(bench: Bench) -> None:
     small, large = read_twice(bench, KINDS["free jobs"])
     grown = find_growth(small.pages, large.pages, DEEPER)
     assert "view forgotten_batches" in grown
-    assert "doctor: list_forgotten_batches" in grown
+    assert "doctor: find_standstill" in grown

@@ -5,7 +5,6 @@ from typing import Any
 import psycopg
 
 from inturn import App
-from inturn.operations.changes import lanes
 from inturn.operations.engine import batches, schedules
 from inturn.operations.reading import failures, measures
 from inturn.operations.reading.standstill import find_standstill
@@ -59,7 +58,6 @@ def compare(reader: PageReader, *, with_errors: bool) -> None:
     live = reader.run(measures.measure_workers()).live_schedules
     stored = reader.run(schedules.list_schedules(MOST))
     assert without_ages(still.waiting) == without_ages(reader.run(measures.measure_waiting()))
-    assert still.held == reader.run(lanes.list_long_holds(MOST))
     assert still.parents == reader.run(failures.list_failed_parents())
     assert still.batches == reader.run(batches.list_forgotten_batches())
     assert still.live_schedules == live

@@ -2,18 +2,19 @@
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from math import inf
 
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
 from inturn.doctor.reader import Reader, RunOperation
-from inturn.doctor.work import examine_work
+from inturn.doctor.work import examine_failures, examine_work
 from inturn.formatting import amount, size, span, visible
 from inturn.operations.changes import lanes, limits
-from inturn.operations.engine import maintenance, schedules, workers
-from inturn.operations.engine.schedules import StoredSchedule, name_schedule
-from inturn.operations.reading import history, measures
+from inturn.operations.engine import maintenance, workers
+from inturn.operations.reading import history
+from inturn.operations.reading.situation import get_situation
+from inturn.operations.reading.standstill import find_standstill
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
@@ -43,7 +44,10 @@ def examine(reader: Reader) -> Iterator[Finding]:
     if locked is not None:
         yield locked
         return
-    yield from examine_work(reader)
+    seen = reader.run(get_situation(reader.schema))
+    still = reader.run(find_standstill(reader.schema, with_errors=seen.may_read_errors))
+    yield from examine_work(seen, still, reader.run(workers.list_runnable_tasks()))
+    yield from examine_failures(still)
     for check in CHECKS:
         yield check(reader)
 
@@ -125,42 +129,6 @@ def _qualify(schema: str, name: str) -> str:
 
     plain = f"{schema}.{name}"
     return plain if PLAIN.fullmatch(schema) else Identifier(schema, name).as_string(None)
-
-
-def _schedules(reader: Reader) -> Finding:
-    live = reader.run(measures.measure_workers()).live_schedules
-    stored = reader.run(schedules.list_schedules(MOST))
-    return judge_schedules(reader.schema, reader.now(), stored, live)
-
-
-def judge_schedules(
-    schema: str, now: datetime, stored: Sequence[StoredSchedule], live: Collection[str]
-) -> Finding:
-    """Return the finding about schedules that a wrong clock has set ahead.
-
-    `live` names the schedules of live workers.
-    """
-    ahead = [
-        visible(name)
-        for each in stored
-        if (name := name_schedule(each.task, each.periodic_id)) in live
-        and schedules.find_ahead(each, now) > schedules.AHEAD
-    ]
-    if not ahead:
-        return Finding("schedules", "ok", "no schedule has fired for a future time")
-    detail = (
-        f"these have fired for a future time, and do not fire again before it: "
-        f"{name_some(ahead)}. The server's clock was wrong"
-    )
-    return Finding("schedules", "fail", detail, _catch_up(schema))
-
-
-def _catch_up(schema: str) -> str:
-    """Return the statement that lets these schedules fire again."""
-    from psycopg.sql import SQL, Identifier
-
-    call = SQL("UPDATE {} SET last_instant = now() WHERE last_instant > now();")
-    return call.format(Identifier(schema, "schedules")).as_string(None)
 
 
 def _transactions(reader: Reader) -> Finding:
@@ -268,7 +236,6 @@ CHECKS: tuple[Callable[[Reader], Finding], ...] = (
     _reconciler,
     _limits,
     _sequences,
-    _schedules,
     _transactions,
     _history,
     _clock,

@@ -1,17 +1,18 @@
 """The checks of `queue doctor` on work: workers, waiting jobs and failures."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
 from inturn.doctor.pauses import Pause, describe_pause, get_resume_command
-from inturn.doctor.reader import Reader
 from inturn.formatting import amount, argument, brief, option_value, span, visible
-from inturn.operations.changes import lanes, queues, tasks
-from inturn.operations.engine import batches, maintenance, workers
+from inturn.operations.changes import lanes
+from inturn.operations.engine import batches, schedules
+from inturn.operations.engine.schedules import name_schedule
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading import failures, measures
+from inturn.operations.reading.situation import Situation
+from inturn.operations.reading.standstill import Standstill
 
 COMMON = 3  # this many lanes or jobs with one error are no coincidence
 RETRY_ALL = "queue lanes retry-head --state halted --all"
@@ -27,96 +28,63 @@ WRITES = (
 READABLE = 100  # characters of an error
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """The state that several checks share."""
+def examine_work(
+    seen: Situation,
+    still: Standstill | None,
+    next_tasks: Sequence[tuple[str, str]] = (),
+) -> Iterator[Finding]:
+    """Yield what keeps work from starting, causes before their effects.
 
-    now: datetime
-    workers: Sequence[WorkerStatus]
-    queues: Sequence[QueueStatus]
-    read_only: str | None = None  # why the database accepts no writes
-
-    @property
-    def has_live_worker(self) -> bool:
-        return any(worker.state != "late" for worker in self.workers)
-
-    @property
-    def has_work(self) -> bool:
-        """True if a worker would have something to do now."""
-        return any(
-            queue.runnable or queue.blocked or queue.limited or queue.claimed or queue.doing
-            for queue in self.queues
-        )
-
-
-def examine_work(reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for each check."""
-    scene = Scene(
-        reader.now(),
-        reader.run(workers.list_workers(MOST)),
-        reader.run(workers.list_queues()),
-    )
-    if not scene.has_live_worker:
-        scene = replace(scene, read_only=reader.run(maintenance.explain_read_only()))
-    yield _workers(scene)
-    yield _queues(scene)
-    unknown = reader.run(workers.list_unknown_tasks())
-    yield judge_tasks(scene, unknown, reader.run(workers.list_runnable_tasks()))
-    yield _backlog(scene)
-    yield judge_waiting(scene, reader.run(measures.measure_waiting()))
-    yield judge_held(scene, reader.run(lanes.list_long_holds(MOST)))
-    may_read = reader.run(failures.may_read_errors(reader.schema))
-    shared = reader.run(failures.list_shared_errors(with_errors=may_read))
-    yield judge_halted(scene, reader.run(lanes.list_halted_lanes()), shared)
-    paused = reader.run(lanes.list_paused_lanes())
-    stopped: list[queues.PausedQueue | tasks.PausedTask] = [
-        *reader.run(queues.list_paused_queues()),
-        *reader.run(tasks.list_paused_tasks()),
-    ]
-    yield judge_paused(scene, paused, stopped)
-    yield judge_batches(scene, reader.run(batches.list_forgotten_batches()))
-    yield judge_parents(reader.run(failures.list_failed_parents()))
-    yield _errors(shared)
-    yield _failures(reader.run(failures.list_recent_failures(with_errors=may_read)))
+    `next_tasks` are the queues and tasks of the jobs that go next.
+    """
+    yield _workers(seen)
+    yield _queues(seen)
+    yield _backlog(seen)
+    yield _tasks(seen, next_tasks)
+    yield _halted(seen, still.shared if still else ())
+    yield _paused(seen)
+    if still is not None:
+        yield _schedules(seen, still)
+        yield _parents(still.parents)
+        yield _held(seen, still.held)
+        yield _waiting(seen, still.waiting)
+        yield _batches(seen, still.batches)
 
 
-def judge_scene(scene: Scene) -> Iterator[Finding]:
-    """Yield a finding for each check that needs only the scene."""
-    yield _workers(scene)
-    yield _queues(scene)
-    yield _backlog(scene)
+def examine_failures(still: Standstill) -> Iterator[Finding]:
+    """Yield what has failed lately."""
+    yield _errors(still.shared)
+    yield _failures(still.recent)
 
 
-def _workers(scene: Scene) -> Finding:
-    late = [visible(worker.name) for worker in scene.workers if worker.state == "late"]
+def _workers(seen: Situation) -> Finding:
+    late = [visible(worker.name) for worker in seen.workers if worker.state == "late"]
     silent = f"no heartbeat for 30 seconds from {name_some(late)}"
-    live = [worker for worker in scene.workers if worker.state != "late"]
+    live = [worker for worker in seen.workers if worker.state != "late"]
     refused = [worker for worker in live if worker.trouble]
     if refused:
         names = name_some([visible(worker.name) for worker in refused])
         detail = f"refused by the database, retrying: {names}{_quote(refused[0].trouble)}"
         return Finding("workers", "fail" if refused == live else "warn", detail, REFUSED)
     if not live:
-        detail = (
-            "no live worker, but jobs are waiting" if scene.has_work else "no worker is running"
-        )
-        state = "fail" if scene.has_work else "warn"
-        if scene.read_only:
-            return Finding("workers", state, f"{detail}: {scene.read_only}", WRITES)
+        detail = "no live worker, but jobs are waiting" if seen.has_work else "no worker is running"
+        state = "fail" if seen.has_work else "warn"
+        if seen.read_only:
+            return Finding("workers", state, f"{detail}: {seen.read_only}", WRITES)
         return Finding("workers", state, f"{detail}: {silent}" if late else detail, "queue worker")
     if late:
         detail = f"{silent}. Live workers take over their jobs"
         return Finding("workers", "warn", detail, "queue workers list")
-    blocked = [worker for worker in scene.workers if worker.state == "blocked"]
+    blocked = [worker for worker in seen.workers if worker.state == "blocked"]
     if blocked:
         names = name_some([visible(worker.name) for worker in blocked])
         detail = f"the event loop of {names} is blocked. See loop.blocked in the log"
         return Finding("workers", "warn", detail, f"if it stays blocked: {_end(blocked[0])}")
-    deaf = [visible(worker.name) for worker in scene.workers if worker.listens is False]
+    deaf = [visible(worker.name) for worker in seen.workers if worker.listens is False]
     if deaf:
         detail = f"cannot listen, so they find new jobs only by polling: {name_some(deaf)}"
         return Finding("workers", "warn", detail, DEAF)
-    return Finding("workers", "ok", f"{len(scene.workers)} live")
+    return Finding("workers", "ok", f"{len(seen.workers)} live")
 
 
 def _end(worker: WorkerStatus) -> str:
@@ -130,33 +98,31 @@ def is_unserved(queue: QueueStatus) -> bool:
     return not queue.workers and bool(queue.runnable or queue.blocked or queue.limited)
 
 
-def _queues(scene: Scene) -> Finding:
-    unserved = [queue.queue for queue in scene.queues if is_unserved(queue)]
+def _queues(seen: Situation) -> Finding:
+    unserved = [queue.queue for queue in seen.queues if is_unserved(queue)]
     if unserved:
         names = name_some([visible(name) for name in unserved])
         detail = f"jobs wait, but no live worker serves their queue: {names}"
         # With more names than we print, a worker that serves all queues is shorter.
         only = f" --queues {option_value(','.join(unserved))}" if len(unserved) <= NAMED else ""
-        advice = None if scene.read_only else f"queue worker{only}"
+        advice = None if seen.read_only else f"queue worker{only}"
         return Finding("queues", "fail", detail, advice)
     return Finding("queues", "ok", "every queue with waiting jobs has a live worker")
 
 
-def judge_tasks(
-    scene: Scene, unknown: Sequence[tuple[str, str]], waiting: Sequence[tuple[str, str]] = ()
-) -> Finding:
-    """Return the finding about tasks of waiting jobs that not all workers know."""
-    if not scene.has_live_worker:
+def _tasks(seen: Situation, next_tasks: Sequence[tuple[str, str]]) -> Finding:
+    unknown = seen.unknown_tasks
+    if not seen.has_live_worker:
         detail = "not checked: no live worker to compare with"
-        return Finding("tasks", "warn" if scene.has_work else "ok", detail)
+        return Finding("tasks", "warn" if seen.has_work else "ok", detail)
     if unknown:
         names = name_some([f"{visible(task)} (queue {visible(queue)})" for queue, task in unknown])
         detail = f"no live worker of the queue knows the task: {names}"
         return Finding("tasks", "fail", detail, advise_deployment(unknown[0][1]))
     lacking = [
         (worker, queue, task)
-        for queue, task in waiting
-        for worker in scene.workers
+        for queue, task in next_tasks
+        for worker in seen.workers
         if worker.state != "late" and _lacks(worker, queue, task)
     ]
     if lacking:
@@ -186,12 +152,12 @@ def _lacks(worker: WorkerStatus, queue: str, task: str) -> bool:
     return serves and worker.tasks is not None and task not in worker.tasks
 
 
-def _backlog(scene: Scene) -> Finding:
-    waiting = [queue for queue in scene.queues if queue.runnable_since is not None]
+def _backlog(seen: Situation) -> Finding:
+    waiting = [queue for queue in seen.queues if queue.runnable_since is not None]
     if not waiting:
         return Finding("backlog", "ok", "no job waits for a worker")
-    oldest = min(waiting, key=lambda queue: queue.runnable_since or scene.now)
-    age = scene.now - (oldest.runnable_since or scene.now)
+    oldest = min(waiting, key=lambda queue: queue.runnable_since or seen.now)
+    age = seen.now - (oldest.runnable_since or seen.now)
     what = f"job {oldest.oldest_id} in queue {visible(oldest.queue)}"
     detail = f"the oldest job that could start has been due for {span(age)}: {what}"
     if age > LONG:
@@ -199,15 +165,14 @@ def _backlog(scene: Scene) -> Finding:
     return Finding("backlog", "ok", detail)
 
 
-def judge_waiting(scene: Scene, waiting: Sequence[measures.WaitingMeasure]) -> Finding:
-    """Return the finding about the job that has waited longest for a lane or a limit."""
+def _waiting(seen: Situation, waiting: Sequence[measures.WaitingMeasure]) -> Finding:
     found = [each for each in waiting if each.job_since]
     if not found:
         return Finding(
             "waiting", "ok", "no job waits for a limit, or in a lane that is not stopped"
         )
-    worst = min(found, key=lambda each: each.job_since or scene.now)
-    age = scene.now - (worst.job_since or scene.now)
+    worst = min(found, key=lambda each: each.job_since or seen.now)
+    age = seen.now - (worst.job_since or seen.now)
     place = "for its limit" if worst.job_lock is None else f"in lane {visible(worst.job_lock)}"
     what = f"job {worst.job_id} in queue {visible(worst.queue)}"
     detail = f"the oldest job waiting {place} has been due for {span(age)}: {what}"
@@ -216,11 +181,10 @@ def judge_waiting(scene: Scene, waiting: Sequence[measures.WaitingMeasure]) -> F
     return Finding("waiting", "ok", detail)
 
 
-def judge_held(scene: Scene, found: Sequence[lanes.LongHold]) -> Finding:
-    """Return the finding about lanes and limits that are held for long."""
+def _held(seen: Situation, found: Sequence[lanes.LongHold]) -> Finding:
     if not found:
         return Finding("held", "ok", "no lane or limit is held for longer than usual")
-    names = name_some([_hold(each, scene.now) for each in found])
+    names = name_some([_hold(each, seen.now) for each in found])
     detail = f"held for long: {names}"
     return Finding("held", "warn", detail, f"queue jobs explain {found[0].job_id}")
 
@@ -232,14 +196,12 @@ def _hold(lane: lanes.LongHold, now: datetime) -> str:
     return f"{place} (for {span(now - lane.since)} by {what}{usual})"
 
 
-def judge_halted(
-    scene: Scene, halted: Sequence[tuple[str, datetime]], shared: Sequence[failures.SharedError]
-) -> Finding:
-    """Return the finding about lanes that a failed job has halted."""
+def _halted(seen: Situation, shared: Sequence[failures.SharedError]) -> Finding:
+    halted = seen.halted
     if not halted:
         return Finding("lanes", "ok", "no lane is halted")
     names = name_some([visible(lock) for lock, _ in halted])
-    since = span(scene.now - halted[0][1])
+    since = span(seen.now - halted[0][1])
     detail = f"{_lanes(len(halted))} halted by a failed job, the longest for {since}: {names}"
     worst = max(shared, key=lambda each: each.halted, default=None)
     if worst is not None and COMMON <= worst.halted > len(halted) / 2:
@@ -249,28 +211,22 @@ def judge_halted(
     return Finding("lanes", "fail", detail, f"queue lanes explain {argument(halted[0][0])}")
 
 
-def judge_paused(
-    scene: Scene,
-    paused: Sequence[lanes.PausedLane],
-    stopped: Sequence[queues.PausedQueue | tasks.PausedTask],
-) -> Finding:
-    """Return the finding about paused lanes, queues and tasks."""
-    found: list[Pause] = [*stopped, *paused]
+def _paused(seen: Situation) -> Finding:
+    found: list[Pause] = [*seen.paused_queues, *seen.paused_tasks, *seen.paused]
     if not found:
         return Finding("paused", "ok", "no lane, queue or task is paused")
-    names = name_some([describe_pause(pause, scene.now) for pause in found])
+    names = name_some([describe_pause(pause, seen.now) for pause in found])
     commands = [get_resume_command(pause) for pause in found[:NAMED]]
     return Finding("paused", "warn", f"paused: {names}", "; ".join(commands))
 
 
-def judge_batches(scene: Scene, found: Sequence[batches.ForgottenBatch]) -> Finding:
-    """Return the finding about batches left open."""
+def _batches(seen: Situation, found: Sequence[batches.ForgottenBatch]) -> Finding:
     if not found:
         return Finding("batches", "ok", "no batch seems forgotten")
     least = " or more" if len(found) >= MOST else ""
     count = f"{len(found):,}{least} {'batch is' if len(found) == 1 else 'batches are'}"
     names = [
-        f"{each.id} {visible(each.name)} (for {span(scene.now - each.opened_at)})" for each in found
+        f"{each.id} {visible(each.name)} (for {span(seen.now - each.opened_at)})" for each in found
     ]
     detail = (
         f"{count} open, though no job has joined for an hour: {name_some(names)}. "
@@ -279,8 +235,31 @@ def judge_batches(scene: Scene, found: Sequence[batches.ForgottenBatch]) -> Find
     return Finding("batches", "warn", detail, f"queue batches show {found[0].id}")
 
 
-def judge_parents(found: Sequence[failures.FailedParent]) -> Finding:
-    """Return the finding about jobs that wait for a failed job."""
+def _schedules(seen: Situation, still: Standstill) -> Finding:
+    ahead = [
+        visible(name)
+        for each in still.later_schedules
+        if (name := name_schedule(each.task, each.periodic_id)) in still.live_schedules
+        and schedules.find_ahead(each, seen.now) > schedules.AHEAD
+    ]
+    if not ahead:
+        return Finding("schedules", "ok", "no schedule has fired for a future time")
+    detail = (
+        f"these have fired for a future time, and do not fire again before it: "
+        f"{name_some(ahead)}. The server's clock was wrong"
+    )
+    return Finding("schedules", "fail", detail, _catch_up(still.schema))
+
+
+def _catch_up(schema: str) -> str:
+    """Return the statement that lets these schedules fire again."""
+    from psycopg.sql import SQL, Identifier
+
+    call = SQL("UPDATE {} SET last_instant = now() WHERE last_instant > now();")
+    return call.format(Identifier(schema, "schedules")).as_string(None)
+
+
+def _parents(found: Sequence[failures.FailedParent]) -> Finding:
     if not found:
         return Finding("parents", "ok", "no job waits for a failed job")
     least = " or more" if len(found) >= MOST else ""

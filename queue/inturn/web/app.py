@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from inturn.app import App
-from inturn.operations.reading import dashboard
+from inturn.operations.reading.situation import get_situation
 from inturn.web.access import Access, Authorize, SecretLink, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
 from inturn.web.asset_version import get_version
@@ -250,9 +250,7 @@ def _find_section(page: Page) -> str:
 def _read_page(site: Site, page: Page, request: Request, access: Access) -> Response:
     with site.reading.open() as reader:
         seconds = PAGE_SECONDS if page.section == "overview" else BADGE_SECONDS
-        header = reader.panel(
-            lambda reader: reader.run(dashboard.get_situation(reader.schema)), seconds
-        )
+        header = reader.panel(lambda reader: reader.run(get_situation(reader.schema)), seconds)
         view = View(request, access, reader, header, site.redact)
         try:
             found = page.read(view)

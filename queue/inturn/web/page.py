@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from markupsafe import Markup
 from starlette.requests import Request
 
-from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.situation import Situation
 from inturn.web.access import Access
 from inturn.web.reading import PAGE_SECONDS, PageReader, Panel
 from inturn.web.redaction import Redact

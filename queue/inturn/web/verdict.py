@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inturn.doctor.checks import judge_schedules
 from inturn.doctor.finding import Finding
-from inturn.doctor.work import (
-    Scene,
-    judge_batches,
-    judge_halted,
-    judge_held,
-    judge_parents,
-    judge_paused,
-    judge_scene,
-    judge_tasks,
-    judge_waiting,
-)
-from inturn.operations.reading.dashboard import Situation
+from inturn.doctor.work import examine_work
+from inturn.operations.reading.situation import Situation
 from inturn.operations.reading.standstill import Standstill
 from inturn.web.reading import Panel
 from inturn.web.rendering import show_count
@@ -31,21 +20,7 @@ def examine(seen: Situation, still: Standstill | None = None) -> Iterator[Findin
     """Yield what blocks work, causes before their effects."""
     if seen.mismatch is not None:
         yield Finding("schema", "fail", *seen.mismatch)
-    scene = Scene(seen.now, seen.workers, seen.queues, seen.read_only)
-    yield from judge_scene(scene)
-    yield judge_tasks(scene, seen.unknown_tasks)
-    yield judge_halted(scene, seen.halted, still.shared if still else ())
-    yield judge_paused(scene, seen.paused, [*seen.paused_queues, *seen.paused_tasks])
-    if still is not None:
-        yield from _examine_standstill(scene, still)
-
-
-def _examine_standstill(scene: Scene, still: Standstill) -> Iterator[Finding]:
-    yield judge_schedules(still.schema, scene.now, still.later_schedules, still.live_schedules)
-    yield judge_parents(still.parents)
-    yield judge_held(scene, still.held)
-    yield judge_waiting(scene, still.waiting)
-    yield judge_batches(scene, still.batches)
+    yield from examine_work(seen, still)
 
 
 def find_troubles(seen: Situation, still: Panel[Standstill]) -> list[Finding]:

@@ -22,20 +22,21 @@ from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.formatting import with_times
 from inturn.model import Limit, Reason
 from inturn.operations import Operation
-from inturn.operations.changes import limits, queues, tasks
+from inturn.operations.changes import limits
 from inturn.operations.changes.queues import PausedQueue
 from inturn.operations.changes.tasks import PausedTask
-from inturn.operations.engine import batches, maintenance, workers
+from inturn.operations.engine import batches
 from inturn.operations.engine.batches import ForgottenBatch
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading import failures, measures, overview
 from inturn.operations.reading.failures import FailedParent
 from inturn.operations.reading.overview import Counts
+from inturn.operations.reading.situation import get_situation
 
 T = TypeVar("T")
 # A look that takes longer is abandoned, so that watching never burdens a server in trouble.
 TERMS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
-MOST = 1000  # workers, limits
+MOST = 1000  # limits
 RATE_SECONDS = 10.0  # the server updates its counters once a second, so rates over 2 s would jump
 BUSY = ("runnable", "limited", "blocked", "doing")
 
@@ -133,30 +134,26 @@ class Looker:
 
 def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
     """Query each part of a look. Keep at most `limit` lanes, queues and so on."""
-    now = run(maintenance.get_now())
+    seen = run(get_situation(schema))
     counts = run(overview.get_counts())
-    served = run(workers.list_queues())
-    unknown = run(workers.list_unknown_tasks())
-    known = run(workers.list_workers(MOST))
-    lanes = {each.state: each.lanes for each in run(measures.measure_lanes())}
     states = run(measures.measure_workers()).states
     holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
-    troubled = describe_lanes(run, run(overview.list_troubled_lanes(limit)), now)
+    troubled = describe_lanes(run, run(overview.list_troubled_lanes(limit)), seen.now)
     return Look(
-        at=now,
-        mismatch=run(maintenance.find_mismatch(schema)),
+        at=seen.now,
+        mismatch=seen.mismatch,
         rates=meter.read(counts),
-        lanes=lanes,
+        lanes={state: count for state, (count, _) in seen.lanes.items()},
         troubled=[_complete(each) for each in troubled],
         limits=holding[:limit],
-        limited=_explain_limits(run, limit, now) if holding else [],
-        queues=_sort_queues(served)[:limit],
-        paused_queues=run(queues.list_paused_queues())[:limit],
-        paused_tasks=run(tasks.list_paused_tasks())[:limit],
-        unknown_tasks=unknown[:limit],
+        limited=_explain_limits(run, limit, seen.now) if holding else [],
+        queues=_sort_queues(seen.queues)[:limit],
+        paused_queues=seen.paused_queues[:limit],
+        paused_tasks=seen.paused_tasks[:limit],
+        unknown_tasks=seen.unknown_tasks[:limit],
         failed_parents=run(failures.list_failed_parents())[:limit],
         forgotten_batches=run(batches.list_forgotten_batches())[:limit],
-        workers=sorted(known, key=lambda worker: worker.state == "live")[:limit],
+        workers=sorted(seen.workers, key=lambda worker: worker.state == "live")[:limit],
         worker_states=states,
     )
 

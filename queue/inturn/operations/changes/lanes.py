@@ -25,14 +25,7 @@ SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, sto
        failed_error, behind, oldest, next_ids, next_tasks, readers, waits_for
 FROM {schema}.lane_report(%s)
 """
-HALTED = "SELECT lock, stopped_at FROM {schema}.halted_lanes"
-PAUSED = """
-SELECT lock, stopped_at, stopped_until, stopped_by, stop_reason FROM {schema}.paused_lanes
-"""
 REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
-HELD_FOR_LONG = """
-SELECT lock, job_id, task, since, usual, limit_key FROM {schema}.held_for_long(%s)
-"""
 _ENTRY: LiteralString = "SELECT at, who, operation, jobs, reason, job_id FROM "
 AUDIT: LiteralString = _ENTRY + "{schema}.list_audit(%s, %s)"
 JOB_AUDIT: LiteralString = _ENTRY + "{schema}.list_job_audit(%s, %s)"
@@ -232,24 +225,6 @@ def list_repaired_lanes() -> Operation[list[tuple[str, datetime]]]:
     """Return the lanes that the reconciler repaired in the last day, newest first."""
     rows = yield Statement(REPAIRED)
     return [(lock, at) for lock, at in rows]
-
-
-def list_halted_lanes() -> Operation[list[tuple[str, datetime]]]:
-    """Return the lanes halted by a failed job, oldest first, at most 1,000."""
-    rows = yield Statement(HALTED)
-    return [(lock, at) for lock, at in rows]
-
-
-def list_paused_lanes() -> Operation[list[PausedLane]]:
-    """Return the paused lanes, longest first, at most 1,000."""
-    rows = yield Statement(PAUSED)
-    return [PausedLane(*row) for row in rows]
-
-
-def list_long_holds(limit: int) -> Operation[list[LongHold]]:
-    """Return the lanes and limits that are held for long, longest first."""
-    rows = yield Statement(HELD_FOR_LONG, [limit])
-    return [LongHold(*row) for row in rows]
 
 
 def _head(fields: tuple[Any, ...]) -> Head | None:

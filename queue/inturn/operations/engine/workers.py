@@ -37,7 +37,6 @@ SELECT queue, runnable, runnable_since, blocked, limited, scheduled, pending, cl
 FROM {schema}.queue_status
 """
 RUNNABLE_TASKS = "SELECT queue, task FROM {schema}.runnable_tasks"
-UNKNOWN_TASKS = "SELECT queue, task FROM {schema}.unknown_tasks"
 SUSPECTS = """
 SELECT id, task, lock, deaths FROM {schema}.suspect_jobs ORDER BY deaths DESC, id LIMIT %s
 """
@@ -216,12 +215,6 @@ def list_queues() -> Operation[list[QueueStatus]]:
 def list_runnable_tasks() -> Operation[list[tuple[str, str]]]:
     """Return queues and tasks of the next jobs, in queues that a worker serves."""
     rows = yield Statement(RUNNABLE_TASKS)
-    return [(queue, task) for queue, task in rows]
-
-
-def list_unknown_tasks() -> Operation[list[tuple[str, str]]]:
-    """Return queues and tasks of waiting jobs that no live worker of the queue knows."""
-    rows = yield Statement(UNKNOWN_TASKS)
     return [(queue, task) for queue, task in rows]
 
 

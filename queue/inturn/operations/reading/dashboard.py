@@ -3,50 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 from inturn.operations import Operation, Statement
 from inturn.operations.changes.jobs import LIST_SUMMARIES, SEARCH_IS_CUT, JobFilter, JobSummary
-from inturn.operations.changes.lanes import PausedLane
-from inturn.operations.changes.queues import PausedQueue
-from inturn.operations.changes.tasks import PausedTask
-from inturn.operations.engine.maintenance import judge_schema
-from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 
-MOST_WORKERS = 1000
-# The size of a table tells whether it ever had a row, without reading any.
-SITUATION = """
-SELECT {schema}.clock(),
-       (SELECT version_num FROM {schema}.schema_version),
-       ARRAY(SELECT checksum FROM {schema}.applied_code),
-       (SELECT coalesce(jsonb_agg(one), '[]') FROM {schema}.queue_status AS one),
-       (SELECT coalesce(jsonb_agg(one), '[]') FROM (
-           SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks,
-                  started_at, heartbeat_at, loop_turned_at, listens, trouble
-           FROM {schema}.worker_status LIMIT %s) AS one),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, task)), '[]')
-        FROM {schema}.unknown_tasks),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(state, lanes, more)), '[]')
-        FROM {schema}.measure_lanes()),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(lock, stopped_at)), '[]')
-        FROM {schema}.halted_lanes),
-       (SELECT coalesce(jsonb_agg(
-            jsonb_build_array(lock, stopped_at, stopped_until, stopped_by, stop_reason)), '[]')
-        FROM {schema}.paused_lanes),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, paused_at, until, paused_by, reason)),
-            '[]')
-        FROM {schema}.paused_queues),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(task, paused_at, until, paused_by, reason)),
-            '[]')
-        FROM {schema}.paused_tasks),
-       has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT'),
-       NOT EXISTS (
-           SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-           WHERE nspname = %s AND (relname = 'jobs' OR relname LIKE 'finished\\_jobs\\_%%')
-               AND relkind = 'r' AND pg_relation_size(pg_class.oid) > 0),
-       {schema}.explain_read_only()
-"""
 # Each session of the server adds to these counters once a second. They only tell that something
 # has changed, and cost the same for any size of the tables.
 ACTIVITY = """
@@ -95,25 +57,6 @@ RUNS: LiteralString = (
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What every page needs: obstacles and counts."""
-
-    now: datetime
-    mismatch: tuple[str, str] | None  # why the schema does not match, and the remedy
-    queues: list[QueueStatus]
-    workers: list[WorkerStatus]
-    unknown_tasks: list[tuple[str, str]]
-    lanes: dict[str, tuple[int, bool]]  # by state; True: there may be more
-    halted: list[tuple[str, datetime]]
-    paused: list[PausedLane]
-    paused_queues: list[PausedQueue]
-    paused_tasks: list[PausedTask]
-    may_read_errors: bool
-    is_new: bool  # no job was ever stored
-    read_only: str | None  # why the database accepts no writes
-
-
-@dataclass(frozen=True, slots=True)
 class FoundLane:
     """A lane found by the prefix of its lock. `waiting` is at most 1,001."""
 
@@ -142,37 +85,6 @@ class LastRuns:
 
     ended: list[JobSummary]
     searched: int | None
-
-
-def get_situation(schema: str) -> Operation[Situation]:
-    """Return what every page needs, in one statement."""
-    (row,) = yield Statement(SITUATION, [MOST_WORKERS, schema, schema])
-    now, revision, served, queues, workers, unknown, lanes, halted, paused, *others = row
-    paused_queues, paused_tasks, may_read, is_new, read_only = others
-    return Situation(
-        now=now,
-        mismatch=judge_schema(schema, revision, served),
-        queues=[_make_queue(each) for each in queues],
-        workers=[_make_worker(each) for each in workers],
-        unknown_tasks=[(queue, task) for queue, task in unknown],
-        lanes={state: (count, more) for state, count, more in lanes},
-        halted=[(lock, datetime.fromisoformat(at)) for lock, at in halted],
-        paused=[
-            PausedLane(lock, datetime.fromisoformat(at), _read_time(until), by, reason)
-            for lock, at, until, by, reason in paused
-        ],
-        paused_queues=[
-            PausedQueue(queue, datetime.fromisoformat(at), _read_time(until), by, reason)
-            for queue, at, until, by, reason in paused_queues
-        ],
-        paused_tasks=[
-            PausedTask(task, datetime.fromisoformat(at), _read_time(until), by, reason)
-            for task, at, until, by, reason in paused_tasks
-        ],
-        may_read_errors=bool(may_read),
-        is_new=is_new,
-        read_only=read_only,
-    )
 
 
 def get_activity(schema: str) -> Operation[int]:
@@ -210,18 +122,3 @@ def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[LastR
     ended = [JobSummary(*row[1:]) for row in rows if row[1] is not None]
     ended.sort(key=lambda job: (job.finished_at or job.created_at, job.id))
     return LastRuns(ended, searched=which.search if rows[0][0] and len(ended) < limit else None)
-
-
-def _make_queue(row: dict[str, Any]) -> QueueStatus:
-    fields = {name: row[name] for name in QueueStatus.__slots__}
-    return QueueStatus(**{**fields, "runnable_since": _read_time(row["runnable_since"])})
-
-
-def _make_worker(row: dict[str, Any]) -> WorkerStatus:
-    times = ("started_at", "heartbeat_at", "loop_turned_at")
-    read = {name: datetime.fromisoformat(row[name]) for name in times}
-    return WorkerStatus(**{**row, **read, "id": UUID(row["id"])})
-
-
-def _read_time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

@@ -8,9 +8,6 @@ from datetime import datetime
 
 from inturn.operations import Operation, Statement
 
-MAY_READ_ERRORS = """
-SELECT has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT')
-"""
 RECENT = """
 SELECT task, failed, last_at, job_id, error, first_at, lanes FROM {schema}.recent_failures
 """
@@ -61,12 +58,6 @@ class FailedParent:
     lock: str | None
     created_at: datetime
     parent_id: int
-
-
-def may_read_errors(schema: str) -> Operation[bool]:
-    """Return True if your role may read the errors of jobs."""
-    ((may,),) = yield Statement(MAY_READ_ERRORS, [schema])
-    return bool(may)
 
 
 def list_recent_failures(*, with_errors: bool) -> Operation[list[RecentFailures]]:

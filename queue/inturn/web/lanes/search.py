@@ -9,8 +9,9 @@ from inturn.doctor.troubled_lane import get_head
 from inturn.doctor.work import is_unserved
 from inturn.model import Lane
 from inturn.operations.reading import dashboard
-from inturn.operations.reading.dashboard import FoundLane, LaneJob, Situation
+from inturn.operations.reading.dashboard import FoundLane, LaneJob
 from inturn.operations.reading.overview import TroubledLane, get_lanes, list_troubled_lanes
+from inturn.operations.reading.situation import Situation
 from inturn.web.lanes.filter import LaneSearch
 from inturn.web.reading import PageReader
 

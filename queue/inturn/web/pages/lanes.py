@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
-from inturn.operations.reading.dashboard import Situation
 from inturn.operations.reading.history import measure_paces
+from inturn.operations.reading.situation import Situation
 from inturn.web.lanes.filter import SORTS, STATES, LaneSearch
 from inturn.web.lanes.runs import MOVING
 from inturn.web.lanes.search import find_candidates

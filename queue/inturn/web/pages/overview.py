@@ -9,9 +9,9 @@ from typing import Any
 from inturn.doctor.finding import Finding
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.doctor.work import RETRY_ALL
-from inturn.operations.reading.dashboard import Situation
 from inturn.operations.reading.failures import RecentFailures
 from inturn.operations.reading.overview import list_troubled_lanes
+from inturn.operations.reading.situation import Situation
 from inturn.operations.reading.standstill import Standstill, find_standstill
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import Page, View

@@ -12,7 +12,7 @@ from inturn.doctor.work import is_unserved
 from inturn.formatting import visible
 from inturn.operations.changes.queues import PausedQueue
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
-from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.situation import Situation
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
 

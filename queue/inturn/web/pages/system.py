@@ -9,7 +9,7 @@ from inturn import sql
 from inturn.doctor.checks import examine, judge_history
 from inturn.doctor.finding import LONG, Finding
 from inturn.operations.reading import history, system
-from inturn.operations.reading.dashboard import Situation
+from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
 from inturn.web.page import HIGHEST_ID, Page, View
 from inturn.web.pages.batches import read_id

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from inturn.operations.reading import history
-from inturn.operations.reading.dashboard import Situation
 from inturn.operations.reading.history import TaskStatus
+from inturn.operations.reading.situation import Situation
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import PageReader
