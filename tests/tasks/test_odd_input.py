@@ -119,7 +119,10 @@ json_values = st.recursive(
     max_leaves=20,
 )
 fuzzed = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None
+    # However busy the machine is.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=100,
+    deadline=None,
 )
 
 
