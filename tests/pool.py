@@ -6,7 +6,6 @@ Objects are not: a test that creates or changes them asks for a database of its 
 (`@pytest.mark.fresh_database`) or puts them back, and fails if it forgets.
 """
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from tests.waiting import pauses
+from tests.waiting import wait_until
 
 # Deleted rows stay in the files until a vacuum, and every look passes over them.
 ROWS_BEFORE_A_NEW_CLONE = 2_000
@@ -175,9 +174,10 @@ class _Lent:
         return self._removed
 
     def _end_sessions(self) -> None:
-        further = pauses()
-        while self.control.execute(END_SESSIONS, [KEPT]).fetchone() != (0,):
-            time.sleep(next(further))
+        wait_until(
+            lambda: self.control.execute(END_SESSIONS, [KEPT]).fetchone() == (0,),
+            explain=lambda: f"sessions that do not end: {self.connected()}",
+        )
 
     def _changed(self) -> set[str]:
         """Return the names of what is not as it was."""

@@ -94,7 +94,7 @@ def test_the_page_says_where_each_folder_is() -> None:
 
 
 def test_statements_call_functions_and_read_views_and_no_tables() -> None:
-    """So that psql and a dashboard of your own can ask whatever ours shows."""
+    """psql and your own dashboard can then ask whatever ours shows."""
     written = (ROOT / "sql" / "tables.sql").read_text(encoding="utf-8")
     tables = set(re.findall(r"^CREATE TABLE inturn\.(\w+)", written, re.MULTILINE))
     assert tables > MEMORY_OF_MIGRATIONS

@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from inturn import App
+from inturn.operations.engine import maintenance
 from inturn.web import reading
 from inturn.web.reading import CONNECTIONS
 from tests.conftest import Query
@@ -146,6 +147,6 @@ def test_a_page_that_gets_no_connection_says_so(
     for _ in range(CONNECTIONS):
         assert site._room.acquire()
     with site.open() as reader:
-        panel = reader.panel(lambda reader: reader.now())
+        panel = reader.panel(lambda reader: reader.run(maintenance.get_now()))
     assert panel.problem is not None
     assert "cancelled" in panel.problem.title

@@ -3,12 +3,13 @@
 from typing import Any
 
 import psycopg
+import pytest
 
 from inturn import App
 from inturn.operations.engine import batches, schedules
 from inturn.operations.reading import failures, measures
 from inturn.operations.reading.standstill import find_standstill
-from inturn.web.reading import PageReader, Reading
+from inturn.web.reading import Reading
 from tests.conftest import Query
 from tests.web.operated import REGISTER, run_and_count
 
@@ -53,28 +54,30 @@ def without_ages(found: list[measures.WaitingMeasure]) -> list[Any]:
     return [each._replace(age=0, lane_age=0) for each in found]
 
 
-def compare(reader: PageReader, *, with_errors: bool) -> None:
-    still = reader.run(find_standstill(reader.schema, with_errors=with_errors))
-    live = reader.run(measures.measure_workers()).live_schedules
-    stored = reader.run(schedules.list_schedules(MOST))
-    assert without_ages(still.waiting) == without_ages(reader.run(measures.measure_waiting()))
-    assert still.parents == reader.run(failures.list_failed_parents())
-    assert still.batches == reader.run(batches.list_forgotten_batches())
-    assert still.live_schedules == live
-    assert still.later_schedules == [each for each in stored if each.task == "report"]
-    assert still.shared == reader.run(failures.list_shared_errors(with_errors=with_errors))
-    assert still.recent == reader.run(failures.list_recent_failures(with_errors=with_errors))
-    assert all(
-        (still.waiting, still.parents, still.batches, live, still.later_schedules, still.shared)
-    )
-    assert still.held[0].usual is not None
-    assert (still.recent[0].error is not None) is with_errors
-
-
-def test_one_statement_reads_what_the_doctor_reads(app: App, query: Query, dsn: str) -> None:
+@pytest.mark.parametrize("with_errors", [True, False])
+def test_one_statement_reads_what_others_read_one_by_one(
+    app: App, query: Query, dsn: str, with_errors: bool
+) -> None:
     fill(app, query, dsn)
     reading = Reading(app.connector)
     with reading.open() as reader:
-        compare(reader, with_errors=True)
-        compare(reader, with_errors=False)
+        still = reader.run(find_standstill(reader.schema, with_errors=with_errors))
+        waiting = reader.run(measures.measure_waiting())
+        live = reader.run(measures.measure_workers()).live_schedules
+        stored = reader.run(schedules.list_schedules(MOST))
+        parents = reader.run(failures.list_failed_parents())
+        left_open = reader.run(batches.list_forgotten_batches())
+        shared = reader.run(failures.list_shared_errors(with_errors=with_errors))
+        recent = reader.run(failures.list_recent_failures(with_errors=with_errors))
     reading.close()
+    assert all((waiting, live, parents, left_open, shared, recent, still.held))
+    assert without_ages(still.waiting) == without_ages(waiting)
+    assert [(hold.lock, hold.job_id, hold.since, hold.usual) for hold in still.held] == query(
+        "SELECT lock, job_id, since, usual FROM inturn.held_for_long(%s)", MOST
+    )
+    assert (still.parents, still.batches) == (parents, left_open)
+    assert (still.shared, still.recent) == (shared, recent)
+    assert still.live_schedules == live
+    assert [each.task for each in still.later_schedules] == ["report"]
+    assert set(still.later_schedules) < set(stored)
+    assert (still.recent[0].error is not None) is with_errors

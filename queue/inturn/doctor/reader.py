@@ -1,6 +1,5 @@
 """The database, as the checks read it."""
 
-from datetime import datetime
 from typing import Protocol, TypeVar
 
 from inturn.operations import Operation
@@ -20,6 +19,3 @@ class Reader(Protocol):
     schema: str
 
     def run(self, operation: Operation[T]) -> T: ...
-
-    def now(self) -> datetime:
-        """Return the server's time."""

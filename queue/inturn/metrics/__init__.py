@@ -1,8 +1,8 @@
 """Metrics for Prometheus: those of one process, and those of the database.
 
 `catalogue` names all of them. `process` counts what a worker does, `producer` what a process
-defers, and `database` collects what the database knows. It is imported only on use, because it
-needs the extra `metrics`.
+defers, and `database` collects what the database knows. Nothing here is imported until it is
+used, because it needs the extra `metrics`.
 """
 
 from importlib.util import find_spec

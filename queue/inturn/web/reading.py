@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from threading import BoundedSemaphore, Lock
 from typing import Generic, TypeVar
 
@@ -23,7 +22,6 @@ from inturn.database.pools import has_ended
 from inturn.database.session import Session
 from inturn.errors import DatabaseBusy, InturnError
 from inturn.operations import Operation
-from inturn.operations.engine import maintenance
 from inturn.web.problem import Problem
 
 T = TypeVar("T")
@@ -140,10 +138,6 @@ class PageReader:
             if connection.closed:
                 self.release()
             raise
-
-    def now(self) -> datetime:
-        """Return the server's time."""
-        return self.run(maintenance.get_now())
 
     def release(self) -> None:
         """Give the connection back."""

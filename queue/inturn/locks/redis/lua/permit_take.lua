@@ -11,7 +11,7 @@ local ms = seconds * 1000 + math.floor(tonumber(time[2]) / 1000)
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms)
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', ms)) do
-  -- It stopped asking, so it died or gave up. It keeps no one waiting.
+  -- It stopped asking, so it died or gave up. No one waits behind it.
   redis.call('ZREM', KEYS[2], gone)
   redis.call('ZREM', KEYS[3], gone)
 end
