@@ -20,7 +20,7 @@ MARKS = ("mutant", "proof", "landing")
 NAMES = {
     "mutant": "mutants of the SQL",
     "proof": "long proofs",
-    "landing": "tests with processes or outages of their own",
+    "landing": "longer walks, and tests with processes or outages",
     None: "tests that the change cannot break",
 }
 LEFT_OUT = pytest.StashKey[dict[str, int]]()

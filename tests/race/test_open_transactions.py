@@ -44,13 +44,14 @@ def rolls_back(user: Session) -> None:
     user.rollback()
 
 
+ENDS = [commits, pytest.param(rolls_back, marks=pytest.mark.landing)]
+
+
 def story(*mutations: Mutation) -> Callable[[Callable[[Stage, End], None]], Callable[..., None]]:
     """Like the harness's `story`, for both ends of the transaction."""
 
     def tell(script: Callable[[Stage, End], None]) -> Callable[..., None]:
-        told = pytest.mark.parametrize("end", [commits, rolls_back])(
-            harness.story(*mutations)(script)
-        )
+        told = pytest.mark.parametrize("end", ENDS)(harness.story(*mutations)(script))
         return cast(Callable[..., None], told)
 
     return tell
