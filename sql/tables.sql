@@ -188,6 +188,10 @@ CREATE TYPE inturn.parent_policy AS ENUM (
     'go',
     'hold'
 );
+CREATE TYPE inturn.pause_kind AS ENUM (
+    'queue',
+    'task'
+);
 CREATE TABLE inturn.limits (
     pattern text NOT NULL COLLATE pg_catalog."C",
     slots integer,
@@ -266,16 +270,16 @@ END) STORED,
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 COMMENT ON TABLE inturn.lanes IS 'A row exists only while something keeps others out of a lane: the lane is held, a job goes before all others, or it is stopped.';
-CREATE TABLE inturn.limit_keys (
+CREATE TABLE inturn.gates (
     key text NOT NULL COLLATE pg_catalog."C",
     used integer DEFAULT 0 NOT NULL,
     tokens double precision,
     refilled_at timestamp with time zone,
     look_at timestamp with time zone,
-    CONSTRAINT limit_keys_used CHECK ((used >= 0))
+    CONSTRAINT gates_used CHECK ((used >= 0))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.limit_keys IS 'The slots and tokens of each recently used key.';
+COMMENT ON TABLE inturn.gates IS 'Where ready jobs wait for something other than their lane: `limit:` and a key, for a slot or a token; or `task:` and a task, for the end of a pause.';
 CREATE TABLE inturn.finished_jobs (
     id bigint NOT NULL,
     fence bigint,
@@ -332,6 +336,17 @@ CREATE TABLE inturn.schedules (
 )
 WITH (fillfactor='50');
 COMMENT ON TABLE inturn.schedules IS 'Periodic jobs: a row for each (task, periodic_id) that a worker has registered, none for its instants.';
+CREATE TABLE inturn.pauses (
+    kind inturn.pause_kind NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    paused_at timestamp with time zone NOT NULL,
+    until timestamp with time zone,
+    paused_by text NOT NULL,
+    reason text,
+    CONSTRAINT pauses_name_length CHECK (((octet_length(name) >= ((kind = 'task'::inturn.pause_kind))::integer) AND (octet_length(name) <= 512)))
+)
+WITH (fillfactor='50');
+COMMENT ON TABLE inturn.pauses IS 'Paused queues, in which no job starts, and paused tasks, of which no job starts.';
 CREATE TABLE inturn.progress (
     job_id bigint NOT NULL,
     fence bigint NOT NULL,
@@ -344,17 +359,6 @@ CREATE TABLE inturn.progress (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 COMMENT ON TABLE inturn.progress IS 'How far jobs are, as reported by their tasks.';
-CREATE TABLE inturn.task_pauses (
-    task text NOT NULL COLLATE pg_catalog."C",
-    paused_at timestamp with time zone NOT NULL,
-    until timestamp with time zone,
-    paused_by text NOT NULL,
-    reason text,
-    look_at timestamp with time zone,
-    CONSTRAINT task_pauses_task_length CHECK (((octet_length(task) >= 1) AND (octet_length(task) <= 512)))
-)
-WITH (fillfactor='50');
-COMMENT ON TABLE inturn.task_pauses IS 'Paused tasks, of which no job starts.';
 CREATE TABLE inturn.waits (
     lock inturn.lock_name NOT NULL,
     priority integer NOT NULL,
@@ -475,6 +479,13 @@ CREATE TABLE inturn.finished_jobs_default (
 );
 ALTER TABLE ONLY inturn.finished_jobs_default REPLICA IDENTITY FULL;
 COMMENT ON TABLE inturn.finished_jobs_default IS 'The safety net of the daily partitions: holds jobs that finish on a day without one.';
+CREATE TABLE inturn.gate_looks (
+    key text NOT NULL COLLATE pg_catalog."C",
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    left_at timestamp with time zone NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+COMMENT ON TABLE inturn.gate_looks IS 'Gates that the next claims must look at (see leave_looks).';
 CREATE TABLE inturn.granted_roles (
     role text NOT NULL COLLATE pg_catalog."C",
     kind text NOT NULL,
@@ -504,22 +515,6 @@ ALTER TABLE inturn.lane_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-CREATE TABLE inturn.limit_looks (
-    key text NOT NULL COLLATE pg_catalog."C",
-    id uuid DEFAULT gen_random_uuid() NOT NULL,
-    left_at timestamp with time zone NOT NULL
-)
-WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-COMMENT ON TABLE inturn.limit_looks IS 'Keys that the next claims must look at (see leave_looks).';
-CREATE TABLE inturn.queue_pauses (
-    queue text NOT NULL COLLATE pg_catalog."C",
-    paused_at timestamp with time zone NOT NULL,
-    until timestamp with time zone,
-    paused_by text NOT NULL,
-    reason text
-)
-WITH (fillfactor='50');
-COMMENT ON TABLE inturn.queue_pauses IS 'Paused queues, in which no job starts.';
 CREATE TABLE inturn.rollups (
     minutes smallint NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -567,6 +562,10 @@ ALTER TABLE ONLY inturn.ends
     ADD CONSTRAINT ends_pkey PRIMARY KEY (seq);
 ALTER TABLE ONLY inturn.fences_seen
     ADD CONSTRAINT fences_seen_pkey PRIMARY KEY (resource);
+ALTER TABLE ONLY inturn.gate_looks
+    ADD CONSTRAINT gate_looks_pkey PRIMARY KEY (key, id);
+ALTER TABLE ONLY inturn.gates
+    ADD CONSTRAINT gates_pkey PRIMARY KEY (key);
 ALTER TABLE ONLY inturn.granted_roles
     ADD CONSTRAINT granted_roles_pkey PRIMARY KEY (role);
 ALTER TABLE ONLY inturn.groups
@@ -577,16 +576,12 @@ ALTER TABLE ONLY inturn.lane_audit
     ADD CONSTRAINT lane_audit_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY inturn.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lock);
-ALTER TABLE ONLY inturn.limit_keys
-    ADD CONSTRAINT limit_keys_pkey PRIMARY KEY (key);
-ALTER TABLE ONLY inturn.limit_looks
-    ADD CONSTRAINT limit_looks_pkey PRIMARY KEY (key, id);
 ALTER TABLE ONLY inturn.limits
     ADD CONSTRAINT limits_pkey PRIMARY KEY (pattern);
+ALTER TABLE ONLY inturn.pauses
+    ADD CONSTRAINT pauses_pkey PRIMARY KEY (kind, name);
 ALTER TABLE ONLY inturn.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (job_id);
-ALTER TABLE ONLY inturn.queue_pauses
-    ADD CONSTRAINT queue_pauses_pkey PRIMARY KEY (queue);
 ALTER TABLE ONLY inturn.rollup_days
     ADD CONSTRAINT rollup_days_pkey PRIMARY KEY (day);
 ALTER TABLE ONLY inturn.rollups
@@ -595,8 +590,6 @@ ALTER TABLE ONLY inturn.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (task, periodic_id);
 ALTER TABLE ONLY inturn.schema_version
     ADD CONSTRAINT schema_version_pkc PRIMARY KEY (version_num);
-ALTER TABLE ONLY inturn.task_pauses
-    ADD CONSTRAINT task_pauses_pkey PRIMARY KEY (task);
 ALTER TABLE ONLY inturn.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (id);
 CREATE INDEX batch_events_due ON inturn.batch_events USING btree (due_at);
@@ -610,16 +603,20 @@ CREATE INDEX finished_jobs_failed ON ONLY inturn.finished_jobs USING btree (fini
 CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_default USING btree (finished_at) WHERE (status = 'failed'::inturn.job_status);
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
+CREATE INDEX gates_look ON inturn.gates USING btree (look_at) WHERE (look_at IS NOT NULL);
 CREATE INDEX jobs_batch ON inturn.jobs USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX jobs_delayed ON inturn.jobs USING btree (delayed_at) WHERE ((status = 'scheduled'::inturn.job_status) AND (delayed_at IS NOT NULL));
 CREATE INDEX jobs_due ON inturn.jobs USING btree (status, scheduled_at) WHERE (status = ANY (ARRAY['scheduled'::inturn.job_status, 'pending'::inturn.job_status]));
 CREATE INDEX jobs_expiring ON inturn.jobs USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT was_attempted));
 CREATE INDEX jobs_free ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NULL) AND (group_key IS NULL));
+CREATE INDEX jobs_gated ON inturn.jobs USING btree ((
+CASE
+    WHEN (status = 'paused'::inturn.job_status) THEN ('task:'::text || (task)::text)
+    ELSE ('limit:'::text || (limit_key)::text)
+END), queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) INCLUDE (status, task, limit_key) WHERE (status = ANY (ARRAY['limited'::inturn.job_status, 'paused'::inturn.job_status]));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND (group_key IS NULL));
 CREATE INDEX jobs_keeping ON inturn.jobs USING btree (id) WHERE keeps_lanes;
 CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (lock IS NOT NULL) AND (keeps_lanes IS NULL));
-CREATE INDEX jobs_limited ON inturn.jobs USING btree (limit_key, queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) WHERE (status = 'limited'::inturn.job_status);
-CREATE INDEX jobs_paused ON inturn.jobs USING btree (task, priority DESC, id) WHERE (status = 'paused'::inturn.job_status);
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, (((lock IS NULL))::integer), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));
@@ -627,7 +624,6 @@ CREATE INDEX lane_audit_job ON inturn.lane_audit USING btree (job_id, id) WHERE 
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);
-CREATE INDEX limit_keys_look ON inturn.limit_keys USING btree (look_at) WHERE (look_at IS NOT NULL);
 CREATE INDEX uncounted_ends_place ON inturn.uncounted_ends USING btree (day, page);
 CREATE UNIQUE INDEX waits_lane ON inturn.waits USING btree (lock, priority DESC, id);
 ALTER TABLE ONLY inturn.waits REPLICA IDENTITY USING INDEX waits_lane;

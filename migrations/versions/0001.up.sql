@@ -36,6 +36,8 @@ CREATE TYPE batch_event AS ENUM (
     'joined', 'closed', 'look', 'succeeded', 'failed', 'cancelled', 'aborted'
 );
 
+CREATE TYPE pause_kind AS ENUM ('queue', 'task');
+
 -- The options of a job, as passed between the functions that create jobs. They are named like the
 -- columns of `jobs`. The defaults are filled in, and `scheduled_at` includes any delay.
 CREATE TYPE job_options AS (
@@ -248,12 +250,12 @@ CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
     WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
         AND keeps_lanes IS NULL;
--- Jobs that lanes wait for go first.
-CREATE INDEX jobs_limited ON jobs (limit_key, queue,
+-- Jobs that wait at a gate, as the view gated_jobs names it. Jobs that lanes wait for go first.
+CREATE INDEX jobs_gated ON jobs (
+    (CASE WHEN status = 'paused' THEN 'task:' || task ELSE 'limit:' || limit_key END), queue,
     (was_attempted AND on_retry = 'hold' AND lock IS NOT NULL) DESC, priority DESC, id)
-    WHERE status = 'limited';
--- Jobs that claims have set aside, as resume_tasks wakes them.
-CREATE INDEX jobs_paused ON jobs (task, priority DESC, id) WHERE status = 'paused';
+    INCLUDE (status, task, limit_key)   -- or the planner finds no index-only scan
+    WHERE status IN ('limited', 'paused');
 CREATE INDEX jobs_running ON jobs (worker_id) WHERE status = 'doing';
 CREATE INDEX jobs_due ON jobs (status, scheduled_at) WHERE status IN ('scheduled', 'pending');
 -- After the clock was set back, this finds times in the future (see recall_looks).
@@ -432,15 +434,16 @@ CREATE TABLE limits (
     CONSTRAINT limits_something CHECK (slots IS NOT NULL OR rate IS NOT NULL)
 );
 
--- The slots and tokens of each recently used key. The row is the mutex of its key: a job takes a
--- slot, gives it back, and starts waiting for one under its lock.
-CREATE TABLE limit_keys (
+-- Where ready jobs wait for something other than their lane: `limit:` and a key, for a slot or a
+-- token; or `task:` and a task, for the end of a pause. The row is the mutex of its gate: a job
+-- takes a slot, gives it back, and starts to wait under its lock. There need not be a row.
+CREATE TABLE gates (
     key         text        COLLATE "C" PRIMARY KEY,
     used        integer     NOT NULL DEFAULT 0,  -- how many jobs are `doing`
-    tokens      double precision,  -- for starts, as of refilled_at; NULL: the key has no rate
+    tokens      double precision,  -- for starts, as of refilled_at; NULL: it has no rate
     refilled_at timestamptz,
-    look_at     timestamptz,       -- when a claim must look at the jobs that wait for the key
-    CONSTRAINT limit_keys_used CHECK (used >= 0)
+    look_at     timestamptz,       -- when a claim must look at the jobs that wait here
+    CONSTRAINT gates_used CHECK (used >= 0)
 ) WITH (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.01,
@@ -449,11 +452,11 @@ CREATE TABLE limit_keys (
     vacuum_truncate = off
 );
 
-CREATE INDEX limit_keys_look ON limit_keys (look_at) WHERE look_at IS NOT NULL;
+CREATE INDEX gates_look ON gates (look_at) WHERE look_at IS NOT NULL;
 
--- Keys that the next claims must look at (see leave_looks). People, and claims that do not get a
--- key, only add a row, so they never wait. The rows of a key are deleted under its lock.
-CREATE TABLE limit_looks (
+-- Gates that the next claims must look at (see leave_looks). People, and claims that do not get a
+-- gate, only add a row, so they never wait. The rows of a gate are deleted under its lock.
+CREATE TABLE gate_looks (
     key     text COLLATE "C",
     id      uuid DEFAULT gen_random_uuid(),
     left_at timestamptz NOT NULL,
@@ -477,27 +480,19 @@ CREATE TABLE groups (
     CONSTRAINT groups_weight CHECK (weight BETWEEN 1 AND 1000)
 );
 
--- Paused queues, in which no job starts. Each claim checks whether there is a row.
-CREATE TABLE queue_pauses (
-    queue     text        COLLATE "C" PRIMARY KEY,   -- '': all queues
-    paused_at timestamptz NOT NULL,
-    until     timestamptz,      -- NULL: until a person resumes it
-    paused_by text        NOT NULL,
-    reason    text
-) WITH (fillfactor = 50);
-
--- Paused tasks, of which no job starts. Each claim checks whether there is a row. A claim that
--- meets a job of a paused task sets it aside (status `paused`), so that it holds up no other job.
--- When the pause is over, the row stays until claims have woken all of these jobs. Every job that
--- is set aside therefore has a row here (see set_aside and resume_tasks).
-CREATE TABLE task_pauses (
-    task      text        COLLATE "C" PRIMARY KEY,
+-- Paused queues, in which no job starts, and paused tasks, of which no job starts. Each claim
+-- checks whether there is a row. A claim that meets a job of a paused task makes it wait at the
+-- gate of the task (status `paused`), so that it holds up no other job.
+CREATE TABLE pauses (
+    kind      pause_kind,
+    name      text        COLLATE "C",   -- '': all queues
     paused_at timestamptz NOT NULL,
     until     timestamptz,      -- NULL: until a person resumes it
     paused_by text        NOT NULL,
     reason    text,
-    look_at   timestamptz,      -- when to look again at jobs that open transactions had locked
-    CONSTRAINT task_pauses_task_length CHECK (octet_length(task) BETWEEN 1 AND 512)
+    PRIMARY KEY (kind, name),
+    CONSTRAINT pauses_name_length
+        CHECK (octet_length(name) BETWEEN (kind = 'task')::integer AND 512)
 ) WITH (fillfactor = 50);
 
 -- What people changed, and what the reconciler repaired. Changes of jobs and batches have a row

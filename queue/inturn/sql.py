@@ -17,7 +17,8 @@ SCHEMA = "inturn"
 OWNER = "owner"
 KINDS = ("producer", "worker", "operator", "monitor")
 FUNCTION_FOLDERS = ("api", "internal")
-FIRST_VIEWS = ("claimed_jobs", "live_jobs")  # other views read them
+# Other views read them.
+FIRST_VIEWS = ("claimed_jobs", "gated_jobs", "paused_queues", "paused_tasks", "live_jobs")
 
 
 @cache

@@ -21,7 +21,7 @@ SELECT jobs.id,
            WHEN jobs.status = 'scheduled' AND jobs.has_parents
                AND jobs.scheduled_at <= clock() + interval '2 s' THEN 'pending'::job_status
            WHEN jobs.status = 'paused' OR jobs.status = 'todo' AND jobs.task IN (
-               SELECT task_pauses.task FROM task_pauses WHERE (until > clock()) IS NOT FALSE
+               SELECT paused_tasks.task FROM paused_tasks
            ) THEN 'blocked'::job_status
            WHEN jobs.status = 'todo' AND jobs.locks IS NOT NULL THEN CASE WHEN EXISTS (
                -- One of its lanes is held against it, or another job goes first there.

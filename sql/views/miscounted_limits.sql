@@ -6,25 +6,26 @@
 -- for. If more than 10,000 jobs run, it returns nothing.
 CREATE OR REPLACE VIEW miscounted_limits AS
 WITH RECURSIVE waiting(key) AS (
-    (SELECT limit_key::text FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 1)
+    (SELECT gate FROM gated_jobs WHERE gate < 'task:' ORDER BY gate LIMIT 1)
     UNION ALL
-    SELECT (SELECT jobs.limit_key::text FROM jobs
-            WHERE status = 'limited' AND jobs.limit_key > waiting.key
-            ORDER BY jobs.limit_key LIMIT 1)
+    SELECT (SELECT next.gate FROM gated_jobs AS next
+            WHERE next.gate < 'task:' AND next.gate > waiting.key
+            ORDER BY next.gate LIMIT 1)
     FROM waiting WHERE waiting.key IS NOT NULL
 ), in_hand AS MATERIALIZED (
-    SELECT limit_key::text AS key FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10001
+    SELECT 'limit:' || limit_key AS key FROM jobs
+    WHERE status = 'doing' ORDER BY worker_id LIMIT 10001
 ), running AS MATERIALIZED (
     SELECT key, count(*) AS jobs FROM in_hand WHERE key IS NOT NULL GROUP BY key
     UNION ALL
     SELECT key, 0 FROM (SELECT key FROM waiting WHERE key IS NOT NULL LIMIT 1000) AS first
 ), compared AS (
     SELECT key, sum(jobs)::bigint AS running, coalesce((
-            SELECT own.used FROM limit_keys AS own WHERE own.key = running.key), 0)::bigint
+            SELECT own.used FROM gates AS own WHERE own.key = running.key), 0)::bigint
             AS counted
     FROM running GROUP BY key
 )
-SELECT key, counted, running FROM compared
+SELECT substr(key, length('limit:') + 1) AS key, counted, running FROM compared
 WHERE counted <> running AND (SELECT count(*) FROM in_hand) <= 10000
 ORDER BY key LIMIT 1000;
 

@@ -1,8 +1,8 @@
 -- Paused queues, the longest first.
 CREATE OR REPLACE VIEW paused_queues AS
-SELECT nullif(queue, '') AS queue, paused_at, until, paused_by, reason
-FROM queue_pauses
-WHERE (until > clock()) IS NOT FALSE
+SELECT nullif(name, '') AS queue, paused_at, until, paused_by, reason
+FROM pauses
+WHERE kind = 'queue' AND (until > clock()) IS NOT FALSE
 ORDER BY paused_at;
 
 COMMENT ON VIEW paused_queues IS 'Paused queues, in which no job starts.';

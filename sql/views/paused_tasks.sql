@@ -1,8 +1,8 @@
 -- Paused tasks, the longest first.
 CREATE OR REPLACE VIEW paused_tasks AS
-SELECT task::text, paused_at, until, paused_by, reason
-FROM task_pauses
-WHERE (until > clock()) IS NOT FALSE
+SELECT name AS task, paused_at, until, paused_by, reason
+FROM pauses
+WHERE kind = 'task' AND (until > clock()) IS NOT FALSE
 ORDER BY paused_at;
 
 COMMENT ON VIEW paused_tasks IS 'Paused tasks, of which no job starts.';

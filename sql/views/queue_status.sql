@@ -46,16 +46,16 @@ WITH RECURSIVE free_name(queue) AS (
     GROUP BY queue
 ), limited AS MATERIALIZED (
     SELECT queue, count(*) AS looked
-    FROM (SELECT queue FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000) AS job
+    FROM (SELECT queue FROM gated_jobs WHERE gate < 'task:'
+          ORDER BY gate LIMIT 10000) AS job
     GROUP BY queue
 ), paused_task AS MATERIALIZED (
-    SELECT task FROM task_pauses WHERE (until > clock()) IS NOT FALSE
+    SELECT task FROM paused_tasks
 ), aside AS MATERIALIZED (
     -- Jobs that claims have set aside. If the pause is over, the next claims wake them.
-    SELECT queue, id, lock, coalesce(scheduled_at, created_at) AS since, priority, locks, shared,
-           keeps_lanes, task, task NOT IN (SELECT paused_task.task FROM paused_task) AS is_over
-    FROM (SELECT * FROM jobs WHERE status = 'paused'
-          ORDER BY task, priority DESC, id LIMIT 10000) AS job
+    SELECT job.*, task NOT IN (SELECT paused_task.task FROM paused_task) AS is_over
+    FROM (SELECT * FROM gated_jobs WHERE gate >= 'task:'
+          ORDER BY gate LIMIT 10000) AS job
 ), later AS MATERIALIZED (
     -- A claim would set those pending that come after a live job (see live_jobs).
     SELECT queue, id, lock, scheduled_at, priority, locks, shared, keeps_lanes, task,
@@ -274,9 +274,8 @@ SELECT name.queue,
        CASE WHEN paused.it_is IS NULL THEN startable.oldest_id END AS oldest_id
 FROM name
 CROSS JOIN LATERAL (
-    SELECT (SELECT true FROM queue_pauses
-            WHERE queue_pauses.queue IN (name.queue, '') AND (until > clock()) IS NOT FALSE LIMIT 1)
-        AS it_is
+    SELECT (SELECT true FROM paused_queues
+            WHERE coalesce(paused_queues.queue, name.queue) = name.queue LIMIT 1) AS it_is
 ) AS paused
 LEFT JOIN startable ON startable.queue = name.queue
 LEFT JOIN in_lane ON in_lane.queue = name.queue

@@ -66,7 +66,7 @@ UNION ALL (SELECT FROM batches WHERE ended_at IS NULL LIMIT 1)
 """
 LEFTOVERS = """
 SELECT 'an edge of job ' || child FROM edges UNION ALL SELECT 'an end of job ' || job_id FROM ends
-UNION ALL SELECT used || ' slots of limit ' || key FROM limit_keys WHERE used <> 0
+UNION ALL SELECT used || ' slots of ' || key FROM gates WHERE used <> 0
 UNION ALL SELECT 'batch ' || id || ', which is ' || state FROM batch_status WHERE state <> 'ended'
 UNION ALL SELECT 'an event of batch ' || batch_id FROM batch_events
 UNION ALL SELECT 'the line of job ' || id FROM waits

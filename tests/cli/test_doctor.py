@@ -226,7 +226,7 @@ def test_the_doctor_finds_a_limit_that_counts_wrong_and_its_advice_repairs_it(
     if not running:
         engine.query("SELECT defer('t', limit_key => 'stripe')")
         engine.fail(claimed, None, "no")
-    engine.query("UPDATE limit_keys SET used = %s", counted)
+    engine.query("UPDATE gates SET used = %s", counted)
     engine.query("SELECT FROM claim((SELECT id FROM workers), '{default}', 1)")
     status, found = findings(queue)
     assert (status, found["limits"]["state"]) == (10, "fail")
@@ -234,7 +234,7 @@ def test_the_doctor_finds_a_limit_that_counts_wrong_and_its_advice_repairs_it(
         f"stripe counts {counted}, but {running} {'is' if running else 'are'} running"
     )
     engine.query(found["limits"]["advice"])
-    assert engine.query("SELECT coalesce(sum(used), 0) FROM limit_keys") == [(running,)]
+    assert engine.query("SELECT coalesce(sum(used), 0) FROM gates") == [(running,)]
     if not running:
         assert engine.claim()[0] == 2, "the job that stood before a full limit"
     status, found = findings(queue)

@@ -208,8 +208,7 @@ AGING = {
     "jobs": ("created_at", "started_at"),
     "finished_jobs": ("created_at", "started_at", "finished_at"),
     "lanes": ("since", "stopped_at"),
-    "queue_pauses": ("paused_at",),
-    "task_pauses": ("paused_at",),
+    "pauses": ("paused_at",),
     "batches": ("opened_at",),
     "batch_events": ("at",),
 }

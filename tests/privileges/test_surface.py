@@ -192,7 +192,7 @@ ASKED_OF_MONITORS = {
     "list_audit": {"p_lock": "lane_audit.lock"},
     "list_changes": {"p_before": "lane_audit.id"},
     "list_job_audit": {"p_id": "lane_audit.job_id"},
-    "list_limit_keys": {"p_after": "limit_keys.key"},
+    "list_limit_keys": {"p_after": "gates.key"},
     "list_line": {"p_lock": "jobs.lock"},
     "list_troubled_lanes": {"p_trouble": "lanes.state"},
     "measure_history": {

@@ -273,7 +273,7 @@ def promote_and_candidates(scope: Scope, state: State, who: int) -> Iterator[Ste
         and not scope.breaks("a delayed lane is never looked at again")
     ):
         yield Step(
-            "resume_due.sql", now(state, who, Session(next="release_lanes", locks_lane=True))
+            "resume_lanes.sql", now(state, who, Session(next="release_lanes", locks_lane=True))
         )
     sleeping = [
         job

@@ -173,7 +173,7 @@ def test_a_batch_that_was_locked_ends(stage: Stage) -> None:
     promise(len(next_of(worker)) == 1, "it is looked at")
 
 
-@story(unrecalled("pauses", "look_at > v_now + interval '1 s' FOR UPDATE"))
+@story(unrecalled("keys", "WHERE look_at > v_now + interval '5 s'"))
 def test_a_job_whose_pause_is_over_goes_on(stage: Stage) -> None:
     producer, person, worker = stage.session(), stage.session(), stage.worker()
     [job] = producer.defer(None)

@@ -50,12 +50,12 @@ PEOPLE: dict[str, Callable[[Session, int, str], object]] = {
 
 def used(stage: Stage, key: str) -> int:
     [(count,)] = stage.control.execute(
-        "SELECT coalesce((SELECT used FROM limit_keys WHERE key = %s), 0)", [key]
+        "SELECT coalesce((SELECT used FROM gates WHERE key = limit_gate(%s)), 0)", [key]
     ).fetchall()
     return int(count)
 
 
-FREES = "PERFORM notify_workers(wake_limited(v_{}.keys, true));"
+FREES = "PERFORM notify_workers(open_gates(v_{}.gates, true));"
 
 
 # ---------------------------------------------------------------- limits
@@ -88,7 +88,7 @@ def test_whatever_ends_an_attempt_gives_its_slot_back_once(stage: Stage) -> None
 @story(
     Mutation(
         "an attempt that ends gives its token back",
-        "wake_limited.sql",
+        "open_gates.sql",
         "tokens = judged.tokens,",
         "tokens = judged.tokens + 1,",
     ),
@@ -124,7 +124,7 @@ def test_whatever_ends_an_attempt_gives_no_token_back(stage: Stage) -> None:
     Mutation(
         "a job that goes passes nothing on",
         "archive_jobs.sql",
-        "THEN leave_looks(ARRAY[gone.limit_key::text])",
+        "THEN leave_looks(ARRAY[limit_gate(gone.limit_key)])",
         "THEN true",
     ),
 )
@@ -166,7 +166,7 @@ def test_a_job_that_ends_before_it_took_its_token_leaves_it_to_the_next(stage: S
     Mutation(
         "a blocked job passes nothing on",
         "block_behind.sql",
-        "PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;",
+        "PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;",
         "",
     ),
 )

@@ -147,9 +147,7 @@ def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
     promise([status(worker, job) for job in (best, behind)] == ["limited"] * 2, "both wait")
     worker.finish(running)
     promise(status(worker, best) == "todo", "the first one is woken")
-    producer.run(
-        "UPDATE limit_keys SET look_at = NULL"
-    )  # nobody looks again only since time goes by
+    producer.run("UPDATE gates SET look_at = NULL")  # nobody looks again only since time goes by
     worker.hasten(LATER)
     return producer, worker, best, behind
 
@@ -158,7 +156,7 @@ def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
     Mutation(
         "a job that expires passes nothing on",
         "archive_jobs.sql",
-        "THEN leave_looks(ARRAY[gone.limit_key::text])",
+        "THEN leave_looks(ARRAY[limit_gate(gone.limit_key)])",
         "THEN true",
     )
 )
@@ -171,15 +169,15 @@ def test_a_job_that_was_woken_for_a_slot_and_expires_wakes_the_next_one(stage: S
 @story(
     Mutation(
         "what was left is deleted though the key is locked",
-        "resume_keys.sql",
-        "IF try_lock_keys(ARRAY[v_key]) <> '{}' THEN",
+        "check_gates.sql",
+        "IF try_lock_gates(ARRAY[v_gate]) <> '{}' THEN",
         "IF true THEN",
     )
 )
 def test_a_job_that_expires_while_its_key_is_locked_passes_its_slot_on_later(stage: Stage) -> None:
     producer, worker, best, behind = wait_for_slot(stage)
     producer.begin()
-    producer.run("SELECT FROM limit_keys FOR UPDATE")
+    producer.run("SELECT FROM gates FOR UPDATE")
     promise(worker.claim() == [], "somebody has the key")
     promise(status(worker, best) == "cancelled", "which is in nobody's way")
     producer.rollback()

@@ -6,14 +6,14 @@ from tests.race.harness import Mutation, Stage, ids, promise, story
 
 WAKE_AT_FINISH = Mutation(
     "a freed slot wakes nobody",
-    "wake_limited.sql",
+    "open_gates.sql",
     "WHERE jobs.id = ANY (ARRAY(SELECT unnest(best.ids) FROM best))",
     "WHERE jobs.id = ANY (ARRAY(SELECT unnest(best.ids) FROM best)) AND NOT p_frees",
 )
 NOT_PASSED_ON = Mutation(
     "a job that goes passes nothing on",
     "archive_jobs.sql",
-    "THEN leave_looks(ARRAY[gone.limit_key::text])",
+    "THEN leave_looks(ARRAY[limit_gate(gone.limit_key)])",
     "THEN true",
 )
 
@@ -22,14 +22,14 @@ NOT_PASSED_ON = Mutation(
     Mutation(
         "a claim counts no slots",
         "take_slots.sql",
-        "SET used = limit_keys.used + part.starts",
-        "SET used = limit_keys.used",
+        "SET used = gates.used + part.starts",
+        "SET used = gates.used",
     ),
     Mutation(
         "claims ahead start jobs with a limit",
         "claim_further.sql",
-        "WHERE free.limit_key IS NULL AND (v_paused",
-        "WHERE (v_paused",
+        "WHERE free.limit_key IS NULL AND free.task",
+        "WHERE free.task",
     ),
 )
 def test_no_more_jobs_of_a_key_run_than_its_limit_allows(stage: Stage) -> None:
@@ -72,7 +72,7 @@ def test_two_who_change_parts_of_a_limit_at_once_both_change_it(stage: Stage) ->
     Mutation(
         "a finish keeps the slot",
         "finish.sql",
-        "PERFORM notify_workers(wake_limited(v_done.keys, true));",
+        "PERFORM notify_workers(open_gates(v_done.gates, true));",
         "NULL;",
     ),
 )
@@ -91,7 +91,7 @@ def test_the_end_of_a_job_lets_the_best_job_that_waits_for_its_slot_start(stage:
     Mutation(
         "a retry keeps its slot",
         "retry.sql",
-        "PERFORM notify_workers(wake_limited(v_again.keys, true));",
+        "PERFORM notify_workers(open_gates(v_again.gates, true));",
         "NULL;",
     )
 )
@@ -108,7 +108,7 @@ def test_a_job_that_waits_for_its_next_attempt_has_no_slot(stage: Stage) -> None
     Mutation(
         "a job that is put back keeps its slot",
         "put_back.sql",
-        "PERFORM notify_workers(wake_limited(v_back.keys, true));",
+        "PERFORM notify_workers(open_gates(v_back.gates, true));",
         "NULL;",
     )
 )
@@ -126,8 +126,8 @@ def test_a_job_that_is_put_back_has_no_slot(stage: Stage) -> None:
     Mutation(
         "a refused finish frees a slot",
         "finish.sql",
-        "array_agg(b.limit_key) FILTER (WHERE b.limit_key IS NOT NULL) AS keys",
-        "(SELECT array_agg(j.limit_key) FROM jobs AS j WHERE j.id = ANY (p_ids)) AS keys",
+        "array_agg(limit_gate(b.limit_key)) FILTER (WHERE b.limit_key IS NOT NULL) AS gates",
+        "(SELECT array_agg(limit_gate(j.limit_key)) FROM jobs AS j WHERE j.id = ANY (p_ids)) AS gates",
     )
 )
 def test_the_late_finish_of_an_attempt_that_was_overtaken_frees_no_slot(stage: Stage) -> None:
@@ -138,7 +138,7 @@ def test_the_late_finish_of_an_attempt_that_was_overtaken_frees_no_slot(stage: S
     stage.forget(dead)
     worker.rescue()
     promise(ids(worker.claim()) == [first], "the slot of the dead worker is free again")
-    stage.control.execute("ALTER TABLE limit_keys DROP CONSTRAINT limit_keys_used")
+    stage.control.execute("ALTER TABLE gates DROP CONSTRAINT gates_used")
     promise(dead.finish(lost).accepted == [], "its fence refuses it")
     worker.claim()
     promise(stage.doing() == [first], f"more than one runs: {stage.doing()}, {second}")
@@ -147,7 +147,7 @@ def test_the_late_finish_of_an_attempt_that_was_overtaken_frees_no_slot(stage: S
 @story(
     Mutation(
         "a job becomes limited without the lock of its key",
-        "try_lock_keys.sql",
+        "try_lock_gates.sql",
         "ORDER BY key FOR UPDATE SKIP LOCKED",
         "ORDER BY key",
     ),
@@ -168,9 +168,9 @@ def test_a_claim_during_a_finish_does_not_miss_the_slot_that_falls_free(stage: S
 @story(
     Mutation(
         "only one queue is woken",
-        "limited_queues.sql",
-        "AND jobs.queue > found.queue",
-        "AND jobs.queue > found.queue AND false",
+        "gate_queues.sql",
+        "AND next.queue > found.queue",
+        "AND next.queue > found.queue AND false",
     )
 )
 def test_a_free_slot_wakes_a_job_in_each_queue(stage: Stage) -> None:
@@ -236,7 +236,7 @@ def test_a_lane_stays_reserved_for_a_retry_that_waits_for_a_slot(stage: Stage) -
     Mutation(
         "a blocked job passes nothing on",
         "block_behind.sql",
-        "PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;",
+        "PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;",
         "",
     ),
 )
@@ -252,7 +252,7 @@ def test_a_slot_goes_to_the_next_job_if_the_lane_of_the_first_is_busy(stage: Sta
     worker.finish(running)
     promise(stage.statuses()[in_lane] == "todo", "it is woken, but its lane is held")
     person.begin()
-    person.run("SELECT FROM limit_keys FOR UPDATE")
+    person.run("SELECT FROM gates FOR UPDATE")
     other.claim()
     person.commit()
     other.claim()
@@ -328,8 +328,8 @@ def test_a_lane_does_not_hand_over_a_job_without_a_slot(stage: Stage) -> None:
     Mutation(
         "jobs with a limit are claimed ahead",
         "take_slots.sql",
-        "fits AND (key IS NULL OR p_slots >=",
-        "fits AND (key IS NULL OR 10 >=",
+        "(key IS NULL OR p_slots >=",
+        "(key IS NULL OR 10 >=",
     )
 )
 def test_a_worker_takes_no_slot_for_a_job_that_it_could_not_begin(stage: Stage) -> None:
@@ -344,7 +344,7 @@ def test_a_worker_takes_no_slot_for_a_job_that_it_could_not_begin(stage: Stage) 
     Mutation(
         "more slots wake nobody",
         "set_limit.sql",
-        "PERFORM leave_looks(keys_of(p_pattern));",
+        "PERFORM leave_looks(gates_of(p_pattern));",
         "",
     )
 )
@@ -392,7 +392,7 @@ def test_a_limit_that_is_raised_reaches_a_job_that_a_claim_is_just_making_wait(
 
 @story(
     Mutation(
-        "no token wakes anybody", "resume_keys.sql", "WHERE look_at <= clock()", "WHERE false"
+        "no token wakes anybody", "check_gates.sql", "WHERE look_at <= clock()", "WHERE false"
     ),
     Mutation(
         "a start takes no token",
@@ -438,13 +438,13 @@ def test_a_worker_wakes_up_when_the_next_token_comes(stage: Stage) -> None:
 @story(
     Mutation(
         "a put back refunds a token",
-        "wake_limited.sql",
+        "open_gates.sql",
         "look_at = NULL FROM",
         "look_at = NULL, tokens = tokens + p_frees::integer FROM",
     ),
     Mutation(
         "a put back refunds a token while jobs wait",
-        "wake_limited.sql",
+        "open_gates.sql",
         "tokens = judged.tokens",
         "tokens = judged.tokens + p_frees::integer",
     ),
@@ -461,9 +461,8 @@ def test_no_token_comes_back(stage: Stage) -> None:
 @story(
     Mutation(
         "a job that was left is forgotten",
-        "wake_limited.sql",
-        "(SELECT true FROM jobs WHERE status = 'limited' AND limit_key = best.key "
-        "OFFSET cardinality(best.ids) LIMIT 1)",
+        "open_gates.sql",
+        "(SELECT true FROM gated_jobs WHERE gate = best.key OFFSET cardinality(best.ids) LIMIT 1)",
         "false",
     )
 )
@@ -483,7 +482,7 @@ def test_a_job_that_a_user_has_locked_is_woken_later(stage: Stage) -> None:
 @story(
     Mutation(
         "reconcile trusts the count",
-        "reconcile_keys.sql",
+        "reconcile_gates.sql",
         "WHERE coalesce(known.used, 0) <> coalesce(running.count, 0)",
         "WHERE false",
     )
@@ -493,7 +492,7 @@ def test_reconcile_repairs_a_wrong_count_and_removes_keys_that_nobody_needs(stag
     person.set_limit("stripe", 1)
     _, second = person.defer(None, 0, 0, limit="stripe")
     [running] = worker.claim()
-    stage.control.execute("UPDATE limit_keys SET used = 2")
+    stage.control.execute("UPDATE gates SET used = 2")
     worker.finish(running)
     person.reconcile()
     promise(ids(worker.claim()) == [second], "the wrong count is repaired")
@@ -501,7 +500,7 @@ def test_reconcile_repairs_a_wrong_count_and_removes_keys_that_nobody_needs(stag
     promise(person.run("SELECT lock FROM repaired_lanes") == [], "it is no lane")
     stage.drain()
     person.reconcile()
-    [(rows,)] = person.run("SELECT count(*) FROM limit_keys")
+    [(rows,)] = person.run("SELECT count(*) FROM gates")
     promise(rows == 0, "the key has a row that is not needed")
 
 

@@ -11,7 +11,7 @@ def lock_key(stage: Stage, key: str) -> Session:
     """A session that has a key locked for as long as it likes."""
     user = stage.session()
     user.begin()
-    user.run("SELECT FROM limit_keys WHERE key = %s FOR UPDATE", key)
+    user.run("SELECT FROM gates WHERE key = limit_gate(%s) FOR UPDATE", key)
     return user
 
 
@@ -24,7 +24,7 @@ def use_key(person: Session, worker: Worker, key: str) -> None:
 LEFT_ALONE = Mutation(
     "jobs of a locked key stay in front",
     "take_slots.sql",
-    "WHEN jobs.limit_key IN (SELECT unnest(v_stuck)) THEN 0 END",
+    "WHEN mine.key IN (SELECT unnest(v_stuck)) THEN 0 END",
     "END",
 )
 NOT_ASKED = Mutation(
@@ -37,7 +37,7 @@ NOT_ASKED = Mutation(
 
 @story(
     Mutation("a key that stays locked is not noticed", "take_slots.sql",
-        "IF cardinality(v_keys) < cardinality(v_asked) THEN", "IF false THEN"),
+        "IF cardinality(v_gates) < cardinality(v_asked) THEN", "IF false THEN"),
     LEFT_ALONE,
 )  # fmt: skip
 def test_jobs_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) -> None:
@@ -75,7 +75,7 @@ def test_lanes_of_a_locked_key_do_not_keep_others_from_starting(stage: Stage) ->
 @story(
     Mutation(
         "a key that is locked ends the look at keys",
-        "resume_keys.sql",
+        "check_gates.sql",
         "v_left := v_left - 1; EXIT WHEN v_left = 0; END IF;",
         "END IF; v_left := v_left - 1; EXIT WHEN v_left = 0;",
     )
@@ -88,7 +88,7 @@ def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> No
     for key in range(12):
         person.defer(None, limit=f"k{key:02}")
     user = lock_key(stage, "k00")
-    user.run("SELECT FROM limit_keys WHERE key <> 'k11' FOR UPDATE")
+    user.run("SELECT FROM gates WHERE key <> 'limit:k11' FOR UPDATE")
     blocker = lock_key(stage, "k11")
     worker.claim(20)
     worker.hasten("1 second")
@@ -121,8 +121,8 @@ def test_a_job_that_waits_for_a_locked_key_is_woken_though_a_claim_looks_meanwhi
     Mutation(
         "a cancel locks the key",
         "archive_jobs.sql",
-        "THEN leave_looks(ARRAY[gone.limit_key::text])",
-        "THEN try_lock_keys(ARRAY[gone.limit_key::text]) IS NOT NULL",
+        "THEN leave_looks(ARRAY[limit_gate(gone.limit_key)])",
+        "THEN try_lock_gates(ARRAY[limit_gate(gone.limit_key)]) IS NOT NULL",
     )
 )
 def test_an_open_cancel_holds_up_no_start_and_no_end(stage: Stage) -> None:
@@ -148,8 +148,8 @@ def test_an_open_cancel_holds_up_no_start_and_no_end(stage: Stage) -> None:
     Mutation(
         "a limit is changed under the locks of its keys",
         "set_limit.sql",
-        "PERFORM leave_looks(keys_of(p_pattern));",
-        "PERFORM try_lock_keys(keys_of(p_pattern));",
+        "PERFORM leave_looks(gates_of(p_pattern));",
+        "PERFORM try_lock_gates(gates_of(p_pattern));",
     )
 )
 def test_a_limit_that_is_being_changed_holds_up_no_start_and_no_end(stage: Stage) -> None:
@@ -186,9 +186,9 @@ def test_a_job_does_not_wait_for_a_slot_that_its_claim_leaves(stage: Stage) -> N
 @story(
     Mutation(
         "a token that nobody takes keeps the slot",
-        "wake_limited.sql",
-        "WHEN ids = '{}' THEN interval '1 s' ELSE interval '5 s' END",
-        "WHEN ids = '{}' THEN interval '1 s' END",
+        "open_gates.sql",
+        "ELSE interval '5 s' END",
+        "END",
     )
 )
 def test_a_slot_does_not_wait_for_a_job_that_cannot_start(stage: Stage) -> None:
@@ -210,7 +210,7 @@ def test_a_slot_does_not_wait_for_a_job_that_cannot_start(stage: Stage) -> None:
     Mutation(
         "a claim forgets a look that was planned",
         "take_slots.sql",
-        "look_at = least(limit_keys.look_at, part.look_at)",
+        "look_at = least(gates.look_at, part.look_at)",
         "look_at = NULL",
     )
 )
@@ -235,7 +235,7 @@ def test_a_claim_does_not_forget_a_locked_job_of_another_queue(stage: Stage) -> 
 @story(
     Mutation(
         "only jobs that are woken are notified of",
-        "wake_limited.sql",
+        "open_gates.sql",
         "WHERE free > 0 OR next_look < coalesce(look_at, 'infinity')",
         "WHERE free > 0",
     )
@@ -275,7 +275,7 @@ def test_a_statement_that_has_waited_takes_no_token_twice(stage: Stage) -> None:
 @story(
     Mutation(
         "a key without a row is forgotten",
-        "reconcile_keys.sql",
+        "reconcile_gates.sql",
         "AND known.look_at IS NULL",
         "AND (known.room).free IS NOT NULL AND known.look_at IS NULL",
     )
@@ -288,7 +288,7 @@ def test_reconcile_wakes_jobs_whose_key_has_lost_its_row(stage: Stage) -> None:
     worker.claim()
     stage.control.execute("ALTER TABLE jobs DISABLE TRIGGER ALL")
     stage.control.execute("DELETE FROM jobs WHERE id = %s", [running.id])
-    stage.control.execute("DELETE FROM limit_keys")
+    stage.control.execute("DELETE FROM gates")
     promise(worker.claim() == [], "nobody knows of it")
     person.reconcile()
     promise(ids(worker.claim()) == [second], "it starts")
@@ -296,7 +296,7 @@ def test_reconcile_wakes_jobs_whose_key_has_lost_its_row(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "only the first keys are looked at", "reconcile_keys.sql", "LIMIT 10000) AS first",
+        "only the first keys are looked at", "reconcile_gates.sql", "LIMIT 10000) AS first",
         "LIMIT 1000) AS first",
     )
 )  # fmt: skip
@@ -305,12 +305,12 @@ def test_many_keys_that_are_in_order_keep_reconcile_from_no_other(stage: Stage) 
     person.set_limit("c*", None, rate=1)
     person.set_limit("z", 1)
     stage.control.execute(
-        "INSERT INTO limit_keys (key, tokens, refilled_at, look_at) "
-        "SELECT 'c' || i, 0, clock(), clock() + interval '1 min' FROM generate_series(1, 1100) AS i"
+        "INSERT INTO gates (key, tokens, refilled_at, look_at) "
+        "SELECT 'limit:c' || i, 0, clock(), clock() + interval '1 min' FROM generate_series(1, 1100) AS i"
     )
     stage.control.execute(
         "INSERT INTO jobs (created_at, status, task, limit_key) "
-        "SELECT now(), 'limited', 't', key FROM limit_keys"
+        "SELECT now(), 'limited', 't', gate_name(key) FROM gates"
     )
     [job] = person.defer(None, limit="z")
     stage.control.execute("UPDATE jobs SET status = 'limited' WHERE id = %s", [job])
@@ -322,7 +322,7 @@ def test_many_keys_that_are_in_order_keep_reconcile_from_no_other(stage: Stage) 
 @story(
     Mutation(
         "reconcile looks at keys that are in order",
-        "reconcile_keys.sql",
+        "reconcile_gates.sql",
         "WHERE (coalesce((known.room).free, 1) > 0 OR (known.room).next_at IS NOT NULL) AND",
         "WHERE",
     )
@@ -343,8 +343,8 @@ def test_reconcile_locks_no_key_that_is_in_order(stage: Stage) -> None:
 @story(
     Mutation(
         "keys that were used a moment ago are looked at for ever",
-        "reconcile_keys.sql",
-        "(fold_key(limit_keys, rule)).tokens >= rule.burst AND",
+        "reconcile_gates.sql",
+        "(fold_key(gates, rule)).tokens >= rule.burst AND",
         "",
     )
 )
@@ -369,7 +369,7 @@ def in_each_second(stage: Stage) -> list[int]:
     Mutation(
         "a start counts from when its claim began",
         "start_jobs.sql",
-        "greatest(v_now, (SELECT refilled_at FROM limit_keys WHERE key = jobs.limit_key))",
+        "greatest(v_now, (SELECT refilled_at FROM gates WHERE key = limit_gate(jobs.limit_key)))",
         "v_now",
     )
 )
@@ -389,7 +389,7 @@ def test_a_start_counts_when_its_token_was_there(stage: Stage) -> None:
 @story(
     Mutation(
         "a key that has all tokens again is forgotten at once",
-        "reconcile_keys.sql",
+        "reconcile_gates.sql",
         "AND refilled_at < clock() - interval '1 min' FROM",
         "FROM",
     )
@@ -409,13 +409,13 @@ def test_a_claim_that_began_before_the_tokens_were_back_gets_none(stage: Stage) 
 @story(
     Mutation(
         "a count below zero",
-        "wake_limited.sql",
+        "open_gates.sql",
         "greatest(used - named.times, 0) ELSE",
         "used - named.times ELSE",
     ),
     Mutation(
         "a count below zero while jobs wait",
-        "wake_limited.sql",
+        "open_gates.sql",
         "greatest(used - named.times, 0)::integer",
         "(used - named.times)::integer",
     ),
@@ -425,16 +425,16 @@ def test_a_count_that_is_too_low_keeps_no_job_from_ending(stage: Stage) -> None:
     [job] = person.defer(None, limit="stripe")
     [other] = person.defer(None)
     running = worker.claim()
-    stage.control.execute("UPDATE limit_keys SET used = 0")
-    stage.control.execute("ALTER TABLE limit_keys DROP CONSTRAINT limit_keys_used")
+    stage.control.execute("UPDATE gates SET used = 0")
+    stage.control.execute("ALTER TABLE gates DROP CONSTRAINT gates_used")
     promise(worker.finish(*running).accepted == [job, other], "both end")
-    promise(person.run("SELECT used FROM limit_keys") == [(0,)], "nobody runs")
+    promise(person.run("SELECT used FROM gates") == [(0,)], "nobody runs")
     person.set_limit("stripe", 1)
     person.defer(None, 0, 0, limit="stripe")
     running = worker.claim()
-    stage.control.execute("UPDATE limit_keys SET used = 0")
+    stage.control.execute("UPDATE gates SET used = 0")
     worker.finish(*running)
-    promise(person.run("SELECT used FROM limit_keys") == [(0,)], "one waits, and nobody runs")
+    promise(person.run("SELECT used FROM gates") == [(0,)], "one waits, and nobody runs")
 
 
 @story(
@@ -447,7 +447,7 @@ def test_a_count_that_is_too_low_keeps_no_job_from_ending(stage: Stage) -> None:
     Mutation(
         "explain does not see who has the key",
         "explain_limit.sql",
-        "WHERE own.key = p_job.limit_key",
+        "WHERE own.key = limit_gate(p_job.limit_key)",
         "WHERE false",
     ),
 )
@@ -496,7 +496,7 @@ def test_a_period_is_a_time_and_not_a_date(stage: Stage) -> None:
     worker.finish(*worker.claim())
     [(late,)] = worker.run(
         "SELECT (fold_key(k, rule)).next_at > timestamptz '2026-10-25 11:00:01+01' "
-        "FROM limit_keys AS k CROSS JOIN find_limit('stripe') AS rule"
+        "FROM gates AS k CROSS JOIN find_limit('stripe') AS rule"
     )
     promise(not late, "the night has an hour more, and the token comes after 24 hours")
 
@@ -525,4 +525,4 @@ def test_a_job_that_has_expired_keeps_no_new_one_with_another_limit_away(stage: 
         raise
     worker.hasten("2 hours")
     promise(ids(worker.claim()) == [job], "it starts")
-    promise(worker.run("SELECT key FROM limit_keys") == [("new",)], "with its own limit")
+    promise(worker.run("SELECT key FROM gates") == [("limit:new",)], "with its own limit")

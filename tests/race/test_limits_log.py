@@ -113,13 +113,13 @@ def test_no_log_of_dying_workers_shows_more_starts_than_the_limit_allows(stage: 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("SET used = limit_keys.used + part.starts", "SET used = limit_keys.used"),
+        ("SET used = gates.used + part.starts", "SET used = gates.used"),
         ("tokens = part.tokens - part.starts", "tokens = part.tokens"),
     ],
     ids=["no slot is taken", "no token is taken"],
 )
 def test_the_log_shows_a_limit_that_is_broken(stage: Stage, old: str, new: str) -> None:
     stage.mutate(Mutation("a limit is broken", "take_slots.sql", old, new))
-    stage.control.execute("ALTER TABLE limit_keys DROP CONSTRAINT limit_keys_used")
+    stage.control.execute("ALTER TABLE gates DROP CONSTRAINT gates_used")
     with pytest.raises(AssertionError):
         run_and_look(stage)

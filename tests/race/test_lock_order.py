@@ -17,7 +17,7 @@ NAMES = "names of lanes"
 LANES: LiteralString = (
     "SELECT pg_advisory_xact_lock(lane_key(lock)) FROM unnest('{a,b,d,h,p,z}'::text[]) AS lock"
 )
-TABLES = ("workers", "lanes", "jobs", "limit_keys", "batch_gates", "finished_jobs")
+TABLES = ("workers", "lanes", "jobs", "gates", "batch_gates", "finished_jobs")
 ROWS = SQL("SELECT FROM {} FOR UPDATE")
 ANY_LOCKED = SQL(
     "SELECT (SELECT count(*) FROM {0}) > "
@@ -33,7 +33,7 @@ WHERE pid = %s AND locktype = 'advisory' AND NOT granted
 NAMED: LiteralString = (
     "SELECT FROM pg_locks WHERE pid = %s AND locktype = 'advisory' AND granted LIMIT 1"
 )
-WORKER = {"lanes", "jobs", "limit_keys"}
+WORKER = {"lanes", "jobs", "gates"}
 PERSON = {NAMES, "lanes"}
 
 
@@ -125,7 +125,7 @@ def order() -> list[str]:
 )  # fmt: skip
 def test_a_call_that_waits_has_no_lock_that_comes_later(stage: Stage) -> None:
     calls = make_calls(stage.session(), stage.worker())
-    for file in ("await_locks.sql", "await_keys.sql", "await_worker.sql"):
+    for file in ("await_locks.sql", "await_gates.sql", "await_worker.sql"):
         stage.take_time(file, "SET lock_timeout = '50ms'")
     holder, caller = stage.session(), stage.session()
     for name, call in calls.items():

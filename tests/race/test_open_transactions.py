@@ -138,7 +138,7 @@ def test_more_locked_heads_than_a_claim_looks_at_hide_no_lane_behind_them(
     Mutation(
         "a lane without a token stays with its worker", "release_lanes.sql", "lanes.lock = ANY (ARRAY(SELECT head.lock FROM head WHERE busy))", "false"
     ),
-    Mutation("a delayed lane is never looked at again", "resume_due.sql",
+    Mutation("a delayed lane is never looked at again", "resume_lanes.sql",
              "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),
     Mutation("a worker does not know when to look again", "next_wake.sql",
              "WHERE coalesce(look_at, stopped_until)", "WHERE stopped_until"),

@@ -394,12 +394,12 @@ def test_resume_makes_the_next_job_of_a_paused_lane_a_token(stage: Stage) -> Non
 
 
 @story(
-    Mutation("no claim ends a pause", "settle_due.sql", "PERFORM resume_due(100);", ""),
-    Mutation("a claim waits for another one that ends a pause", "resume_due.sql",
+    Mutation("no claim ends a pause", "settle_due.sql", "PERFORM resume_lanes(100);", ""),
+    Mutation("a claim waits for another one that ends a pause", "resume_lanes.sql",
              "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
-    Mutation("the lane of a pause that ends is not locked", "resume_due.sql",
+    Mutation("the lane of a pause that ends is not locked", "resume_lanes.sql",
              " FOR UPDATE SKIP LOCKED", ""),
-    Mutation("a pause ends at once", "resume_due.sql",
+    Mutation("a pause ends at once", "resume_lanes.sql",
              "coalesce(look_at, stopped_until) <= clock()", "stopped_until IS NOT NULL"),
 )  # fmt: skip
 def test_a_pause_that_is_over_is_ended_by_one_of_two_claims(stage: Stage) -> None:

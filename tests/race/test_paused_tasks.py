@@ -1,7 +1,7 @@
 """A paused task starts nothing: stories told as in test_interleavings.
 
-A claim that meets a job of a paused task sets it aside. When the pause is over, claims wake what is
-aside. The row of the pause stands between the two.
+A claim that meets a job of a paused task makes it wait at the gate of the task. The end of the
+pause leaves a look, and the next claims open the gate.
 """
 
 from typing import Any
@@ -13,14 +13,14 @@ from tests.race.harness import Mutation, Session, Stage, ids, promise, story
 CLAIM_KNOWS_NO_PAUSE = Mutation(
     "a claim does not look for pauses of tasks",
     "begin_claim.sql",
-    "IF v_due.task_pauses THEN",
-    "IF false THEN",
+    "r.paused := ARRAY(SELECT task FROM paused_tasks);",
+    "r.paused := '{}';",
 )
 NO_LOCK = Mutation(
-    "a claim sets aside without the row of the pause",
-    "set_aside.sql",
-    "SELECT task FROM task_pauses WHERE task IN (SELECT unnest(p_tasks)) FOR KEY SHARE SKIP LOCKED",
-    "SELECT unnest(p_tasks)",
+    "a claim closes a gate without its lock",
+    "take_slots.sql",
+    "v_gates := try_lock_gates(v_asked);",
+    "PERFORM try_lock_gates(v_asked); v_gates := v_asked;",
 )
 
 
@@ -35,13 +35,13 @@ def resume(session: Session, task: str = "mail") -> bool:
 
 def left(session: Session) -> int:
     """Return how many pauses have a row, also those that are over."""
-    ((count,),) = session.run("SELECT count(*) FROM task_pauses")
+    ((count,),) = session.run("SELECT count(*) FROM pauses")
     return int(count)
 
 
 @story(
     CLAIM_KNOWS_NO_PAUSE,
-    Mutation("a resume wakes nobody", "resume_task.sql", "PERFORM notify_workers(NULL);", "NULL;"),
+    Mutation("a resume wakes nobody", "resume.sql", "PERFORM notify_workers(NULL);", "NULL;"),
 )
 def test_a_claim_starts_no_job_of_a_paused_task(stage: Stage) -> None:
     session, worker = stage.session(), stage.worker()
@@ -78,14 +78,20 @@ def test_a_task_without_jobs_can_be_paused_and_one_in_a_paused_queue(stage: Stag
     Mutation(
         "a finish does not look for pauses of tasks",
         "finish.sql",
-        "CASE WHEN v_pauses.of_tasks THEN paused_task_names() ELSE '{}' END",
-        "'{}'",
+        "v_paused := ARRAY(SELECT task FROM paused_tasks);",
+        "",
     ),
     Mutation(
         "a head of a paused task is handed over",
         "handover_candidates.sql",
         "AND head.task NOT IN (SELECT unnest(p_paused))",
         "",
+    ),
+    Mutation(
+        "a claim keeps the lanes of jobs that it sets aside",
+        "pass_gates.sql",
+        "array_agg(lock) FILTER (WHERE fits)",
+        "array_agg(lock)",
     ),
 )
 def test_a_lane_waits_for_its_head_of_a_paused_task(stage: Stage) -> None:
@@ -141,7 +147,7 @@ def test_a_lane_whose_head_is_aside_goes_back_while_nobody_can_wake_it(stage: St
     worker.claim()
     resume(session)
     user.begin()
-    pause(user, "mail", "1 hour")
+    user.run("SELECT FROM gates FOR UPDATE")
     (behind,) = session.defer("a")
     promise(worker.claim() == [], "the order is the promise")
     promise(stage.lanes() == {}, "the lane is free")
@@ -150,18 +156,17 @@ def test_a_lane_whose_head_is_aside_goes_back_while_nobody_can_wake_it(stage: St
 
 
 @story(
-    NO_LOCK,
     Mutation(
-        "a claim reads the row of the pause and does not lock it",
-        "set_aside.sql",
-        "FOR KEY SHARE SKIP LOCKED",
-        "",
+        "the end of a pause leaves no look",
+        "resume.sql",
+        "INSERT INTO gate_looks (key, left_at) SELECT task_gate(p_name), clock() WHERE p_kind = 'task';",
+        "PERFORM leave_looks(ARRAY[task_gate(p_name)]);",
     ),
     Mutation(
-        "a claim waits for those that set aside",
-        "resume_tasks.sql",
-        "ORDER BY until LIMIT 10 FOR UPDATE SKIP LOCKED",
-        "ORDER BY until LIMIT 10",
+        "a claim takes the look without the gate",
+        "check_gates.sql",
+        "IF try_lock_gates(ARRAY[v_gate]) <> '{}' THEN",
+        "IF true THEN",
     ),
 )
 def test_a_job_that_is_being_set_aside_when_the_pause_ends_is_woken(stage: Stage) -> None:
@@ -176,31 +181,31 @@ def test_a_job_that_is_being_set_aside_when_the_pause_ends_is_woken(stage: Stage
     promise(ids(worker.claim()) == [job], "nobody would wake it any more")
 
 
-@story(NO_LOCK)
-def test_a_claim_sets_no_job_aside_after_the_last_one_was_woken(stage: Stage) -> None:
+@story(
+    Mutation(
+        "a gate is closed by the pause that was seen before it was locked",
+        "gate_rule.sql",
+        "FROM paused_tasks WHERE task = gate_name(p_gate) AND p_gate >= 'task:'",
+        "WHERE p_gate >= 'task:'",
+    )
+)
+def test_a_claim_sets_no_job_aside_after_the_gate_was_opened(stage: Stage) -> None:
     session, slow, worker = stage.session(), stage.worker(), stage.worker()
     (job,) = session.defer(None, task="mail")
     pause(session)
-    slow.start_until("set_aside", slow.claim)
+    slow.start_until("take_slots", slow.claim)
     resume(session)
     worker.claim()
-    promise(left(session) == 0, "nothing was aside")
     promise(slow.resume() == [], "it goes by the pause that it has seen")
     promise(ids(worker.claim()) == [job], "nobody would wake it any more")
 
 
 @story(
     Mutation(
-        "the row goes although a job is left",
-        "resume_tasks.sql",
-        "IF (SELECT true FROM jobs WHERE status = 'paused' AND task = v_task LIMIT 1) IS NULL THEN",
-        "IF true THEN",
-    ),
-    Mutation(
-        "workers look again and again for a job that is locked",
-        "resume_tasks.sql",
-        "UPDATE task_pauses SET look_at = clock() + interval '1 s' WHERE task = v_task;",
-        "NULL;",
+        "a gate is forgotten although a job is left",
+        "open_gates.sql",
+        "(SELECT true FROM gated_jobs WHERE gate = best.key OFFSET cardinality(best.ids) LIMIT 1)",
+        "false",
     ),
 )
 def test_a_job_that_is_locked_when_the_pause_ends_is_woken_later(stage: Stage) -> None:
@@ -221,10 +226,10 @@ def test_a_job_that_is_locked_when_the_pause_ends_is_woken_later(stage: Stage) -
 
 @story(
     Mutation(
-        "a claim keeps the lanes of jobs that it sets aside",
+        "a claim gives the lane of a retry to others",
         "pass_gates.sql",
-        "IF r.limited OR v_aside <> '{}' THEN",
-        "IF r.limited THEN",
+        "IF r.kept && r.retries THEN",
+        "IF false THEN",
     )
 )
 def test_a_lane_goes_on_waiting_for_a_retry_of_a_paused_task(stage: Stage) -> None:
@@ -244,9 +249,9 @@ def test_a_lane_goes_on_waiting_for_a_retry_of_a_paused_task(stage: Stage) -> No
 @story(
     Mutation(
         "a job of a paused task takes a slot",
-        "pass_gates.sql",
-        "r.ids := ARRAY(SELECT unnest(r.ids) EXCEPT SELECT unnest(v_aside));",
-        "",
+        "next_gate.sql",
+        "CASE WHEN p_is_paused THEN task_gate(p_task)",
+        "CASE WHEN p_is_paused AND p_limit_key IS NULL THEN task_gate(p_task)",
     )
 )
 def test_a_job_of_a_paused_task_takes_no_slot(stage: Stage) -> None:
@@ -256,20 +261,21 @@ def test_a_job_of_a_paused_task_takes_no_slot(stage: Stage) -> None:
     session.defer(None, task="mail", limit="bank")
     (other,) = session.defer(None, limit="bank")
     pause(session)
+    session.run("INSERT INTO gates (key) VALUES ('task:mail')")
     user.begin()
-    user.run("SELECT FROM task_pauses FOR UPDATE")
+    user.run("SELECT FROM gates FOR UPDATE")
     promise(worker.claim(1) == [], "they are in front, and nobody can set them aside")
     user.rollback()
     promise(ids(worker.claim()) == [other], "the slot is for the other task")
-    ((used,),) = session.run("SELECT used FROM limit_keys")
+    ((used,),) = session.run("SELECT sum(used) FROM gates")
     promise(used == 1, "as many as run")
 
 
 @story(
     Mutation(
         "a wake-up for a slot is not passed on",
-        "set_aside.sql",
-        "PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;",
+        "close_gates.sql",
+        "PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;",
         "",
     )
 )
@@ -292,7 +298,7 @@ def test_a_slot_for_which_a_job_was_woken_goes_to_the_next(stage: Stage) -> None
     Mutation(
         "a claim sets only those aside that it looks at",
         "pass_gates.sql",
-        "IF v_aside <> '{}' AND r.ids = '{}' THEN",
+        "IF r.marked AND v_slots.ids = '{}' THEN",
         "IF false THEN",
     ),
 )
@@ -316,9 +322,9 @@ def test_a_few_claims_get_past_a_burst_of_a_paused_task(stage: Stage) -> None:
 @story(
     Mutation(
         "jobs that wait for a limit stay in front of others",
-        "pause_front.sql",
-        "WHERE job.task IN (SELECT unnest(p_tasks)));",
-        "WHERE false);",
+        "clear_front.sql",
+        "WHERE job.task IN (SELECT unnest(r.paused))), r.paused)",
+        "WHERE false), r.paused)",
     )
 )
 def test_jobs_that_wait_for_a_limit_do_not_hold_up_other_tasks_of_it(stage: Stage) -> None:
@@ -339,8 +345,8 @@ def test_jobs_that_wait_for_a_limit_do_not_hold_up_other_tasks_of_it(stage: Stag
     Mutation(
         "a job with several locks starts in spite of a pause",
         "start_in_lanes.sql",
-        "AND (p_paused = '{}' OR set_aside(ARRAY[p_id], p_paused) = '{}')",
-        "",
+        "v_seen.limit_key IS NULL AND v_seen.task NOT IN (SELECT unnest(p_paused))",
+        "v_seen.limit_key IS NULL",
     )
 )
 def test_a_job_with_several_locks_waits_for_the_end_of_a_pause(stage: Stage) -> None:
@@ -360,7 +366,7 @@ def test_a_job_with_several_locks_waits_for_the_end_of_a_pause(stage: Stage) -> 
     Mutation(
         "jobs of a paused task are claimed ahead",
         "claim_further.sql",
-        "AND (v_paused = '{}' OR free.task NOT IN (SELECT unnest(v_paused)))",
+        "v_paused := ARRAY(SELECT task FROM paused_tasks);",
         "",
     )
 )
@@ -378,14 +384,14 @@ def test_a_further_claim_starts_no_job_of_a_paused_task(stage: Stage) -> None:
     Mutation(
         "a worker does not wake for the end of a pause",
         "next_wake.sql",
-        "SELECT coalesce(look_at, until) FROM task_pauses WHERE until IS NOT NULL",
-        "SELECT until FROM task_pauses WHERE false",
+        "FROM pauses WHERE until IS NOT NULL",
+        "FROM pauses WHERE false",
     ),
     Mutation(
         "a pause that is over is kept",
-        "resume_tasks.sql",
-        "DELETE FROM task_pauses WHERE task = v_task;",
-        "NULL;",
+        "end_pauses.sql",
+        "FROM pauses WHERE until <= clock() FOR",
+        "FROM pauses WHERE false FOR",
     ),
 )
 def test_a_pause_that_ends_by_itself_tells_its_workers_when(stage: Stage) -> None:
@@ -405,7 +411,7 @@ def test_a_pause_that_ends_by_itself_tells_its_workers_when(stage: Stage) -> Non
 @story(
     Mutation(
         "a new pause leaves the end of the earlier one",
-        "pause_task.sql",
+        "pause.sql",
         "until = excluded.until, paused_by",
         "until = old.until, paused_by",
     )
@@ -469,7 +475,7 @@ def test_groups_go_on_taking_turns_past_a_paused_task(stage: Stage) -> None:
     Mutation(
         "a job that is aside without a pause is not found",
         "reconcile.sql",
-        "PERFORM reconcile_pauses(1000);",
+        "PERFORM reconcile_gates(1000);",
         "",
     )
 )
@@ -480,7 +486,7 @@ def test_a_pause_that_was_deleted_by_hand_is_found(stage: Stage) -> None:
     worker.claim()
     session.reconcile()
     promise(stage.audited() == [("pause-task", "mail")], "all is well")
-    session.run("DELETE FROM task_pauses")
+    session.run("DELETE FROM pauses")
     session.reconcile()
     promise(ids(worker.claim()) == [job], "it goes on")
 
@@ -514,8 +520,9 @@ def test_a_lane_goes_on_when_the_job_that_is_aside_is_gone(stage: Stage) -> None
 
 
 @story(
-    Mutation("a job is set aside without the row", "set_aside.sql",
-             "FOR KEY SHARE SKIP LOCKED", ""),
+    Mutation("the end of a pause leaves a look only for jobs that it sees", "resume.sql",
+             "INSERT INTO gate_looks (key, left_at) SELECT task_gate(p_name), clock() WHERE p_kind = 'task';",
+             "PERFORM leave_looks(ARRAY[task_gate(p_name)]);"),
 )  # fmt: skip
 def test_a_job_that_is_set_aside_while_its_task_is_resumed_is_woken(stage: Stage) -> None:
     person, worker, other = stage.session(), stage.worker(), stage.worker()

@@ -10,13 +10,13 @@ LOSSES = 6  # one more than the default allows
 KEEPS_ITS_SLOT = Mutation(
     "a job that is taken back keeps its slot",
     "retry.sql",
-    "PERFORM notify_workers(wake_limited(v_again.keys, true));",
+    "PERFORM notify_workers(open_gates(v_again.gates, true));",
     "NULL;",
 )
 
 
 def used(stage: Stage) -> list[int]:
-    return [count for (count,) in stage.control.execute("SELECT used FROM limit_keys").fetchall()]
+    return [count for (count,) in stage.control.execute("SELECT used FROM gates").fetchall()]
 
 
 @story(
@@ -25,7 +25,7 @@ def used(stage: Stage) -> list[int]:
     Mutation(
         "a job that fails keeps its slot",
         "finish.sql",
-        "PERFORM notify_workers(wake_limited(v_done.keys, true));",
+        "PERFORM notify_workers(open_gates(v_done.gates, true));",
         "NULL;",
     ),
 )

@@ -113,5 +113,5 @@ def test_a_job_that_gets_a_limit_while_its_lanes_are_won_starts_with_a_slot(stag
     )
     started = worker.resume() or worker.claim()
     promise(len(started) == 1, "it starts")
-    used = person.run("SELECT used FROM limit_keys WHERE key = 'k'")
+    used = person.run("SELECT used FROM gates WHERE key = 'limit:k'")
     promise(used == [(1,)], f"it has a slot: {used}")

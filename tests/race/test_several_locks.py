@@ -476,7 +476,7 @@ def test_a_job_that_waits_for_its_limit_holds_none_of_its_lanes(stage: Stage) ->
     Mutation(
         "a wake-up is not passed on",
         "block_in_lanes.sql",
-        "PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;",
+        "PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;",
         "",
     )
 )

@@ -33,7 +33,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "an end by archive asks for no look": (
         LIMITS,
         "archive_jobs.sql",
-        "THEN leave_looks(ARRAY[gone.limit_key::text])",
+        "THEN leave_looks(ARRAY[limit_gate(gone.limit_key)])",
         "THEN true",
     ),
     "lanes of jobs without a slot are kept": (
@@ -50,14 +50,14 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     ),
     "one queue is woken": (
         LIMITS,
-        "limited_queues.sql",
-        "AND jobs.queue > found.queue",
+        "gate_queues.sql",
+        "AND next.queue > found.queue",
         "AND false",
     ),
     "a job that is put back wakes nobody of its key": (
         LIMITS,
         "put_back.sql",
-        "PERFORM notify_workers(wake_limited(v_back.keys, true));",
+        "PERFORM notify_workers(open_gates(v_back.gates, true));",
         "NULL;",
     ),
     # task pauses

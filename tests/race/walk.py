@@ -284,19 +284,19 @@ class Limits(Feature):
     def check(self) -> None:
         rows = self.rows(
             "SELECT key, used, (SELECT count(*) FROM jobs WHERE status = 'doing' "
-            "AND limit_key = key) FROM limit_keys"
+            "AND limit_gate(limit_key) = key) FROM gates"
         )
         for key, used, doing in rows:
             promise(used == doing, f"{key} counts {used}, and {doing} run")
 
     def check_at_rest(self) -> None:
         self.none(
-            "SELECT DISTINCT limit_key, queue, look_at FROM jobs AS asleep "
-            "JOIN limit_keys ON key = limit_key "
-            "WHERE status = 'limited' AND used < (SELECT slots FROM find_limit(key)) "
-            "AND NOT EXISTS (SELECT FROM limit_looks AS asked WHERE asked.key = limit_keys.key) "
+            "SELECT DISTINCT gate, queue, look_at FROM gated_jobs AS asleep "
+            "JOIN gates ON key = gate "
+            "WHERE used < coalesce((SELECT slots FROM gate_rule(key)), 1) "
+            "AND NOT EXISTS (SELECT FROM gate_looks AS asked WHERE asked.key = gates.key) "
             "AND (look_at IS NULL OR NOT EXISTS (SELECT FROM jobs AS token WHERE status = 'todo' "
-            "AND token.limit_key = limit_keys.key AND token.queue = asleep.queue))",
+            "AND limit_gate(token.limit_key) = gates.key AND token.queue = asleep.queue))",
             "the next claim wakes nobody of these, though there are slots",
         )
 
@@ -375,7 +375,7 @@ class Groups(Feature):
         return {group for (group,) in rows}
 
     def is_paused(self) -> bool:
-        return bool(self.rows("SELECT FROM queue_pauses"))
+        return bool(self.rows("SELECT FROM paused_queues"))
 
 
 # ---------------------------------------------------------------- pauses
@@ -414,7 +414,7 @@ class TaskPauses(Feature):
     def check_at_rest(self) -> None:
         self.none(
             "SELECT id, task FROM jobs WHERE status = 'paused' "
-            "AND task NOT IN (SELECT task FROM task_pauses)",
+            "AND task NOT IN (SELECT task FROM paused_tasks)",
             "jobs are aside, and no pause will end it",
         )
 

@@ -39,6 +39,7 @@ SQL = find_folder("sql")
 KEYS = {
     "all_jobs": "id = 7",
     "live_jobs": "id = 7",
+    "gated_jobs": "gate = 'limit:7'",
     "claimed_jobs": "id = 7",
     "batch_status": "id = 7",
     "lane_status": "lock = 'lane 7'",

@@ -23,7 +23,7 @@ KINDS: dict[str, list[LiteralString]] = {
     ],
     # Long keys, so that the trees have their depth from the beginning.
     "keys of limits": [
-        "INSERT INTO limit_keys (key) SELECT repeat('key ', 15) || n FROM numbers",
+        "INSERT INTO gates (key) SELECT repeat('key ', 15) || n FROM numbers",
         "INSERT INTO jobs (created_at, status, task, limit_key) "
         "SELECT now(), 'limited', 't', repeat('key ', 15) || n FROM numbers",
     ],

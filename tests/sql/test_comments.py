@@ -38,8 +38,10 @@ def test_a_comment_is_one_whole_sentence(kind: str) -> None:
 
 def test_a_comment_is_the_first_sentence_above_what_it_is_about(query: Query) -> None:
     [(table, function)] = query(
-        "SELECT obj_description('queue_pauses'::regclass, 'pg_class'), "
+        "SELECT obj_description('pauses'::regclass, 'pg_class'), "
         "obj_description('change_limit'::regproc, 'pg_proc')"
     )
-    assert table == "Paused queues, in which no job starts."
+    assert (
+        table == "Paused queues, in which no job starts, and paused tasks, of which no job starts."
+    )
     assert function == "Sets the given parts of a limit, and keeps the others."

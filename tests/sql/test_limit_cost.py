@@ -16,15 +16,15 @@ pytestmark = pytest.mark.fresh_database
 
 PROBES = """
 SELECT relname, coalesce(idx_scan, 0) + coalesce(seq_scan, 0)
-FROM pg_stat_user_tables WHERE schemaname = 'inturn' AND relname IN ('limits', 'limit_keys')
+FROM pg_stat_user_tables WHERE schemaname = 'inturn' AND relname IN ('limits', 'gates')
 """
 WAITING = """
 SELECT coalesce(idx_scan, 0) FROM pg_stat_user_indexes
-WHERE schemaname = 'inturn' AND indexrelname = 'jobs_limited'
+WHERE schemaname = 'inturn' AND indexrelname = 'jobs_gated'
 """
 UPDATES = """
 SELECT n_tup_upd FROM pg_stat_user_tables
-WHERE schemaname = 'inturn' AND relname = 'limit_keys'
+WHERE schemaname = 'inturn' AND relname = 'gates'
 """
 CLAIM_AND_FINISH = """
 WITH claimed AS MATERIALIZED (SELECT * FROM claim(%s, NULL, 10))
@@ -92,7 +92,7 @@ def test_a_job_without_a_limit_costs_one_probe_a_claim(query: Query) -> None:
             query(FINISH, worker, ids, claims, ids, ids)
     after, waited = count()
     assert after["limits"] == before["limits"]
-    assert after["limit_keys"] - before["limit_keys"] == 20  # of 20 claims and 20 ends
+    assert after["gates"] - before["gates"] == 20  # of 20 claims and 20 ends
     assert waited == waiting
 
 
@@ -168,7 +168,7 @@ def test_room_for_many_jobs_does_not_make_a_claim_look_at_many_keys(desk: Desk) 
         assert started == 10
         costs.append(rows)
     assert costs[1] < 5 * costs[0]  # it reads the jobs, and compares them with no list of keys
-    [[keys]] = desk.connection.execute("SELECT count(*) FROM limit_keys").fetchall()
+    [[keys]] = desk.connection.execute("SELECT count(*) FROM gates").fetchall()
     assert keys <= 2 * 40
 
 
@@ -177,8 +177,8 @@ def test_a_claim_looks_at_a_few_of_many_keys_that_are_due(desk: Desk) -> None:
     desk.defer(1, "other:", queue="mine")
     _, without, _ = desk.claim(1, queue="mine")
     desk.connection.execute(
-        "INSERT INTO limit_keys (key, look_at) "
-        "SELECT 'customer:' || i, clock() FROM generate_series(1, 500) AS i"
+        "INSERT INTO gates (key, look_at) "
+        "SELECT limit_gate('customer:' || i), clock() FROM generate_series(1, 500) AS i"
     )
     desk.defer(500, "customer:", status="limited")
     desk.defer(1, "other:", queue="mine")
@@ -199,7 +199,7 @@ def test_jobs_of_many_keys_expire_at_the_cost_of_those_of_one(desk: Desk) -> Non
         if prefix == "one":
             desk.connection.execute("UPDATE jobs SET limit_key = 'one'")
         else:
-            desk.connection.execute("INSERT INTO limit_keys SELECT limit_key FROM jobs")
+            desk.connection.execute("INSERT INTO gates SELECT limit_gate(limit_key) FROM jobs")
         _, rows, _ = desk.claim(1)
         costs.append(rows)
         [[left]] = desk.connection.execute("SELECT count(*) FROM jobs").fetchall()
@@ -247,7 +247,7 @@ def test_the_list_of_limits_does_not_compare_each_limit_with_each_key(desk: Desk
         "FROM generate_series(1, 300) AS i"
     )
     desk.connection.execute(
-        "INSERT INTO limit_keys (key, used) SELECT 'customer:' || i, 1 "
+        "INSERT INTO gates (key, used) SELECT limit_gate('customer:' || i), 1 "
         "FROM generate_series(1, 300) AS i"
     )
     with desk.counter.count() as work:

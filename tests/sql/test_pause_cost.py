@@ -23,11 +23,11 @@ SELECT finish(%s, NULL, 10, %s, %s, array_fill('succeeded'::job_status, ARRAY[ca
 """
 PROBES = """
 SELECT coalesce(sum(idx_scan), 0) + coalesce(sum(seq_scan), 0), sum(seq_tup_read)
-FROM pg_stat_user_tables WHERE schemaname = 'inturn' AND relname = 'task_pauses'
+FROM pg_stat_user_tables WHERE schemaname = 'inturn' AND relname = 'pauses'
 """
 READ = """
 SELECT idx_scan FROM pg_stat_user_indexes
-WHERE schemaname = 'inturn' AND indexrelname = 'jobs_paused'
+WHERE schemaname = 'inturn' AND indexrelname = 'jobs_gated'
 """
 
 

@@ -41,7 +41,7 @@ SHORT |= {"p_job.locks", "p_new", "job.locks", "due.locks"}
 
 # Where each of the ids or locks in the list is looked up in an index.
 KEYS = {"id", "job.id", "jobs.id", "again.id", "lock", "lanes.lock", "key"}
-KEYS |= {"edges.parent", "edges.child", "seq", "batch_id", "limit_key"}
+KEYS |= {"edges.parent", "edges.child", "seq", "batch_id", "limit_key", "gate"}
 RIVALS = "v_id and v_ids"  # in defer_unless_waiting: those under one queueing lock
 
 

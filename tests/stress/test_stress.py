@@ -68,7 +68,7 @@ FROM failed_parents
 LEFT = """
 SELECT 'job', id::text FROM jobs UNION ALL SELECT 'lane', lock FROM lanes
 UNION ALL SELECT 'edge', child::text FROM edges UNION ALL SELECT 'end', job_id::text FROM ends
-UNION ALL SELECT 'limit', key FROM limit_keys WHERE used <> 0
+UNION ALL SELECT 'limit', key FROM gates WHERE used <> 0
 UNION ALL SELECT 'line', lock::text FROM waits
 UNION ALL SELECT 'batch', id::text FROM batches WHERE ended_at IS NULL
 UNION ALL SELECT 'gate', batch_id::text FROM batch_gates

@@ -23,7 +23,7 @@ TABLES = (
     "jobs",
     "edges",
     "limits",
-    "limit_keys",
+    "gates",
     "groups",
     "batches",
     "batch_events",

@@ -6,11 +6,19 @@ import pytest
 from starlette.testclient import TestClient
 
 from inturn import App
-from inturn.web import Access, create_app
+from inturn.web import Access, create_app, reading
 
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 EMPTY = {"": ""}  # a form without fields still has its type
 Browse = Callable[[Access], TestClient]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give pages thirty times as long for a statement, since the machine may be busy."""
+    limit = "set_config('statement_timeout', {}, true)"
+    longer = limit.format("(1000 * extract(epoch FROM 30 * %s::interval))::bigint::text")
+    monkeypatch.setattr(reading, "TERMS", reading.TERMS.replace(limit.format("%s"), longer))
 
 
 @pytest.fixture

@@ -117,10 +117,10 @@ async def test_one_connection_listens_for_all_browsers_and_ends_with_the_last(
 ) -> None:
     async with watch(site) as first:
         async with watch(site), watch(site), watch(site) as last:
+            await until(lambda: "hello" in last.events and query(SESSIONS) == [(1,)])
+            query("SELECT pg_notify('inturn', '')")
             await until(lambda: "changed" in last.events)
             assert query(SESSIONS) == [(1,)]
-            query("SELECT pg_notify('inturn', '')")
-            await until(lambda: len(first.events) > 2)
         query("SELECT pg_notify('inturn', '')")
         count = len(first.events)
         await until(lambda: len(first.events) > count)

@@ -104,4 +104,4 @@ def test_what_cannot_be_paused_or_resumed_is_refused_with_a_way_back(
         answer = client.post(path, params=params, data=data)
         assert answer.status_code == 409, (path, params, data)
         assert 'href="/queues"' in answer.text
-    assert query("SELECT * FROM queue_pauses") == []
+    assert query("SELECT * FROM pauses") == []

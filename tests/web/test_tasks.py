@@ -135,4 +135,4 @@ def test_what_cannot_be_paused_or_resumed_is_refused_with_a_way_back(
         answer = client.post(path, params=params, data=data)
         assert answer.status_code == 409, (path, params, data)
         assert 'href="/tasks"' in answer.text
-    assert query("SELECT * FROM task_pauses") == []
+    assert query("SELECT * FROM pauses") == []

@@ -57,6 +57,7 @@ batch_event = Enum(
     "aborted",
     name="batch_event",
 )
+pause_kind = Enum("queue", "task", name="pause_kind")
 moment = DateTime(timezone=True)
 key = Text(collation="C")
 
@@ -114,9 +115,19 @@ _grouped = text("group_key IS NOT NULL AND status = 'todo'")
 Index("jobs_turns", *_turns, postgresql_where=_grouped)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
 _kept = desc(text("(was_attempted AND on_retry = 'hold' AND lock IS NOT NULL)"))
-_limited: tuple[Any, ...] = (jobs.c.limit_key, jobs.c.queue, _kept, *_order)
-Index("jobs_limited", *_limited, postgresql_where=text("status = 'limited'"))
-Index("jobs_paused", jobs.c.task, *_order, postgresql_where=text("status = 'paused'"))
+# As PostgreSQL returns it, for Alembic to compare.
+_gate = text("""
+CASE
+    WHEN status = 'paused' THEN 'task:' || task
+    ELSE 'limit:' || limit_key
+END""")
+_gated: tuple[Any, ...] = (_gate, jobs.c.queue, _kept, *_order)
+Index(
+    "jobs_gated",
+    *_gated,
+    postgresql_include=["status", "task", "limit_key"],
+    postgresql_where=text("status IN ('limited', 'paused')"),
+)
 Index("jobs_running", jobs.c.worker_id, postgresql_where=text("status = 'doing'"))
 _later = text("status IN ('scheduled', 'pending')")
 Index("jobs_due", jobs.c.status, jobs.c.scheduled_at, postgresql_where=_later)
@@ -230,8 +241,8 @@ limits = Table(
     Column("burst", Integer),
 )
 
-limit_keys = Table(
-    "limit_keys",
+gates = Table(
+    "gates",
     metadata,
     Column("key", key, primary_key=True),
     Column("used", Integer, nullable=False, server_default="0"),
@@ -240,10 +251,10 @@ limit_keys = Table(
     Column("look_at", moment),
 )
 _look = text("look_at IS NOT NULL")
-Index("limit_keys_look", limit_keys.c.look_at, postgresql_where=_look)
+Index("gates_look", gates.c.look_at, postgresql_where=_look)
 
-limit_looks = Table(
-    "limit_looks",
+gate_looks = Table(
+    "gate_looks",
     metadata,
     Column("key", key, primary_key=True),
     Column("id", Uuid, primary_key=True, server_default=text("gen_random_uuid()")),
@@ -257,25 +268,15 @@ groups = Table(
     Column("weight", Integer, nullable=False),
 )
 
-queue_pauses = Table(
-    "queue_pauses",
+pauses = Table(
+    "pauses",
     metadata,
-    Column("queue", key, primary_key=True),
+    Column("kind", pause_kind, primary_key=True),
+    Column("name", key, primary_key=True),
     Column("paused_at", moment, nullable=False),
     Column("until", moment),
     Column("paused_by", Text, nullable=False),
     Column("reason", Text),
-)
-
-task_pauses = Table(
-    "task_pauses",
-    metadata,
-    Column("task", key, primary_key=True),
-    Column("paused_at", moment, nullable=False),
-    Column("until", moment),
-    Column("paused_by", Text, nullable=False),
-    Column("reason", Text),
-    Column("look_at", moment),
 )
 
 lane_audit = Table(

@@ -25,11 +25,13 @@ SELECT min(due.at) FROM (
     UNION ALL
     SELECT coalesce(look_at, stopped_until) FROM lanes
     UNION ALL
-    SELECT CASE WHEN room.free <= 0 THEN room.next_at ELSE limit_keys.look_at END
-    FROM limit_keys
-    LEFT JOIN LATERAL find_limit(limit_keys.key) AS rule ON true
-    CROSS JOIN LATERAL fold_key(limit_keys, rule) AS room
-    WHERE EXISTS (SELECT FROM jobs WHERE status = 'limited' AND limit_key = limit_keys.key)
+    SELECT CASE WHEN room.free <= 0 THEN room.next_at ELSE gates.look_at END
+    FROM gates
+    LEFT JOIN LATERAL gate_rule(gates.key) AS rule ON true
+    CROSS JOIN LATERAL fold_key(gates, rule) AS room
+    WHERE EXISTS (SELECT FROM gated_jobs WHERE gate = gates.key)
+    UNION ALL
+    SELECT until FROM pauses
     UNION ALL
     SELECT look_at FROM ends
     UNION ALL

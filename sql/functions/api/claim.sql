@@ -17,11 +17,11 @@
 -- ahead: the worker would run it before the next group's. p_turns is the value of the setting
 -- inturn.turns after the worker's last claim.
 --
--- A job of a paused task is set aside when a claim meets it, once its lane is won and it is the
--- head (set_aside), so it costs later claims nothing.
+-- A job of a paused task, or of a limit without room, is made to wait at its gate when a claim
+-- meets it, once its lane is won and it is the head (pass_gates). So it costs later claims nothing.
 --
 -- A job with a limit starts only if it can begin now: jobs claimed ahead would keep slots from
--- others. It takes its slot after its lane is won and it is the head.
+-- others.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues

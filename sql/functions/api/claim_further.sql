@@ -33,17 +33,18 @@ DECLARE
     v_ids bigint[];
 BEGIN
     PERFORM require_registered(p_worker);
-    IF (SELECT true FROM queue_pauses LIMIT 1)
-        OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
+    IF (SELECT true FROM pauses LIMIT 1) THEN
+        IF EXISTS (SELECT FROM paused_queues) THEN
+            RETURN;
+        END IF;
+        v_paused := ARRAY(SELECT task FROM paused_tasks);
+    END IF;
+    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
         ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;
-    IF (SELECT true FROM task_pauses LIMIT 1) THEN
-        v_paused := paused_task_names();
-    END IF;
     SELECT array_agg(free.id) FILTER (
-        WHERE free.limit_key IS NULL
-            AND (v_paused = '{}' OR free.task NOT IN (SELECT unnest(v_paused))))
+        WHERE free.limit_key IS NULL AND free.task NOT IN (SELECT unnest(v_paused)))
     INTO v_ids
     FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
     CROSS JOIN LATERAL (

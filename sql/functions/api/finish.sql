@@ -34,7 +34,7 @@ DECLARE
     v_held    record;
     v_stopped text[];
     v_shared  text[];   -- lanes that some of the jobs shared
-    v_pauses  record;
+    v_paused  text[] := '{}';   -- tasks that are paused
     v_done    record;
     v_next    record;
 BEGIN
@@ -52,12 +52,12 @@ BEGIN
            array_agg(b.id)
                FILTER (WHERE b.lock IS NOT NULL
                    AND b.status = 'failed' AND b.on_failure = 'halt') AS halts,
-           array_agg(b.limit_key) FILTER (WHERE b.limit_key IS NOT NULL) AS keys
+           array_agg(limit_gate(b.limit_key)) FILTER (WHERE b.limit_key IS NOT NULL) AS gates
     INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
 
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
-    IF v_done.keys IS NOT NULL THEN
-        PERFORM notify_workers(wake_limited(v_done.keys, true));
+    IF v_done.gates IS NOT NULL THEN
+        PERFORM notify_workers(open_gates(v_done.gates, true));
     END IF;
     IF v_done.several IS NOT NULL THEN
         v_done.lanes := v_done.lanes || ARRAY(SELECT leave_lanes(v_done.several));
@@ -79,19 +79,18 @@ BEGIN
         PERFORM notify_workers(wake_readers(v_shared));
     END IF;
 
-    SELECT (SELECT true FROM queue_pauses LIMIT 1) AS of_queues,
-        (SELECT true FROM task_pauses LIMIT 1) AS of_tasks
-    INTO v_pauses;
-    IF v_pauses.of_queues THEN
-        -- The next jobs of our lanes are not tokens.
-        p_queues := leave_out_paused(coalesce(p_queues,
-            ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
+    IF (SELECT true FROM pauses LIMIT 1) THEN
+        v_paused := ARRAY(SELECT task FROM paused_tasks);
+        IF EXISTS (SELECT FROM paused_queues) THEN
+            -- The next jobs of our lanes are not tokens.
+            p_queues := leave_out_paused(coalesce(p_queues,
+                ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
+        END IF;
     END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
     SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
-    INTO v_next FROM handover_candidates(
-        p_worker, v_done.lanes, p_queues, p_want,
-        CASE WHEN v_pauses.of_tasks THEN paused_task_names() ELSE '{}' END) AS f;
+    INTO v_next
+    FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want, v_paused) AS f;
 
     IF v_next.ids IS NOT NULL THEN
         RETURN QUERY SELECT NULL::bigint, started, NULL::bigint

@@ -8,9 +8,10 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
     SELECT job.id FROM (
-        SELECT DISTINCT ON (limit_key) limit_key, id FROM (
-            SELECT id, limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 1000
+        SELECT DISTINCT ON (gate) gate, id FROM (
+            SELECT id, gate FROM gated_jobs WHERE gate < 'task:'
+            ORDER BY gate LIMIT 1000
         ) AS waiting
-        ORDER BY limit_key, id LIMIT p_limit) AS job
-    ORDER BY job.limit_key
+        ORDER BY gate, id LIMIT p_limit) AS job
+    ORDER BY job.gate
 $$;

@@ -8,16 +8,16 @@ CREATE OR REPLACE FUNCTION list_limit_keys(p_after text, p_limit integer) RETURN
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
-    SELECT keys.key, rule.pattern, rule.slots, keys.used, line.jobs
+    SELECT gate_name(own.gate), rule.pattern, rule.slots, own.used, line.jobs
     FROM (
-        SELECT limit_keys.key, used FROM limit_keys
-        WHERE limit_keys.key > p_after ORDER BY limit_keys.key LIMIT p_limit
-    ) AS keys
-    LEFT JOIN LATERAL find_limit(keys.key) AS rule ON true
+        SELECT gates.key AS gate, used FROM gates
+        WHERE gates.key > limit_gate(p_after) AND gates.key < 'task:'
+        ORDER BY gates.key LIMIT p_limit
+    ) AS own
+    LEFT JOIN LATERAL gate_rule(own.gate) AS rule ON true
     CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs FROM (
-            SELECT FROM jobs WHERE status = 'limited' AND limit_key = keys.key LIMIT 1001
-        ) AS job
+        SELECT count(*) AS jobs
+        FROM (SELECT FROM gated_jobs WHERE gated_jobs.gate = own.gate LIMIT 1001) AS job
     ) AS line
-    ORDER BY keys.key
+    ORDER BY own.gate
 $$;

@@ -10,14 +10,16 @@ SET search_path FROM CURRENT
 AS $$
     WITH known AS MATERIALIZED (
         SELECT rule.pattern, used, 0 AS waiting FROM (
-            SELECT key, used FROM limit_keys ORDER BY key LIMIT 10000) AS keys
-        CROSS JOIN LATERAL find_limit(key) AS rule
+            SELECT key, used FROM gates WHERE key < 'task:'
+            ORDER BY key LIMIT 10000) AS own
+        CROSS JOIN LATERAL gate_rule(key) AS rule
         UNION ALL
         SELECT rule.pattern, 0, count FROM (
-            SELECT limit_key::text AS key, count(*) FROM (
-                SELECT limit_key FROM jobs WHERE status = 'limited' ORDER BY limit_key LIMIT 10000
-            ) AS job GROUP BY limit_key) AS keys
-        CROSS JOIN LATERAL find_limit(key) AS rule
+            SELECT gate, count(*) FROM (
+                SELECT gate FROM gated_jobs WHERE gate < 'task:'
+                ORDER BY gate LIMIT 10000
+            ) AS job GROUP BY gate) AS waiting
+        CROSS JOIN LATERAL gate_rule(gate) AS rule
     )
     SELECT limits.pattern, limits.slots, limits.rate, limits.period, limits.burst,
            coalesce(sum(known.used), 0)::bigint, coalesce(sum(known.waiting), 0)::bigint

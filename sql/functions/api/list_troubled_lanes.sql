@@ -60,8 +60,8 @@ BEGIN
             LIMIT p_limit) AS head
     ), limited AS MATERIALIZED (
         SELECT lock, 'limited' AS trouble, since, id AS job_id FROM (
-            SELECT lock, id, coalesce(scheduled_at, created_at) AS since FROM jobs
-            WHERE status = 'limited' ORDER BY limit_key LIMIT 1000) AS job
+            SELECT lock, id, since FROM gated_jobs
+            WHERE gate < 'task:' ORDER BY gate LIMIT 1000) AS job
         WHERE lock IS NOT NULL ORDER BY since LIMIT p_limit
     ), later AS MATERIALIZED (
         SELECT lock, state::text AS trouble, since FROM (

@@ -28,7 +28,7 @@ AS $$
                AND group_key IS NULL AND jobs.queue = q.queue LIMIT 1)
            OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
-    ) OR (SELECT true FROM limit_looks LIMIT 1) THEN interval '0'
+    ) OR (SELECT true FROM gate_looks LIMIT 1) THEN interval '0'
     ELSE (
         SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
@@ -41,13 +41,13 @@ AS $$
              WHERE coalesce(look_at, stopped_until) IS NOT NULL
              ORDER BY coalesce(look_at, stopped_until) LIMIT 1)
             UNION ALL
-            SELECT until FROM queue_pauses WHERE until > clock()
-            UNION ALL
-            SELECT coalesce(look_at, until) FROM task_pauses WHERE until IS NOT NULL
+            -- One that is over should be gone: an open transaction has its row locked.
+            SELECT CASE WHEN until > clock() THEN until ELSE clock() + interval '1 s' END
+            FROM pauses WHERE until IS NOT NULL
             UNION ALL
             (SELECT look_at FROM ends ORDER BY look_at LIMIT 1)
             UNION ALL
-            (SELECT look_at FROM limit_keys WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
+            (SELECT look_at FROM gates WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1)
             UNION ALL
             (SELECT greatest(due_at, timestamptz 'epoch') FROM batch_events
              ORDER BY due_at LIMIT 1)

@@ -55,14 +55,14 @@ BEGIN
            array_agg(back.lanes)
                FILTER (WHERE back.lanes IS DISTINCT FROM NULL AND keeps_lanes IS NULL) AS leaving,
            array_agg(id) FILTER (WHERE lost_queueing_lock) AS yielding,
-           array_agg(limit_key) FILTER (WHERE limit_key IS NOT NULL) AS keys
+           array_agg(limit_gate(limit_key)) FILTER (WHERE limit_key IS NOT NULL) AS gates
     INTO v_back FROM back;
 
     IF v_back.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_back.yielding);
     END IF;
-    IF v_back.keys IS NOT NULL THEN
-        PERFORM notify_workers(wake_limited(v_back.keys, true));
+    IF v_back.gates IS NOT NULL THEN
+        PERFORM notify_workers(open_gates(v_back.gates, true));
     END IF;
     IF v_back.keeping IS NOT NULL OR v_back.leaving IS NOT NULL THEN
         PERFORM notify_workers(keep_or_leave(v_back.keeping, v_back.leaving));

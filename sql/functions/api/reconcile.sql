@@ -15,8 +15,7 @@ DECLARE
 BEGIN
     PERFORM recall_looks();
     IF p_after = '' THEN
-        PERFORM reconcile_keys(1000);
-        PERFORM reconcile_pauses(1000);
+        PERFORM reconcile_gates(1000);
     END IF;
     WITH RECURSIVE waiting(lock, n) AS (
         (SELECT lock, 1 FROM jobs

@@ -10,7 +10,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM leave_looks(keys_of(p_pattern));
+    PERFORM leave_looks(gates_of(p_pattern));
     PERFORM audit('remove-limit', p_pattern, 0, p_by, NULL);
     RETURN true;
 END $$;

@@ -102,14 +102,15 @@ BEGIN
                FILTER (WHERE again.lanes IS DISTINCT FROM NULL
                    AND again.keeps_lanes IS NULL) AS leaving,
            array_agg(again.id) FILTER (WHERE again.lost_queueing_lock) AS yielding,
-           array_agg(again.limit_key) FILTER (WHERE again.limit_key IS NOT NULL) AS keys
+           array_agg(limit_gate(again.limit_key)) FILTER (WHERE again.limit_key IS NOT NULL)
+               AS gates
     INTO v_again FROM again;
 
     IF v_again.yielding IS NOT NULL THEN
         PERFORM retake_queueing_locks(v_again.yielding);
     END IF;
-    IF v_again.keys IS NOT NULL THEN
-        PERFORM notify_workers(wake_limited(v_again.keys, true));
+    IF v_again.gates IS NOT NULL THEN
+        PERFORM notify_workers(open_gates(v_again.gates, true));
     END IF;
     IF v_again.keeping IS NOT NULL OR v_again.leaving IS NOT NULL THEN
         PERFORM notify_workers(keep_or_leave(v_again.keeping, v_again.leaving));

@@ -46,7 +46,7 @@ BEGIN
     ON CONFLICT (pattern) DO UPDATE
     SET slots = excluded.slots, rate = excluded.rate, period = excluded.period,
         burst = excluded.burst;
-    PERFORM leave_looks(keys_of(p_pattern));
+    PERFORM leave_looks(gates_of(p_pattern));
     PERFORM audit('set-limit', p_pattern, 0, p_by, concat_ws(', ', p_slots || ' at once',
         p_rate || ' in ' || p_period || ', burst ' || coalesce(p_burst, 1)));
 END $$;

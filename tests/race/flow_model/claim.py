@@ -219,7 +219,7 @@ def leave_look(turn: Turn) -> Turn:
     return turn.but(asks=1) if waits else turn
 
 
-def wake_limited(turn: Turn) -> Turn:
+def open_gates(turn: Turn) -> Turn:
     """Make tokens of the best limited jobs of each queue, as many as there are slots."""
     scope, key, jobs = turn.scope, fold(turn.scope, turn.key()), turn.jobs()
     turn = turn.write_key(key._replace(look=0))
@@ -333,7 +333,7 @@ def may_sleep(turn: Turn, job: int) -> bool:
 
 def sleep(turn: Turn, job: int) -> Turn:
     after = turn.write(job, ASLEEP).but(lanes=turn.with_lock(turn.session.lost))
-    return wake_limited(after) if turn.scope.kinds[job].limited else after
+    return open_gates(after) if turn.scope.kinds[job].limited else after
 
 
 def wake_asleep(turn: Turn, lane: int) -> Turn:
@@ -388,7 +388,7 @@ def release(turn: Turn) -> Iterator[Step]:
         after = after.write_row(lane, before) if before.exists else free(after, lane)
     after = wake_readers(after)
     if turn.session.freed and not turn.scope.breaks("a freed slot wakes nobody"):
-        after = wake_limited(after)
+        after = open_gates(after)
         if turn.scope.breaks("the slot goes to the woken job"):
             after = keep_slot(turn, after)
     yield after.close("release_lanes.sql")

@@ -7,9 +7,9 @@ from tests.race.flow_model.claim import (
     fold,
     free,
     leave_look,
+    open_gates,
     room,
     wake_asleep,
-    wake_limited,
     wake_readers,
 )
 from tests.race.flow_model.finish import leave
@@ -95,26 +95,26 @@ def promote(scope: Scope, state: State) -> Iterator[Step]:
 
 
 def look_again(scope: Scope, state: State) -> Iterator[Step]:
-    """resume_due.sql, for lanes whose head was locked, and for the key."""
+    """resume_lanes.sql, for lanes whose head was locked, and check_gates.sql."""
     turn = Turn(scope, state, Session("a claim", ""), state.sessions)
     for lane, row in enumerate(state.lanes):
         if row.look and not turn.is_locked(lane) and not turn.is_touched(turn.head(lane)):
             after = reopen(turn.write_row(lane, row._replace(look=0)), lane)
-            yield Step(f"a claim: resume_due.sql {lane_name(lane)}", apply(after))
+            yield Step(f"a claim: resume_lanes.sql {lane_name(lane)}", apply(after))
     key = fold(scope, state.key)
     waits = any(status in (LIMITED, KEPT) for status in state.jobs) and room(turn, key)
     due = (state.key.look or state.key.due) and not scope.breaks("nobody looks at the key again")
     if turn.key_is_locked():
         return
     if due and waits:
-        yield Step("a claim: resume_due.sql of the key", apply(wake_limited(turn)))
+        yield Step("a claim: check_gates.sql of the key", apply(open_gates(turn)))
     if state.asked:
-        looked = apply(wake_limited(turn))._replace(asked=0)
-        yield Step("a claim: resume_keys.sql, since somebody has asked", looked)
+        looked = apply(open_gates(turn))._replace(asked=0)
+        yield Step("a claim: check_gates.sql, since somebody has asked", looked)
     if state.key.later:
-        woken = wake_limited(turn)
+        woken = open_gates(turn)
         looked = apply(woken.write_key(woken.key()._replace(later=0)))
-        yield Step("a claim: resume_keys.sql, later", looked._replace(raced=0))
+        yield Step("a claim: check_gates.sql, later", looked._replace(raced=0))
 
 
 def pass_time(scope: Scope, state: State) -> Iterator[Step]:

@@ -14,12 +14,13 @@ SCOPES = {
     "one that comes later and goes first": Scope((URGENT, MAIL, OTHER)),
 }
 REFUTATIONS: dict[str, tuple[str, Scope]] = {
-    "aside without the row": (SLEEPS, Scope((FREE_MAIL,))),
-    "the row is not locked": (SLEEPS, Scope((FREE_MAIL,))),
-    "the row goes meanwhile": (SLEEPS, Scope((FREE_MAIL, FREE_MAIL))),
+    "aside without the gate": (SLEEPS, Scope((FREE_MAIL,))),
+    "judged by the first look": (SLEEPS, Scope((FREE_MAIL,))),
+    "a locked gate needs no look": (SLEEPS, Scope((FREE_MAIL, FREE_MAIL))),
+    "opened without the gate": (SLEEPS, Scope((FREE_MAIL,), pauses=2)),
     "looked before the lock": (SLEEPS, Scope((FREE_MAIL,))),
-    "the row goes with the first": (SLEEPS, Scope((FREE_MAIL, FREE_MAIL))),
-    "the resume deletes the row": (SLEEPS, Scope((FREE_MAIL,))),
+    "the look goes with the first": (SLEEPS, Scope((FREE_MAIL, FREE_MAIL))),
+    "the resume leaves no look": (SLEEPS, Scope((FREE_MAIL,))),
     "a paused head is handed over": (STARTED, Scope((OTHER, MAIL))),
     "a head that is aside is handed over": (STUCK, Scope((URGENT, MAIL))),
     "a claim starts what it cannot set aside": (STARTED, Scope((FREE_MAIL,))),
@@ -28,9 +29,11 @@ REFUTATIONS: dict[str, tuple[str, Scope]] = {
     "only aside is woken": (STUCK, Scope((MAIL, MAIL), pauses=2)),
 }
 RARE = (
-    "claim: does not get the row",
+    "claim: does not get the gate",
+    "claim: knows that it stays locked",
+    "claim: finds the gate open",
     "claim: cannot start the head",
     "finish: gives the lane back",
     "finish: hands B over",
-    "set_aside.sql B",
+    "take_slots.sql B",
 )

@@ -16,7 +16,7 @@ SELECT coalesce(sum(pg_stat_get_tuples_inserted(pg_class.oid)
     + pg_stat_get_tuples_updated(pg_class.oid) + pg_stat_get_tuples_deleted(pg_class.oid)), 0)
 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname = %s AND relname IN (
-    'jobs', 'lanes', 'lane_audit', 'queue_pauses', 'task_pauses', 'batches')
+    'jobs', 'lanes', 'lane_audit', 'pauses', 'batches')
 """
 FIND_LANES = """
 SELECT found.lock, line.waiting, line.job_id, line.since

@@ -19,28 +19,27 @@ BEGIN
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
-            (SELECT true FROM limit_keys WHERE look_at <= v_now LIMIT 1),
-            (SELECT true FROM limit_looks LIMIT 1)) AS looks,
-        (SELECT true FROM queue_pauses LIMIT 1) AS pauses,
-        (SELECT true FROM task_pauses LIMIT 1) AS task_pauses
+            (SELECT true FROM gates WHERE look_at <= v_now LIMIT 1),
+            (SELECT true FROM gate_looks LIMIT 1)) AS looks,
+        (SELECT true FROM pauses LIMIT 1) AS pauses
     INTO v_due;
+    IF v_due.pauses AND end_pauses() THEN
+        v_due.looks := true;
+    END IF;
     v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     IF v_is_due THEN
         PERFORM settle_due(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     END IF;
-    r.paused := '{}';
-    IF v_due.task_pauses THEN
-        PERFORM resume_tasks(1000);
-        r.paused := paused_task_names();
-    END IF;
     -- What was due may include jobs with a group.
-    r.fair := coalesce(v_due.groups, v_is_due, v_due.task_pauses, false);
+    r.fair := coalesce(v_due.groups, v_is_due, false);
     r.queues := coalesce(r.served, ready_queues(r.fair));
-    IF v_due.pauses THEN   -- no worker serves a paused queue
-        DELETE FROM queue_pauses WHERE queue = ANY (ARRAY(
-            SELECT queue FROM queue_pauses WHERE until <= v_now FOR UPDATE SKIP LOCKED));
-        r.queues := leave_out_paused(r.queues);
-        r.served := r.queues;
+    r.paused := '{}';
+    IF v_due.pauses THEN
+        r.paused := ARRAY(SELECT task FROM paused_tasks);
+        IF EXISTS (SELECT FROM paused_queues) THEN   -- no worker serves a paused queue
+            r.queues := leave_out_paused(r.queues);
+            r.served := r.queues;
+        END IF;
     END IF;
     r.fair := r.fair AND groups_wait(r.queues);
     IF r.fair THEN

@@ -15,7 +15,7 @@ DECLARE
     v_behind bigint[];
     v_result bigint;
     v_rest   bigint;
-    v_keys   text[];
+    v_gates  text[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(
         concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
@@ -56,10 +56,10 @@ BEGIN
         FOR UPDATE OF jobs SKIP LOCKED
     ), blocked AS (
         UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT rest.id FROM rest))
-        RETURNING jobs.limit_key::text
+        RETURNING limit_gate(jobs.limit_key) AS gate
     )
-    SELECT count(*), array_agg(DISTINCT limit_key) FILTER (WHERE limit_key IS NOT NULL)
-    INTO v_rest, v_keys FROM blocked;
-    PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
+    SELECT count(*), array_agg(DISTINCT gate) FILTER (WHERE gate IS NOT NULL)
+    INTO v_rest, v_gates FROM blocked;
+    PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;
     RETURN v_result + v_rest;
 END $$;

@@ -13,7 +13,7 @@ DECLARE
     v_wanted text[];
     v_held   text[];
     v_behind bigint[];
-    v_keys   text[];
+    v_gates  text[];
     v_result bigint[];
 BEGIN
     v_wanted := ARRAY(
@@ -40,11 +40,11 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ), asleep AS (
         UPDATE jobs SET status = 'blocked' WHERE jobs.id = ANY (ARRAY(SELECT behind.id FROM behind))
-        RETURNING jobs.id, jobs.limit_key::text
+        RETURNING jobs.id, limit_gate(jobs.limit_key) AS gate
     )
     SELECT coalesce(array_agg(asleep.id), '{}'),
-        array_agg(DISTINCT asleep.limit_key) FILTER (WHERE asleep.limit_key IS NOT NULL)
-    INTO v_result, v_keys FROM asleep;
-    PERFORM leave_looks(v_keys) WHERE v_keys IS NOT NULL;
+        array_agg(DISTINCT asleep.gate) FILTER (WHERE asleep.gate IS NOT NULL)
+    INTO v_result, v_gates FROM asleep;
+    PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;
     RETURN v_result;
 END $$;

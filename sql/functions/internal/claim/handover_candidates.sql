@@ -15,7 +15,7 @@
 -- * The head has one lane and does not share it: only a claim tries to win several.
 -- * It has not expired, and has no limit. A free slot goes to the best job that waits for it, and
 --   only a claim takes one.
--- * Its task is not paused (p_paused), and no claim has set it aside.
+-- * Its task is not paused (p_paused), and it does not wait at a gate.
 -- * No open transaction has it locked. A locked job is neither handed over nor given way to.
 CREATE OR REPLACE FUNCTION handover_candidates(
     p_worker uuid, p_locks text[], p_queues text[], p_want integer, p_paused text[]

@@ -18,6 +18,7 @@ BEGIN
         PERFORM settle_batches(2000);
     END IF;
     IF coalesce(p_looks, p_ends, p_expiries) THEN   -- these may leave some, too
-        PERFORM resume_due(100);
+        PERFORM resume_lanes(100);
+        PERFORM check_gates(10);
     END IF;
 END $$;

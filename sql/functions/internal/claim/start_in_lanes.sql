@@ -40,8 +40,8 @@ BEGIN
                 SELECT head.lock FROM lane_heads(v_seen.locks) AS head WHERE head.id <> p_id);
         END IF;
         v_is_ok := v_other = '{}' AND is_startable(v_seen, p_queues)
-            AND (p_paused = '{}' OR set_aside(ARRAY[p_id], p_paused) = '{}')
-            AND (v_seen.limit_key IS NULL OR (take_slots(ARRAY[p_id], p_slots)).ids <> '{}');
+            AND (v_seen.limit_key IS NULL AND v_seen.task NOT IN (SELECT unnest(p_paused))
+                OR (take_slots(ARRAY[p_id], p_slots, p_paused)).ids <> '{}');
     END IF;
     IF v_is_ok THEN
         PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);

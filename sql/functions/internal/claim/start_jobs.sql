@@ -34,7 +34,7 @@ BEGIN
         fence = nextval('fences'),
         worker_id = p_worker,
         started_at = CASE WHEN jobs.limit_key IS NULL THEN v_now ELSE greatest(v_now,
-            (SELECT refilled_at FROM limit_keys WHERE key = jobs.limit_key)) END,
+            (SELECT refilled_at FROM gates WHERE key = limit_gate(jobs.limit_key))) END,
         attempts = jobs.attempts + 1
     WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)

@@ -25,7 +25,7 @@ BEGIN
         SET limit_key = p_options.limit_key,
             status = CASE WHEN v_job.status = 'limited' THEN 'todo' ELSE v_job.status END
         WHERE id = p_id;
-        PERFORM leave_looks(ARRAY[v_job.limit_key]);
+        PERFORM leave_looks(ARRAY[limit_gate(v_job.limit_key)]);
     ELSIF v_job.limit_key IS DISTINCT FROM p_options.limit_key THEN
         RAISE EXCEPTION 'limit: job % waits with the limit %, which replace cannot change', p_id,
             coalesce(quote_literal(v_job.limit_key), 'NULL')

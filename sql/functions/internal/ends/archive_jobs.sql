@@ -59,7 +59,7 @@ BEGIN
         AND CASE WHEN gone.batch_id IS NOT NULL
                  THEN tell_batch(gone.id, gone.batch_id, gone.outcome) ELSE true END
         AND CASE WHEN gone.limit_key IS NOT NULL AND gone.status = 'todo'
-                 THEN leave_looks(ARRAY[gone.limit_key::text]) ELSE true END
+                 THEN leave_looks(ARRAY[limit_gate(gone.limit_key)]) ELSE true END
         AND CASE WHEN gone.locks IS NOT NULL
                  THEN leave_line(gone.id, gone.priority, gone.locks) ELSE true END;
 END $$;

@@ -24,7 +24,7 @@ LANGUAGE sql STABLE AS $$
                 WHEN '1 day' THEN 'day' END END || ' ' || shell_argument(rule.pattern)
     FROM (SELECT) AS once
     LEFT JOIN find_limit(p_job.limit_key) AS rule ON true
-    LEFT JOIN limit_keys AS own ON own.key = p_job.limit_key
+    LEFT JOIN gates AS own ON own.key = limit_gate(p_job.limit_key)
     LEFT JOIN LATERAL fold_key(own, rule) AS room ON true
     LEFT JOIN LATERAL (
         SELECT string_agg('job ' || id || ' (' || task || ') since ' || started_at, ', '
@@ -44,8 +44,8 @@ LANGUAGE sql STABLE AS $$
     WHERE p_job.status = 'limited' OR room.free <= 0
     UNION ALL
     SELECT 'limited', locker.*
-    FROM limit_keys AS own
+    FROM gates AS own
     CROSS JOIN LATERAL
-        locking_processes('limit ' || own.key, own.xmin, own.xmax, own.tableoid) AS locker
-    WHERE own.key = p_job.limit_key
+        locking_processes('limit ' || p_job.limit_key, own.xmin, own.xmax, own.tableoid) AS locker
+    WHERE own.key = limit_gate(p_job.limit_key)
 $$;

@@ -2,23 +2,19 @@
 CREATE OR REPLACE FUNCTION explain_pause(p_queue text, p_task text)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
-    SELECT pause.reason,
+    SELECT pause.keyword,
         pause.what || ' been paused by ' || pause.paused_by || ' since ' || pause.paused_at
-            || coalesce(' until ' || pause.until, '') || coalesce(': ' || pause.why, ''),
+            || coalesce(' until ' || pause.until, '') || coalesce(': ' || pause.reason, ''),
         pause.command
     FROM (
-        SELECT 'queue paused' AS reason,
-            CASE queue WHEN '' THEN 'all queues have' ELSE 'queue ' || queue || ' has' END AS what,
-            'queue queues resume '
-                || CASE queue WHEN '' THEN '--all' ELSE shell_argument(queue) END AS command,
-            queue AS name, paused_by, paused_at, until, queue_pauses.reason AS why
-        FROM queue_pauses WHERE queue IN (p_queue, '')
+        SELECT 'queue paused' AS keyword, coalesce('queue ' || queue || ' has', 'all queues have')
+                AS what,
+            'queue queues resume ' || coalesce(shell_argument(queue), '--all') AS command, *
+        FROM paused_queues WHERE coalesce(queue, p_queue) = p_queue
         UNION ALL
         SELECT 'task paused', 'task ' || task || ' has',
-            'queue tasks resume ' || shell_argument(task),
-            task, paused_by, paused_at, until, task_pauses.reason
-        FROM task_pauses WHERE task = p_task
+            'queue tasks resume ' || shell_argument(task), *
+        FROM paused_tasks WHERE task = p_task
     ) AS pause
-    WHERE (pause.until > clock()) IS NOT FALSE
-    ORDER BY pause.reason, pause.name
+    ORDER BY pause.keyword, pause.queue NULLS FIRST
 $$;

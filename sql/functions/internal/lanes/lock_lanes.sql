@@ -46,6 +46,6 @@ BEGIN
         FROM lock_contended_lanes(p_ids, p_claims) AS rest;
     END IF;
     IF v_ours.limited THEN
-        busy := busy || lock_keys(mask_ids(p_ids, busy), p_claims);
+        busy := busy || lock_gates(mask_ids(p_ids, busy), p_claims);
     END IF;
 END $$;

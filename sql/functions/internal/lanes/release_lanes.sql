@@ -4,7 +4,7 @@
 --
 -- If an open transaction has a blocked job locked, the job cannot become a token until the
 -- transaction ends, and a rollback sends no notification. The lane keeps its row, and claims look
--- at it again and again (resume_due).
+-- at it again and again (resume_lanes).
 CREATE OR REPLACE FUNCTION release_lanes(p_locks text[], p_spared bigint DEFAULT NULL)
     RETURNS text[]
 LANGUAGE plpgsql AS $$

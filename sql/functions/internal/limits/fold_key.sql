@@ -4,7 +4,7 @@
 --   tokens   the tokens of its rate at refilled_at, including new ones
 --   next_at  when the next token comes, or NULL if none would help
 -- Before you act on the answer, lock the key and call this in a later statement.
-CREATE OR REPLACE FUNCTION fold_key(p_key limit_keys, p_limit limits, OUT free integer,
+CREATE OR REPLACE FUNCTION fold_key(p_key gates, p_limit limits, OUT free integer,
     OUT tokens double precision, OUT refilled_at timestamptz, OUT next_at timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

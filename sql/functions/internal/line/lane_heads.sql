@@ -2,8 +2,8 @@
 -- statement that begins *after* you have the lane row; an earlier answer may be out of date. A head
 -- that is `touched` may be locked by an open transaction, for example by a replace; try_lock_job
 -- tells. A head expires at start_before and must start earlier. `grouped`: it has a group. If it
--- has `several` lanes, or shares one, only start_in_lanes may start it. If it is `aside`, its task
--- was paused, and it waits for resume_tasks.
+-- has `several` lanes, or shares one, only start_in_lanes may start it. If it is `aside`, it waits
+-- at a gate, and only open_gates wakes it.
 --
 -- A lane's line is in jobs_lane, and in `waits` for jobs that have another first lane. Each lane
 -- probes `waits` by its own name: a check whether the table is empty would scan the dead entries of
@@ -17,7 +17,7 @@ LANGUAGE sql STABLE AS $$
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
         head.group_key IS NOT NULL, head.locks IS NOT NULL, head.task::text,
-        head.status = 'paused'
+        head.status IN ('limited', 'paused')
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
@@ -39,7 +39,7 @@ LANGUAGE sql STABLE AS $$
     SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
-        head.group_key IS NOT NULL, true, head.task::text, head.status = 'paused'
+        head.group_key IS NOT NULL, true, head.task::text, head.status IN ('limited', 'paused')
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT waits.priority, waits.id FROM waits WHERE waits.lock = lane.lock

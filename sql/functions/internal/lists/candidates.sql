@@ -39,7 +39,7 @@ DECLARE
     v_lanes   boolean := v_stored <> '{todo}' OR (p_filter).batch_id IS NOT NULL;
     -- A free job is only blocked if its task is paused.
     v_free    boolean := 'todo' = ANY (v_waiting)
-        OR 'blocked' = ANY (v_waiting) AND EXISTS (SELECT FROM task_pauses);
+        OR 'blocked' = ANY (v_waiting) AND EXISTS (SELECT FROM paused_tasks);
     v_pending boolean := 'pending' = ANY (v_waiting);
     -- Only one of these two is wanted.
     v_apart   boolean := v_pending <> ('scheduled' = ANY (v_waiting));

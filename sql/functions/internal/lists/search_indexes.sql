@@ -28,14 +28,16 @@ LANGUAGE sql STABLE AS $$
         SELECT id FROM jobs WHERE status = 'pending' AND 'pending' = ANY (p_stored)
         ORDER BY scheduled_at LIMIT p_search + 1)
     UNION ALL SELECT ARRAY(
-        SELECT id FROM jobs
-        WHERE status = 'limited' AND 'limited' = ANY (p_stored) AND (p_filter).lock IS NULL
-        ORDER BY limit_key, queue LIMIT p_search + 1)
+        SELECT id FROM gated_jobs
+        WHERE 'limited' = ANY (p_stored) AND (p_filter).lock IS NULL
+            AND gate < 'task:'
+        ORDER BY gate LIMIT p_search + 1)
     UNION ALL SELECT ARRAY(
-        SELECT id FROM jobs
-        WHERE status = 'paused' AND 'paused' = ANY (p_stored) AND (p_filter).lock IS NULL
-            AND ((p_filter).task IS NULL OR task = (p_filter).task)
-        ORDER BY task, priority DESC, id LIMIT p_search + 1)
+        SELECT id FROM gated_jobs
+        WHERE 'paused' = ANY (p_stored) AND (p_filter).lock IS NULL
+            AND gate >= 'task:'
+            AND ((p_filter).task IS NULL OR gate = task_gate((p_filter).task))
+        ORDER BY gate LIMIT p_search + 1)
     UNION ALL SELECT ARRAY(   -- free jobs
         SELECT id FROM jobs
         WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL AND p_free

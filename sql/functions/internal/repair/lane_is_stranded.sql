@@ -14,7 +14,7 @@ LANGUAGE sql STABLE AS $$
                 WHERE head.asleep AND p_lock = ANY (jobs.shared)
                     AND may_start_next(jobs, p_lock)))
         WHEN lane.stopped IS NOT NULL AND lane.worker_id IS NULL THEN false
-        WHEN lane.look_at IS NOT NULL THEN false   -- resume_due handles it
+        WHEN lane.look_at IS NOT NULL THEN false   -- resume_lanes handles it
         WHEN lane.worker_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE status = 'doing' AND worker_id = lane.worker_id
                 AND (jobs.lock = p_lock OR p_lock = ANY (jobs.locks))

@@ -18,23 +18,21 @@ BEGIN
                 ORDER BY coalesce(look_at, stopped_until) LIMIT 1000
             ) AS far WHERE far.look_at IS NOT NULL)) AND look_at IS NOT NULL
         FOR UPDATE SKIP LOCKED));
-    -- A key of a slow rate may plan its look for the next token, but it notes when it was counted.
+    -- The gate of a slow rate may plan its look for the next token, but it notes when it was
+    -- counted.
     FOR v_key IN
-        SELECT key FROM limit_keys WHERE key = ANY (ARRAY(
+        SELECT key FROM gates WHERE key = ANY (ARRAY(
             SELECT far.key FROM (
-                SELECT key, refilled_at FROM limit_keys
+                SELECT key, refilled_at FROM gates
                 WHERE look_at > v_now + interval '5 s' ORDER BY look_at LIMIT 1000
             ) AS far WHERE coalesce(far.refilled_at, 'infinity') > v_now LIMIT 10))
         FOR UPDATE SKIP LOCKED
     LOOP
-        PERFORM notify_workers(wake_limited(ARRAY[v_key]));   -- as in resume_keys
+        PERFORM notify_workers(open_gates(ARRAY[v_key]));   -- as in check_gates
     END LOOP;
     UPDATE ends SET look_at = v_now WHERE seq = ANY (ARRAY(
         SELECT seq FROM ends WHERE look_at > v_now + interval '2 s'
         ORDER BY look_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    UPDATE task_pauses SET look_at = v_now WHERE task = ANY (ARRAY(
-        SELECT task FROM task_pauses WHERE look_at > v_now + interval '1 s'
-        FOR UPDATE SKIP LOCKED));
     UPDATE batch_events SET due_at = v_now WHERE event = 'look' AND batch_id = ANY (ARRAY(
         SELECT batch_id FROM batch_events WHERE due_at > v_now + interval '2 s'
         ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED));

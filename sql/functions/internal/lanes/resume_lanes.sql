@@ -1,6 +1,6 @@
--- Ends expired pauses, and looks again at lanes whose next job was locked and at keys whose jobs
--- may start now. Bounded. Never waits.
-CREATE OR REPLACE FUNCTION resume_due(p_limit integer) RETURNS void
+-- Ends expired pauses of lanes, and looks again at lanes whose next job was locked. Bounded. Never
+-- waits.
+CREATE OR REPLACE FUNCTION resume_lanes(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_lane record;
@@ -15,5 +15,4 @@ BEGIN
             PERFORM reopen_lane(v_lane.lock);
         END IF;
     END LOOP;
-    PERFORM resume_keys(p_limit / 10);
 END $$;

@@ -1,0 +1,110 @@
+-- Decides which of these jobs may start, and takes a slot and a token for each one that has a
+-- limit. The caller holds the lanes of the jobs, or their rows.
+--   ids     the jobs to start, including those without a gate
+--   closed  the gates that are closed: no slot or token is left, the task is paused (p_paused), or
+--           the gate stays locked. Their jobs now wait there (close_gates).
+-- Other jobs stay as they are and are met again, because they could not begin at once (at most
+-- p_slots can), or because the pause of their task has just ended. Never waits. It tries no more
+-- gates than it may need, because each can keep an advisory lock until the end of the transaction.
+--
+-- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
+-- takes none either: it waits at the gate of its task, and passes that of its limit later.
+--
+-- Whoever opens a gate locks it before it looks for jobs there. If a job starts to wait under the
+-- lock of its gate, either that session sees this job, or we see what has opened the gate: a slot
+-- that was given back, or the end of the pause. If another session has the gate locked, we leave a
+-- row, and a later claim checks the gate again (check_gates). The job is met again, since most
+-- locks are brief. But if there is already a row that is not new, the job waits, to be out of the
+-- way of others.
+--
+-- A claim checks again some seconds after a job has become `limited`: another session may be
+-- raising the limit, and neither we nor it can see the other's change yet. The end of a pause
+-- always leaves a row (end_pauses).
+CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused text[],
+    OUT ids bigint[], OUT closed text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_mine  bigint[];
+    v_asked text[];   -- the gates of these jobs
+    v_gates text[];   -- those that we have locked
+    v_busy  text[];   -- those that another session has locked
+    v_stuck text[];   -- those that have been locked for some time
+    v_late  bigint[];
+BEGIN
+    v_mine := ARRAY(
+        SELECT id FROM jobs
+        WHERE id = ANY (p_ids) AND status IN ('todo', 'blocked')
+            AND (limit_key IS NOT NULL OR task IN (SELECT unnest(p_paused)))
+            AND (expires_at IS NULL OR was_attempted OR expires_at > clock())
+        ORDER BY priority DESC, id
+        LIMIT CASE WHEN p_slots > 0 OR p_paused <> '{}'
+            THEN least(2 * greatest(p_slots, 0) + 20, 500) ELSE 0 END
+        FOR UPDATE SKIP LOCKED);
+    v_asked := ARRAY(
+        SELECT DISTINCT next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) FROM jobs
+        WHERE id = ANY (v_mine));
+    v_gates := try_lock_gates(v_asked);
+    IF cardinality(v_gates) < cardinality(v_asked) THEN
+        v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
+        v_stuck := ARRAY(SELECT busy FROM unnest(v_busy) AS busy WHERE (
+            SELECT true FROM gate_looks WHERE key = busy AND left_at < clock() - interval '0.1 s'
+            LIMIT 1));
+        INSERT INTO gate_looks (key, left_at)
+        SELECT busy, clock() FROM unnest(v_busy) AS busy
+        WHERE busy IN (SELECT unnest(v_stuck))
+            OR (SELECT true FROM gate_looks WHERE key = busy LIMIT 1) IS NULL;
+    END IF;
+
+    WITH own AS MATERIALIZED (
+        SELECT key, room.*
+        FROM gates
+        LEFT JOIN LATERAL gate_rule(key) AS rule ON true
+        CROSS JOIN LATERAL fold_key(gates, rule) AS room
+        WHERE key = ANY (v_gates)
+    ), job AS (
+        SELECT mine.*, own.tokens, own.refilled_at, own.next_at, own.key IS NULL AS is_busy,
+            starts_with(mine.key, 'task:') AS is_paused,
+            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_mine))
+                 WHEN mine.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
+            row_number() OVER (PARTITION BY mine.key ORDER BY mine.priority DESC, mine.id) AS place
+        FROM (
+            SELECT id, next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) AS key,
+                priority
+            FROM jobs WHERE id = ANY (v_mine)
+        ) AS mine LEFT JOIN own ON own.key = mine.key
+    ), judged AS (
+        SELECT *, place <= free AS fits FROM job
+        UNION ALL
+        SELECT id, NULL, priority, NULL, NULL, NULL, false, false, NULL, NULL, true
+        FROM jobs
+        WHERE id = ANY (p_ids) AND limit_key IS NULL AND task NOT IN (SELECT unnest(p_paused))
+    ), started AS (
+        SELECT *, fits AND NOT is_paused AND (key IS NULL OR p_slots >= row_number() OVER (
+            PARTITION BY fits ORDER BY priority DESC, id)) AS starts
+        FROM judged
+    ), counted AS MATERIALIZED (
+        -- A slot that stays free would wake no job.
+        SELECT *, NOT fits
+            AND count(*) FILTER (WHERE starts) OVER (PARTITION BY key) >= free AS must_wait
+        FROM started
+    ), taken AS (
+        UPDATE gates
+        SET used = gates.used + part.starts, tokens = part.tokens - part.starts,
+            refilled_at = part.refilled_at,
+            look_at = least(gates.look_at, part.look_at)
+        FROM (
+            SELECT key, max(tokens) AS tokens, max(refilled_at) AS refilled_at,
+                CASE WHEN bool_or(must_wait AND NOT is_paused)
+                     THEN least(max(next_at), clock() + interval '5 s') END AS look_at,
+                count(*) FILTER (WHERE starts) AS starts
+            FROM counted WHERE key IS NOT NULL AND NOT is_busy GROUP BY key
+        ) AS part
+        WHERE gates.key = ANY (ARRAY[part.key]) AND (
+            part.starts > 0 OR part.look_at < coalesce(gates.look_at, 'infinity'))
+    )
+    SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
+        array_agg(id) FILTER (WHERE must_wait),
+        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
+    INTO ids, v_late, closed FROM counted;
+    PERFORM close_gates(closed, v_late, p_paused) WHERE v_late IS NOT NULL;
+END $$;
