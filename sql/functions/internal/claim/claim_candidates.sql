@@ -13,25 +13,49 @@
 -- Reads at most p_shares free jobs and `windows` tokens in each queue (see front_shares).
 CREATE OR REPLACE FUNCTION claim_candidates(INOUT r claim_round, p_shares integer[])
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_free record;
 BEGIN
-    WITH free AS MATERIALIZED (
-        SELECT f.id, f.priority, f.limit_key
-        FROM unnest(r.queues, p_shares) AS q(queue, share)
+    SELECT array_agg(best.id) AS ids, array_agg(best.priority) AS priorities,
+        array_agg(best.limited) AS limited, bool_or(best.limited) AS has_limits,
+        (SELECT true FROM unnest(r.queues) AS q(queue)
+         WHERE (SELECT true FROM jobs
+                WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+                  AND jobs.group_key IS NULL AND jobs.queue = q.queue LIMIT 1) LIMIT 1) AS lanes
+    INTO v_free
+    FROM (
+        SELECT f.* FROM unnest(r.queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.priority, jobs.limit_key FROM jobs
+            SELECT jobs.id, jobs.priority, jobs.limit_key IS NOT NULL AS limited FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
               AND jobs.group_key IS NULL AND jobs.queue = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.share
             FOR UPDATE SKIP LOCKED
         ) AS f
-    ), token AS MATERIALIZED (
+        ORDER BY f.priority DESC, f.id
+        LIMIT r.wanted
+    ) AS best;
+    IF v_free.lanes IS NULL THEN   -- no lane has a token, as in most queues
+        r.ids := coalesce(v_free.ids, '{}');
+        r.limited := coalesce(v_free.has_limits, false);
+        r.lanes := '{}';
+        r.seen := '{}';
+        r.several := '{}';
+        r.behind := NULL;
+        r.behind_locks := NULL;
+        r.shut := NULL;
+        r.more := false;
+        RETURN;
+    END IF;
+
+    WITH token AS MATERIALIZED (
         SELECT * FROM lane_tokens(r.queues, r.windows, r.lost)
     ), best AS (
         SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock, free.limit_key IS NOT NULL AS limited,
-                false AS several
-            FROM free
+            SELECT free.id, free.priority, NULL AS lock, free.limited, false AS several
+            FROM unnest(v_free.ids, v_free.priorities, v_free.limited)
+                AS free(id, priority, limited)
             UNION ALL
             (SELECT token.id, token.priority, token.lock, false, token.several FROM token
                 WHERE open ORDER BY token.priority DESC, token.id LIMIT r.lanes_left)
