@@ -9,6 +9,11 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_slots record;   -- the answer of take_slots
 BEGIN
+    IF NOT r.limited AND NOT EXISTS (
+        SELECT FROM jobs WHERE id = ANY (r.ids) AND task IN (SELECT unnest(r.paused))
+    ) THEN
+        RETURN;   -- none of them has a gate
+    END IF;
     SELECT * INTO v_slots FROM take_slots(r.ids, r.slots - (r.asked - r.wanted), r.paused);
     r.marked := v_slots.closed <> '{}';
     IF r.marked AND v_slots.ids = '{}' THEN
