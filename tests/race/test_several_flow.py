@@ -115,3 +115,26 @@ def test_a_job_that_gets_a_limit_while_its_lanes_are_won_starts_with_a_slot(stag
     promise(len(started) == 1, "it starts")
     used = person.run("SELECT used FROM gates WHERE key = 'limit:k'")
     promise(used == [(1,)], f"it has a slot: {used}")
+
+
+@story(
+    Mutation(
+        "its task is the one that the claim saw first",
+        "is_startable.sql",
+        "AND jobs.task = p_seen.task",
+        "",
+    )
+)
+def test_a_job_that_gets_a_paused_task_while_its_lanes_are_won_does_not_start(
+    stage: Stage,
+) -> None:
+    person, worker = stage.session(), stage.worker()
+    defer = "SELECT defer(%s, locks => '{a,b}', queueing_lock => 'q', on_conflict => 'replace')"
+    person.run(defer, "task")
+    person.run("SELECT pause_task('mail')")
+    worker.start_until("win_lanes", worker.claim)
+    person.run(defer, "mail")
+    promise(worker.resume() == [], "its new task is paused")
+    promise(worker.claim() == [] and stage.lanes() == {}, "and it waits")
+    person.run("SELECT resume_task('mail')")
+    promise(len(worker.claim()) == 1, "until the pause is over")

@@ -61,16 +61,10 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
         "NULL;",
     ),
     # task pauses
-    "lanes of jobs that are set aside are kept": (
-        TASKS,
-        "pass_gates.sql",
-        "IF r.limited OR v_aside <> '{}' THEN",
-        "IF r.limited THEN",
-    ),
     "claims do not look at the pauses": (
         TASKS,
         "begin_claim.sql",
-        "r.paused := paused_task_names();",
+        "r.paused := ARRAY(SELECT task FROM paused_tasks);",
         "NULL;",
     ),
     "a job of a paused task is handed over": (
