@@ -147,7 +147,7 @@ def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
     promise([status(worker, job) for job in (best, behind)] == ["limited"] * 2, "both wait")
     worker.finish(running)
     promise(status(worker, best) == "todo", "the first one is woken")
-    producer.run("UPDATE gates SET look_at = NULL")  # nobody looks again only since time goes by
+    producer.run("UPDATE gates SET look_at = NULL")  # the passing of time alone opens no gate
     worker.hasten(LATER)
     return producer, worker, best, behind
 

@@ -87,9 +87,9 @@ def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> No
         use_key(person, worker, f"k{key:02}")
     for key in range(12):
         person.defer(None, limit=f"k{key:02}")
-    user = lock_key(stage, "k00")
-    user.run("SELECT FROM gates WHERE key <> 'limit:k11' FOR UPDATE")
-    blocker = lock_key(stage, "k11")
+    user = lock_key(stage, "k11")
+    user.run("SELECT FROM gates WHERE key <> 'limit:k00' FOR UPDATE")
+    blocker = lock_key(stage, "k00")  # the last that is looked at
     worker.claim(20)
     worker.hasten("1 second")
     worker.claim(20)
@@ -303,7 +303,7 @@ def test_reconcile_wakes_jobs_whose_key_has_lost_its_row(stage: Stage) -> None:
 def test_many_keys_that_are_in_order_keep_reconcile_from_no_other(stage: Stage) -> None:
     person, worker = stage.session(), stage.worker()
     person.set_limit("c*", None, rate=1)
-    person.set_limit("z", 1)
+    person.set_limit("a", 1)  # the last that is looked at
     stage.control.execute(
         "INSERT INTO gates (key, tokens, refilled_at, look_at) "
         "SELECT 'limit:c' || i, 0, clock(), clock() + interval '1 min' FROM generate_series(1, 1100) AS i"
@@ -312,7 +312,7 @@ def test_many_keys_that_are_in_order_keep_reconcile_from_no_other(stage: Stage) 
         "INSERT INTO jobs (created_at, status, task, limit_key) "
         "SELECT now(), 'limited', 't', gate_name(key) FROM gates"
     )
-    [job] = person.defer(None, limit="z")
+    [job] = person.defer(None, limit="a")
     stage.control.execute("UPDATE jobs SET status = 'limited' WHERE id = %s", [job])
     promise(worker.claim() == [], "nobody would wake it")
     person.reconcile()
@@ -428,13 +428,13 @@ def test_a_count_that_is_too_low_keeps_no_job_from_ending(stage: Stage) -> None:
     stage.control.execute("UPDATE gates SET used = 0")
     stage.control.execute("ALTER TABLE gates DROP CONSTRAINT gates_used")
     promise(worker.finish(*running).accepted == [job, other], "both end")
-    promise(person.run("SELECT used FROM gates") == [(0,)], "nobody runs")
+    promise(person.run("SELECT used FROM gates") == [(0,)], "no job runs")
     person.set_limit("stripe", 1)
     person.defer(None, 0, 0, limit="stripe")
     running = worker.claim()
     stage.control.execute("UPDATE gates SET used = 0")
     worker.finish(*running)
-    promise(person.run("SELECT used FROM gates") == [(0,)], "one waits, and nobody runs")
+    promise(person.run("SELECT used FROM gates") == [(0,)], "one waits, and none runs")
 
 
 @story(

@@ -664,8 +664,8 @@ def test_a_job_that_is_put_back_is_as_if_it_had_not_been_claimed(stage: Stage) -
     Mutation(
         "a lane that waits for a retry counts as asleep",
         "lane_is_stranded.sql",
-        "IN ('todo', 'scheduled')",
-        "IN ('todo')",
+        "IN ('todo', 'scheduled', 'limited', 'paused')",
+        "IN ('todo', 'limited', 'paused')",
     )
 )
 def test_the_reconciler_waits_for_nobody_and_finds_nothing_while_lanes_are_at_work(

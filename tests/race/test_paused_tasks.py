@@ -41,7 +41,7 @@ def left(session: Session) -> int:
 
 @story(
     CLAIM_KNOWS_NO_PAUSE,
-    Mutation("a resume wakes nobody", "resume.sql", "PERFORM notify_workers(NULL);", "NULL;"),
+    Mutation("a resume notifies no worker", "resume.sql", "PERFORM notify_workers(NULL);", "NULL;"),
 )
 def test_a_claim_starts_no_job_of_a_paused_task(stage: Stage) -> None:
     session, worker = stage.session(), stage.worker()
@@ -488,6 +488,7 @@ def test_a_pause_that_was_deleted_by_hand_is_found(stage: Stage) -> None:
     promise(stage.audited() == [("pause-task", "mail")], "all is well")
     session.run("DELETE FROM pauses")
     session.reconcile()
+    promise(("reconcile-task", "mail") in stage.audited(), "it is recorded")
     promise(ids(worker.claim()) == [job], "it goes on")
 
 
@@ -551,3 +552,41 @@ def test_the_end_of_a_job_leaves_the_lane_to_a_claim_if_the_next_one_is_aside(st
     promise(worker.finish(urgent).following == [], "it has yet to be woken")
     promise("a" not in stage.lanes(), "the lane is free")
     promise(ids(other.claim()) == [aside], "the job is woken")
+
+
+@story(
+    Mutation("limits are looked at before tasks", "check_gates.sql",
+             "SELECT key FROM gate_looks ORDER BY key DESC LIMIT 1",
+             "SELECT key FROM gate_looks ORDER BY key LIMIT 1"),
+)  # fmt: skip
+def test_a_resumed_task_does_not_wait_for_the_looks_at_many_limits(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    pause(person)
+    [job] = person.defer(None, task="mail")
+    promise(worker.claim() == [], "it is set aside")
+    person.run(
+        "INSERT INTO gate_looks (key, left_at) "
+        "SELECT limit_gate('k' || i), clock() FROM generate_series(1, 50) AS i"
+    )
+    resume(person)
+    promise(ids(worker.claim()) == [job], "the next claim starts it")
+
+
+@story(
+    Mutation("one claim at a time closes the gate of a task", "take_slots.sql",
+             "try_lock_gates(v_asked, true)", "try_lock_gates(v_asked)"),
+)  # fmt: skip
+def test_claims_close_the_gate_of_a_task_side_by_side(stage: Stage) -> None:
+    person, one, two = stage.session(), stage.worker(), stage.worker()
+    pause(person)
+    person.defer(None, task="mail")
+    promise(one.claim() == [], "the gate has its row")
+    person.defer(None, task="mail")
+    one.begin()
+    promise(one.claim() == [], "it closes the gate, and has not committed")
+    person.defer(None, task="mail")
+    [other] = person.defer(None)
+    promise(ids(two.claim(1)) == [other], "the other sets its job aside and goes on")
+    one.commit()
+    resume(person)
+    promise(len(two.claim()) == 3, "all of them are woken")

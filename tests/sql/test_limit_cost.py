@@ -4,6 +4,7 @@ Work is counted: probes, rows, and updates of the rows of keys.
 """
 
 from collections.abc import Iterator
+from secrets import token_hex
 from typing import LiteralString
 
 import psycopg
@@ -74,6 +75,21 @@ class Desk:
 def desk(dsn: str) -> Iterator[Desk]:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
         yield Desk(connection)
+
+
+def test_the_longest_names_fit_into_the_index_of_gates(desk: Desk) -> None:
+    def random(length: int) -> str:
+        return token_hex(length)[:length]  # nothing that could be compressed much
+
+    names = [random(63), random(512), random(1024)]
+    desk.connection.execute(
+        "INSERT INTO jobs (created_at, status, queue, task, limit_key) "
+        "VALUES (now(), 'limited', %s, %s, %s)",
+        names,
+    )
+    desk.connection.execute("UPDATE jobs SET status = 'paused'")
+    [[gate]] = desk.connection.execute("SELECT gate FROM gated_jobs").fetchall()
+    assert gate == f"task:{names[1]}"
 
 
 def test_a_job_without_a_limit_costs_one_probe_a_claim(query: Query) -> None:

@@ -142,3 +142,19 @@ def test_jobs_are_woken_at_a_cost_that_does_not_grow_with_them(desk: Desk) -> No
         ).fetchall()
         assert woken == 1000
     assert costs[1] < 1.2 * costs[0]
+
+
+def test_jobs_in_many_queues_are_woken_at_the_cost_of_those_in_one(desk: Desk) -> None:
+    costs = []
+    for queues in (1, 50):
+        desk.connection.execute("DELETE FROM jobs")
+        desk.connection.execute("DELETE FROM gates")
+        desk.connection.execute("SELECT pause_task('mail')")
+        desk.defer(10_000, "mail", "paused")
+        desk.connection.execute("UPDATE jobs SET queue = 'q' || mod(id, %s)", [queues])
+        desk.connection.execute("VACUUM ANALYZE jobs")
+        desk.connection.execute("SELECT resume_task('mail')")
+        started, rows, _ = desk.claim()
+        assert started == 1
+        costs.append(rows)
+    assert costs[1] < 1.5 * costs[0]

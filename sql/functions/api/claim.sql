@@ -18,7 +18,7 @@
 -- inturn.turns after the worker's last claim.
 --
 -- A job of a paused task, or of a limit without room, is made to wait at its gate when a claim
--- meets it, once its lane is won and it is the head (pass_gates). So it costs later claims nothing.
+-- meets it, once its lane is won and it is the head (pass_gates). Later claims do not meet it.
 --
 -- A job with a limit starts only if it can begin now: jobs claimed ahead would keep slots from
 -- others.

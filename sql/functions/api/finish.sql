@@ -2,7 +2,7 @@
 -- job of each lane to the same worker: no fetch, no wake-up, no gap. One call finishes all jobs
 -- that ended while the previous call was under way.
 --
--- It locks lanes first, then keys of limits, then jobs (see lock_lanes). It waits no longer than a
+-- It locks lanes first, then gates of limits, then jobs (see lock_lanes). It waits no longer than a
 -- moment for a user's open transaction.
 --
 -- Returns one row for each ended job that was still ours (finished_id), and one for each job handed

@@ -2,8 +2,8 @@
 -- been claimed. No attempt is charged, and their lanes are open to all workers. A lane that had
 -- waited for a retry waits for it again.
 --
--- It locks lanes first, then keys of limits, then jobs. Returns the jobs that are locked by an open
--- transaction, or whose lane or key is: they are still ours, and must be put back again.
+-- It locks lanes first, then gates of limits, then jobs. Returns the jobs that are locked by an
+-- open transaction, or whose lane or gate is: they are still ours, and must be put back again.
 CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -6,8 +6,8 @@
 -- and its own wake-up token. A job that has several lanes, or shares one, does the same in all of
 -- them, and keeps its shares. It cannot move to another lane.
 --
--- It locks lanes first, then keys of limits, then jobs. Returns the ids that were still ours; the
--- others were not touched. A job is `busy` if an open transaction has it, its lane or its key
+-- It locks lanes first, then gates of limits, then jobs. Returns the ids that were still ours; the
+-- others were not touched. A job is `busy` if an open transaction has it, its lane or its gate
 -- locked: it is still ours, and must be reported again.
 CREATE OR REPLACE FUNCTION retry(
     p_ids    bigint[],

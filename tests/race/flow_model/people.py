@@ -110,7 +110,7 @@ def look_again(scope: Scope, state: State) -> Iterator[Step]:
         yield Step("a claim: check_gates.sql of the key", apply(open_gates(turn)))
     if state.asked:
         looked = apply(open_gates(turn))._replace(asked=0)
-        yield Step("a claim: check_gates.sql, since somebody has asked", looked)
+        yield Step("a claim: check_gates.sql, after a look", looked)
     if state.key.later:
         woken = open_gates(turn)
         looked = apply(woken.write_key(woken.key()._replace(later=0)))

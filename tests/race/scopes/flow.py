@@ -182,7 +182,7 @@ RARE = (
     "finish of A: DELETE A is refused",
     "resume_lanes.sql b",
     "check_gates.sql of the key",
-    "check_gates.sql, since somebody has asked",
+    "check_gates.sql, after a look",
     "check_gates.sql, later",
     "cancel of B: it does not wait any more",
     "producer: ROLLBACK A",

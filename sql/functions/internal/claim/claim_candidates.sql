@@ -46,6 +46,7 @@ BEGIN
         r.behind_locks := NULL;
         r.shut := NULL;
         r.more := false;
+        r.widest := 2000;
         RETURN;
     END IF;
 

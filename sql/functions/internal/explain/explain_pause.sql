@@ -7,14 +7,15 @@ LANGUAGE sql STABLE AS $$
             || coalesce(' until ' || pause.until, '') || coalesce(': ' || pause.reason, ''),
         pause.command
     FROM (
-        SELECT 'queue paused' AS keyword, coalesce('queue ' || queue || ' has', 'all queues have')
-                AS what,
-            'queue queues resume ' || coalesce(shell_argument(queue), '--all') AS command, *
+        SELECT 'queue paused' AS keyword, queue AS name,
+            coalesce('queue ' || queue || ' has', 'all queues have') AS what,
+            'queue queues resume ' || coalesce(shell_argument(queue), '--all') AS command,
+            paused_by, paused_at, until, reason
         FROM paused_queues WHERE coalesce(queue, p_queue) = p_queue
         UNION ALL
-        SELECT 'task paused', 'task ' || task || ' has',
-            'queue tasks resume ' || shell_argument(task), *
+        SELECT 'task paused', task, 'task ' || task || ' has',
+            'queue tasks resume ' || shell_argument(task), paused_by, paused_at, until, reason
         FROM paused_tasks WHERE task = p_task
     ) AS pause
-    ORDER BY pause.keyword, pause.queue NULLS FIRST
+    ORDER BY pause.keyword, pause.name NULLS FIRST
 $$;

@@ -1,6 +1,7 @@
 -- Opens gates at which jobs may pass now: those for which a token has come or jobs still wait, and
--- those for which leave_looks or end_pauses has left a row. Bounded: p_limit of each kind. Never
--- waits. A locked gate is skipped and does not hold up those behind it.
+-- those for which leave_looks or end_pauses has left a row. Bounded: p_limit of each kind, tasks
+-- before limits, of which there may be many. Never waits. A locked gate is skipped and does not
+-- hold up those behind it.
 CREATE OR REPLACE FUNCTION check_gates(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -16,10 +17,10 @@ BEGIN
     END LOOP;
     FOR v_gate IN
         WITH RECURSIVE asked(key) AS (
-            (SELECT key FROM gate_looks ORDER BY key LIMIT 1)
+            (SELECT key FROM gate_looks ORDER BY key DESC LIMIT 1)
             UNION ALL
-            SELECT (SELECT looks.key FROM gate_looks AS looks WHERE looks.key > asked.key
-                    ORDER BY looks.key LIMIT 1)
+            SELECT (SELECT looks.key FROM gate_looks AS looks WHERE looks.key < asked.key
+                    ORDER BY looks.key DESC LIMIT 1)
             FROM asked WHERE asked.key IS NOT NULL
         )
         SELECT key FROM asked WHERE key IS NOT NULL LIMIT 1000

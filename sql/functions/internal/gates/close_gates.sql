@@ -1,7 +1,8 @@
 -- Makes jobs wait at their gates, if these are among p_gates: they become `limited`, or `paused` if
 -- their task is among p_paused. They keep their place in their lanes, and no claim meets them until
--- open_gates wakes them. The caller has found the gates closed under their locks, and holds the
--- lanes of the jobs. Never waits: a job that is locked stays as it is.
+-- open_gates wakes them. The caller has found the gates closed under their locks, or leaves a look
+-- at those that stay locked, and holds the lanes of the jobs. Never waits: a job that is locked
+-- stays as it is.
 --
 -- A job that is set aside for its task may have been woken for a slot, which must pass to the next.
 CREATE OR REPLACE FUNCTION close_gates(p_gates text[], p_ids bigint[], p_paused text[])

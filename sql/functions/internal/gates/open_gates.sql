@@ -7,6 +7,8 @@
 -- or an open transaction may have it or its lane locked. While jobs that could start still wait,
 -- claims check again and again.
 --
+-- Bounded: of a gate that is open to any number, 1,000 jobs, and the rest at the next claims.
+--
 -- One statement handles all gates, since a call may end jobs of a hundred, and a short one suffices
 -- if no job waits at any of them.
 CREATE OR REPLACE FUNCTION open_gates(p_gates text[], p_frees boolean DEFAULT false)
@@ -43,7 +45,8 @@ BEGIN
                 SELECT waiting.id FROM gated_jobs AS waiting
                 WHERE waiting.gate = room.key AND waiting.queue = q.queue
                 ORDER BY waiting.is_awaited DESC, waiting.priority DESC, waiting.id
-                LIMIT greatest(room.free, 0)
+                LIMIT CASE WHEN room.is_open THEN 1 + 999 / cardinality(room.queues)
+                           ELSE greatest(room.free, 0) END
                 FOR UPDATE SKIP LOCKED
             ) AS job) AS ids
         FROM room

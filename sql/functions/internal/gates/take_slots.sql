@@ -5,7 +5,7 @@
 --           the gate stays locked. Their jobs now wait there (close_gates).
 -- Other jobs stay as they are and are met again, because they could not begin at once (at most
 -- p_slots can), or because the pause of their task has just ended. Never waits. It tries no more
--- gates than it may need, because each can keep an advisory lock until the end of the transaction.
+-- limits than it may need, because each can keep an advisory lock until the end of the transaction.
 --
 -- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
 -- takes none either: it waits at the gate of its task, and passes that of its limit later.
@@ -33,17 +33,23 @@ DECLARE
 BEGIN
     v_mine := ARRAY(
         SELECT id FROM jobs
-        WHERE id = ANY (p_ids) AND status IN ('todo', 'blocked')
-            AND (limit_key IS NOT NULL OR task IN (SELECT unnest(p_paused)))
+        WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')
+            AND task NOT IN (SELECT unnest(p_paused))
             AND (expires_at IS NULL OR was_attempted OR expires_at > clock())
         ORDER BY priority DESC, id
-        LIMIT CASE WHEN p_slots > 0 OR p_paused <> '{}'
-            THEN least(2 * greatest(p_slots, 0) + 20, 500) ELSE 0 END
+        LIMIT CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 0 END
         FOR UPDATE SKIP LOCKED);
+    IF p_paused <> '{}' THEN
+        v_mine := v_mine || ARRAY(
+            SELECT id FROM jobs
+            WHERE id = ANY (p_ids) AND status IN ('todo', 'blocked')
+                AND task IN (SELECT unnest(p_paused))
+            FOR UPDATE SKIP LOCKED);
+    END IF;
     v_asked := ARRAY(
         SELECT DISTINCT next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) FROM jobs
         WHERE id = ANY (v_mine));
-    v_gates := try_lock_gates(v_asked);
+    v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
         v_stuck := ARRAY(SELECT busy FROM unnest(v_busy) AS busy WHERE (
@@ -63,7 +69,7 @@ BEGIN
         WHERE key = ANY (v_gates)
     ), job AS (
         SELECT mine.*, own.tokens, own.refilled_at, own.next_at, own.key IS NULL AS is_busy,
-            starts_with(mine.key, 'task:') AS is_paused,
+            mine.key >= 'task:' AS is_paused,
             CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_mine))
                  WHEN mine.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             row_number() OVER (PARTITION BY mine.key ORDER BY mine.priority DESC, mine.id) AS place

@@ -2,7 +2,7 @@
 -- locked. Lanes are locked first, each kind in order. From here on, no session blocks a job that we
 -- miss: one that held the lane row before us has committed by the time we look, and a later one
 -- finds the lane as we leave it. Never waits for open transactions. Jobs that are still locked
--- after a moment are busy, and cannot end yet. The keys of limits are locked last.
+-- after a moment are busy, and cannot end yet. The gates of limits are locked last.
 --
 -- It must not take some lanes of a job that has several and then wait for the others: its worker
 -- and its rescuer could each have one of them, and block each other.

@@ -21,10 +21,10 @@ LANGUAGE sql STABLE AS $$
         )
         WHEN lane.job_id IS NOT NULL THEN NOT EXISTS (
             SELECT FROM jobs WHERE id = lane.job_id AND (lock = p_lock OR p_lock = ANY (locks))
-                AND (status IN ('todo', 'scheduled') OR status IN ('limited', 'paused')
+                AND (status IN ('todo', 'scheduled', 'limited', 'paused')
                     OR status = 'blocked' AND keeps_lanes)
         )
-        -- A limited head is woken by its key, and one set aside by the end of the pause.
+        -- A head that waits at a gate is woken by open_gates.
         ELSE EXISTS (
             SELECT FROM lane_heads(ARRAY[p_lock]) AS head JOIN jobs USING (id)
             WHERE head.asleep AND (jobs.locks IS NULL OR may_start_next(jobs, p_lock))

@@ -3,8 +3,8 @@
 -- the pause of their task was deleted by hand. Rows that nothing needs are deleted. Locks no gate
 -- that is in order, and never waits.
 --
--- It reads all gates and the running jobs, and checks the first 10,000 gates at which jobs wait. It
--- changes at most p_limit gates of each kind.
+-- It reads all gates and the running jobs, and checks 10,000 gates at which jobs wait, tasks before
+-- limits. It changes at most p_limit gates of each kind.
 CREATE OR REPLACE FUNCTION reconcile_gates(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -35,10 +35,10 @@ BEGIN
 
     FOR v_key IN
         WITH RECURSIVE waiting(key) AS (
-            (SELECT gate FROM gated_jobs ORDER BY gate LIMIT 1)
+            (SELECT gate FROM gated_jobs ORDER BY gate DESC LIMIT 1)
             UNION ALL
-            SELECT (SELECT next.gate FROM gated_jobs AS next WHERE next.gate > waiting.key
-                    ORDER BY next.gate LIMIT 1)
+            SELECT (SELECT next.gate FROM gated_jobs AS next WHERE next.gate < waiting.key
+                    ORDER BY next.gate DESC LIMIT 1)
             FROM waiting WHERE waiting.key IS NOT NULL
         )
         SELECT first.key
@@ -55,6 +55,10 @@ BEGIN
         LIMIT p_limit
     LOOP
         PERFORM notify_workers(open_gates(try_lock_gates(ARRAY[v_key])));
+        IF v_key >= 'task:' THEN
+            PERFORM audit(
+                'reconcile-task', gate_name(v_key), 1, 'inturn', 'jobs waited for no pause');
+        END IF;
     END LOOP;
 
     v_idle := ARRAY(
@@ -67,7 +71,7 @@ BEGIN
                     AND refilled_at < clock() - interval '1 min'
                 FROM gate_rule(key) AS rule), true)
         LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    -- A new statement: from here on, no claim makes a job of these keys `limited`.
+    -- A new statement: from here on, no claim makes a job wait at these gates.
     DELETE FROM gates
     WHERE key = ANY (v_idle)
         AND (SELECT true FROM gated_jobs WHERE gate = key LIMIT 1) IS NULL;
