@@ -552,6 +552,25 @@ def test_jobs_that_a_worker_claims_while_it_is_declared_dead_are_rescued_later(
 
 @story(
     Mutation(
+        "finish asks nobody whether the worker lives",
+        "handover_candidates.sql",
+        "EXISTS (SELECT FROM workers WHERE workers.id = p_worker)",
+        "true",
+    )
+)
+def test_a_worker_that_was_taken_for_dead_is_handed_nothing(stage: Stage) -> None:
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    [first], [second] = producer.defer("a"), producer.defer("a")
+    running = worker.claim_one()
+    stage.forget(worker)
+    finished = worker.finish(running)
+    promise(finished.accepted == [first], "it is faster than the rescuer")
+    promise(finished.following == [], "a rescuer would take the next job from it at once")
+    promise(ids(other.claim()) == [second] and stage.audited() == [], "the lane goes on")
+
+
+@story(
+    Mutation(
         "a lane is handed over that is held under another name",
         "handover_candidates.sql",
         " AND lanes.worker_id = p_worker",
@@ -584,12 +603,12 @@ def test_a_rescue_leaves_alone_a_job_that_is_being_finished(stage: Stage) -> Non
     producer, worker, rescuer = stage.session(), stage.worker(), stage.session()
     [first], [second] = producer.defer("a"), producer.defer("a")
     running = worker.claim_one()
-    stage.forget(worker)
     worker.begin()
     promise(
         ids(worker.finish(running).following) == [second],
         "handed over in the same claim of the lane",
     )
+    stage.forget(worker)
     rescuer.start(rescuer.rescue)
     worker.commit()
     promise(
@@ -1105,8 +1124,8 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
     Mutation(
         "finish hands over a job of a queue that the worker does not serve",
         "handover_candidates.sql",
-        "WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))",
-        "WHERE true",
+        "AND (p_queues IS NULL OR head.queue = ANY (p_queues))",
+        "",
     ),
     Mutation(
         "finish wakes nobody",

@@ -14,10 +14,14 @@ Browse = Callable[[Access], TestClient]
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give pages thirty times as long for a statement, since the machine may be busy."""
+def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give pages thirty times as long for a statement, since the machine may be busy.
+
+    A test that waits for the limit asks for less, as its parameter.
+    """
+    times = getattr(request, "param", 30)
     limit = "set_config('statement_timeout', {}, true)"
-    longer = limit.format("(1000 * extract(epoch FROM 30 * %s::interval))::bigint::text")
+    longer = limit.format(f"(1000 * extract(epoch FROM {times} * %s::interval))::bigint::text")
     monkeypatch.setattr(reading, "TERMS", reading.TERMS.replace(limit.format("%s"), longer))
 
 

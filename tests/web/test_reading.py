@@ -78,6 +78,7 @@ def test_the_first_load_is_small(client: TestClient, busy: dict[str, str]) -> No
 
 
 @pytest.mark.fresh_database
+@pytest.mark.parametrize("patience", [3], indirect=True)
 def test_a_panel_that_takes_too_long_says_so_and_the_page_is_shown(
     client: TestClient, busy: dict[str, str], dsn: str
 ) -> None:

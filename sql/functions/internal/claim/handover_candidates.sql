@@ -1,5 +1,7 @@
 -- Returns which heads of these lanes are handed over to the worker that has just finished a job
 -- there. All of these must hold:
+-- * The worker is registered. One that was declared dead, and does not know it yet, would start a
+--   job that a rescuer takes back before the reply arrives.
 -- * The lane's row names the worker. This excludes stopped lanes, and lanes that the worker held
 --   under another id before it was declared dead.
 -- * The worker serves the queue of the head.
@@ -72,7 +74,8 @@ BEGIN
         CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS best
     ) AS head
     LEFT JOIN first ON true
-    WHERE (p_queues IS NULL OR head.queue = ANY (p_queues))
+    WHERE EXISTS (SELECT FROM workers WHERE workers.id = p_worker)
+      AND (p_queues IS NULL OR head.queue = ANY (p_queues))
       AND (head.start_before IS NULL OR head.start_before > clock())
       AND NOT head.limited AND NOT head.several
       AND NOT head.aside AND head.task NOT IN (SELECT unnest(p_paused))
