@@ -90,7 +90,7 @@ def test_the_page_of_a_job_that_is_deleted_says_so(shop: Shop, offer: Offer, vis
         page = visitor.open(f"{offer()}/jobs/{job}")
         expect(page.locator("#status")).to_have_text("live")
         shop.app.job_manager.cancel_job_by_id(job, delete_job=True)
-        expect(page.locator("#away")).to_contain_text("This is no longer there")
+        expect(page.locator("#away")).to_contain_text("This no longer exists")
         assert page.get_by_role("heading", name=f"Job {job}").is_visible()
         assert visitor.problems == []
 
@@ -261,7 +261,7 @@ def test_a_page_whose_database_is_away_says_so_and_greys(
         expect(page.locator("#status")).to_have_text("live")
         expect(away).to_be_hidden()
         with outage(dsn):
-            expect(away).to_contain_text("The database has not answered since")
+            expect(away).to_contain_text("The database has not responded since")
             expect(main).to_have_css("opacity", "0.45")
         expect(away).to_be_hidden()
         expect(main).to_have_css("opacity", "1")

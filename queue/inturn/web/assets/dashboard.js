@@ -20,7 +20,7 @@
   }
   const nextTheme = () => setTheme(THEMES[(THEMES.indexOf(theme()) + 1) % 3]);
 
-  // ---- state of the page: what a swap must not disturb
+  // ---- page state that a swap must not disturb
   let state = "live", pending = false, gone = false;
   const paused = () => storage.get("inturn-paused") === "yes";
   function decorate() {
@@ -32,7 +32,7 @@
     $("#apply").hidden = !pending;
     showAway();
   }
-  // What the page shows is from before the outage, so it must not look alive.
+  // During an outage the page shows old data, so it must not look live.
   let awaySince = null;
   function showAway() {
     const banner = $("#away"), isAway = state === "delayed";
@@ -40,14 +40,14 @@
     else awaySince = null;
     banner.hidden = !isAway && !gone;
     document.body.classList.toggle("from-before", isAway || gone);
-    const text = isAway ? `The database has not answered since ${awaySince}Z. What you see is from then.`
-      : gone ? "This is no longer there. What you see is from before." : "";
+    const text = isAway ? `The database has not responded since ${awaySince}Z. This page shows its state at that time.`
+      : gone ? "This no longer exists. The page shows its last known state." : "";
     if (banner.textContent !== text) banner.textContent = text;
   }
-  let pressed = false; // between the two halves of a click nothing may move
+  let pressed = false; // nothing may move between the two halves of a click
   addEventListener("pointerdown", () => { pressed = true; }, true);
   for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { pressed = false; }, true);
-  // Into a filter, and not sent yet.
+  // Typed into a filter but not submitted.
   const hasTyped = () => [...document.querySelectorAll("#live .filters input")].some((each) => each.value !== each.defaultValue);
   function isBusy() {
     const active = document.activeElement;
@@ -77,7 +77,7 @@
     if (document.hidden) { pending = true; return; }
     if (isBusy() || paused()) { pending = true; decorate(); } else apply();
   }
-  // While the answer was under way, the person may have begun something.
+  // The user may have started something while the response was on its way.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr.status;
     if (status < 300) gone = status === 204;
@@ -87,9 +87,9 @@
   });
   function useMorph() {
     Object.assign(Idiomorph.defaults.callbacks, {
-      // What a person has unfolded stays so.
+      // Keep what the user has expanded.
       beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
-      // A panel that could not be read keeps what it showed, greyed.
+      // A panel that failed to load keeps its old content, greyed out.
       beforeNodeMorphed(old, fresh) {
         if (!(fresh instanceof Element) || !fresh.matches("[data-failed]") || old.matches("[data-failed]")) return true;
         const problem = fresh.querySelector(".problem");
@@ -100,7 +100,7 @@
     });
   }
 
-  // ---- the stream: one for all tabs, where the browser has locks
+  // ---- the stream: shared by all tabs if the browser supports locks
   const channel = "BroadcastChannel" in window ? new BroadcastChannel("inturn" + $("#live").dataset.stream) : null;
   let source = null, polling = null, release = null;
   function setState(name) {
@@ -163,7 +163,7 @@
     }
   }
 
-  // ---- rows that are chosen, and a change that runs
+  // ---- selected rows, and bulk changes in progress
   const boxes = () => [...document.querySelectorAll('#live input[name="id"]')];
   let ticked = null;
   document.addEventListener("click", (event) => {
@@ -235,7 +235,7 @@
 
   // ---- start
   const address = new URL(location.href);
-  if (address.searchParams.has("done")) { // a reload must not say again what was done
+  if (address.searchParams.has("done")) { // so that a reload does not repeat the message
     address.searchParams.delete("done"); address.searchParams.delete("n");
     history.replaceState(null, "", address);
   }

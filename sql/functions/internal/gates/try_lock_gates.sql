@@ -9,11 +9,13 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_shared text[] := '{}';
 BEGIN
-    INSERT INTO gates (key)
-    SELECT wanted.key FROM unnest(p_gates) AS wanted(key)
-    WHERE CASE WHEN (SELECT k.key FROM gates AS k WHERE k.key = wanted.key) IS NULL
-               THEN pg_try_advisory_xact_lock(gate_key(wanted.key)) END
-    ON CONFLICT DO NOTHING;
+    IF (SELECT count(*) FROM gates WHERE key = ANY (p_gates)) < cardinality(p_gates) THEN
+        INSERT INTO gates (key)
+        SELECT wanted.key FROM unnest(p_gates) AS wanted(key)
+        WHERE CASE WHEN (SELECT k.key FROM gates AS k WHERE k.key = wanted.key) IS NULL
+                   THEN pg_try_advisory_xact_lock(gate_key(wanted.key)) END
+        ON CONFLICT DO NOTHING;
+    END IF;
     IF p_to_close AND 'task:' < (SELECT max(key) FROM unnest(p_gates) AS key) THEN
         v_shared := ARRAY(SELECT key FROM gates WHERE key = ANY (p_gates) AND key >= 'task:'
             FOR SHARE SKIP LOCKED);

@@ -16,12 +16,14 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_ours record;
     v_held bigint := 0;
+    v_shut text[];   -- gates that stay locked
 BEGIN
     stopped := '{}';
     busy := '{}';
     SELECT array_agg(jobs.lock) FILTER (WHERE jobs.lock IS NOT NULL) AS locks,
         bool_or(is_touched(jobs.xmin, jobs.xmax)) AS touched,
-        bool_or(jobs.limit_key IS NOT NULL) AS limited, bool_or(jobs.several) AS several
+        array_agg(limit_gate(jobs.limit_key)) FILTER (WHERE jobs.limit_key IS NOT NULL) AS gates,
+        bool_or(jobs.several) AS several
     INTO v_ours
     FROM unnest(p_ids, p_claims) AS ours(id, claim_id)
     CROSS JOIN LATERAL (
@@ -45,7 +47,14 @@ BEGIN
         SELECT rest.stopped, rest.busy INTO stopped, busy
         FROM lock_contended_lanes(p_ids, p_claims) AS rest;
     END IF;
-    IF v_ours.limited THEN
-        busy := busy || lock_gates(mask_ids(p_ids, busy), p_claims);
+    IF v_ours.gates IS NOT NULL THEN
+        v_shut := await_gates(v_ours.gates);
+        IF v_shut <> '{}' THEN
+            busy := busy || ARRAY(
+                SELECT jobs.id
+                FROM unnest(mask_ids(p_ids, busy), p_claims) AS ours(id, claim_id)
+                JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+                WHERE limit_gate(jobs.limit_key) IN (SELECT unnest(v_shut)));
+        END IF;
     END IF;
 END $$;
