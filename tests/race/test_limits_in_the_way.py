@@ -98,6 +98,33 @@ def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> No
     promise(len(worker.claim()) == 1, "the one whose key is free starts")
 
 
+@story(
+    Mutation(
+        "an end does not ask whether it has the gate",
+        "lock_lanes.sql",
+        "IF v_shut <> '{}' THEN",
+        "IF false THEN",
+    ),
+    Mutation(
+        "an end that waits for one gate makes the others wait",
+        "await_gates.sql",
+        "EXCEPT SELECT unnest(try_lock_gates(p_gates))",
+        "",
+    ),
+)
+def test_the_end_of_a_job_whose_gate_stays_locked_comes_later(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("k*", 1)
+    [free], [shut] = person.defer(None, limit="k1"), person.defer(None, limit="k2")
+    jobs = worker.claim()
+    user = lock_key(stage, "k2")
+    finished = worker.finish(*jobs)
+    promise(finished.accepted == [free] and finished.busy == [shut], "it is still ours")
+    user.rollback()
+    again = [job for job in jobs if job.id == shut]
+    promise(worker.finish(*again).accepted == [shut], "it ends with the next report")
+
+
 @story(NOT_ASKED)
 def test_a_job_that_waits_for_a_locked_key_is_woken_though_a_claim_looks_meanwhile(
     stage: Stage,
