@@ -37,7 +37,7 @@ COMMENT ON COLUMN all_jobs.created_at IS 'When it was deferred.';
 COMMENT ON COLUMN all_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
 COMMENT ON COLUMN all_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
 COMMENT ON COLUMN all_jobs.finished_at IS 'When it ended; NULL: not yet.';
-COMMENT ON COLUMN all_jobs.worker_id IS 'The worker that has it or had it last; NULL: none.';
+COMMENT ON COLUMN all_jobs.worker_id IS 'The worker that has it or ended it; NULL: none.';
 COMMENT ON COLUMN all_jobs.fence IS
     'A number that rises with each start of any job; NULL: never claimed.';
 COMMENT ON COLUMN all_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
