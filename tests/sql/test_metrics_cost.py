@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from inturn.operations.reading import measures
+from inturn.operations.reading.situation import get_situation
 from tests.sql.recorder import KINDS, SMALL, Recorder
 from tests.sql.test_growth import Bench
 
@@ -27,11 +28,9 @@ def bench(dsn: str) -> Iterator[Bench]:
 def look(bench: Bench) -> dict[str, int]:
     """Return the rows and pages of each statement."""
     recorder = Recorder(bench)
-    recorder.run(measures.measure_queues())
-    recorder.run(measures.measure_waiting())
-    recorder.run(measures.measure_lanes())
-    recorder.run(measures.measure_workers())
-    recorder.run(measures.measure_troubles())
+    recorder.run(get_situation("inturn"))
+    recorder.run(measures.get_measures("inturn"))
+    recorder.run(measures.count_repairs())
     recorder.run(measures.measure_server())
     return recorder.costs
 

@@ -1,13 +1,11 @@
-"""One statement of the Overview reads what the doctor reads in eight."""
-
-from typing import Any
+"""One statement of the Overview reads what others read one by one."""
 
 import psycopg
 import pytest
 
 from inturn import App
-from inturn.operations.engine import batches, schedules
-from inturn.operations.reading import failures, measures
+from inturn.operations.engine import schedules
+from inturn.operations.reading import failures
 from inturn.operations.reading.standstill import find_standstill
 from inturn.web.reading import Reading
 from tests.conftest import Query
@@ -49,11 +47,6 @@ def fill(app: App, query: Query, dsn: str) -> None:
         )
 
 
-def without_ages(found: list[measures.WaitingMeasure]) -> list[Any]:
-    """Return the measures as they are at any moment."""
-    return [each._replace(age=0, lane_age=0) for each in found]
-
-
 @pytest.mark.parametrize("with_errors", [True, False])
 def test_one_statement_reads_what_others_read_one_by_one(
     app: App, query: Query, dsn: str, with_errors: bool
@@ -62,22 +55,24 @@ def test_one_statement_reads_what_others_read_one_by_one(
     reading = Reading(app.connector)
     with reading.open() as reader:
         still = reader.run(find_standstill(reader.schema, with_errors=with_errors))
-        waiting = reader.run(measures.measure_waiting())
-        live = reader.run(measures.measure_workers()).live_schedules
         stored = reader.run(schedules.list_schedules(MOST))
         parents = reader.run(failures.list_failed_parents())
-        left_open = reader.run(batches.list_forgotten_batches())
         shared = reader.run(failures.list_shared_errors(with_errors=with_errors))
         recent = reader.run(failures.list_recent_failures(with_errors=with_errors))
     reading.close()
-    assert all((waiting, live, parents, left_open, shared, recent, still.held))
-    assert without_ages(still.waiting) == without_ages(waiting)
+    assert all((stored, parents, shared, recent))
+    assert [
+        (each.queue, each.since, each.lane_since, each.longest, each.job_since)
+        for each in still.waiting
+    ] == query("SELECT queue, since, lane_since, longest, job_since FROM inturn.measure_waiting()")
     assert [(hold.lock, hold.job_id, hold.since, hold.usual) for hold in still.held] == query(
         "SELECT lock, job_id, since, usual FROM inturn.held_for_long(%s)", MOST
     )
-    assert (still.parents, still.batches) == (parents, left_open)
-    assert (still.shared, still.recent) == (shared, recent)
-    assert still.live_schedules == live
-    assert [each.task for each in still.later_schedules] == ["report"]
-    assert set(still.later_schedules) < set(stored)
+    assert [(batch.id, batch.name, batch.opened_at) for batch in still.batches] == query(
+        "SELECT id, name, opened_at FROM inturn.forgotten_batches"
+    )
+    assert all((still.held, still.waiting, still.batches))
+    assert (still.parents, still.shared, still.recent) == (parents, shared, recent)
+    assert (still.live_schedules, still.schedules) == ({"report", "late"}, stored)
+    assert still.worker_states["live"] == 1
     assert (still.recent[0].error is not None) is with_errors

@@ -236,10 +236,11 @@ def _batches(seen: Situation, found: Sequence[batches.ForgottenBatch]) -> Findin
 
 
 def _schedules(seen: Situation, still: Standstill) -> Finding:
+    live = still.live_schedules
     ahead = [
         visible(name)
-        for each in still.later_schedules
-        if (name := name_schedule(each.task, each.periodic_id)) in still.live_schedules
+        for each in still.schedules
+        if (name := name_schedule(each.task, each.periodic_id)) in live
         and schedules.find_ahead(each, seen.now) > schedules.AHEAD
     ]
     if not ahead:
@@ -248,7 +249,7 @@ def _schedules(seen: Situation, still: Standstill) -> Finding:
         f"these have fired for a future time, and do not fire again before it: "
         f"{name_some(ahead)}. The server's clock was wrong"
     )
-    return Finding("schedules", "fail", detail, _catch_up(still.schema))
+    return Finding("schedules", "fail", detail, _catch_up(seen.schema))
 
 
 def _catch_up(schema: str) -> str:

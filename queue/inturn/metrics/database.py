@@ -3,8 +3,9 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import add
 from threading import Lock
 from typing import TypeVar
 
@@ -15,28 +16,21 @@ from inturn import sql
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.session import Session
-from inturn.errors import InturnError, SchemaMismatch
+from inturn.errors import InturnError
 from inturn.metrics.catalogue import ALL_QUEUES, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import family
 from inturn.operations import Operation
-from inturn.operations.changes import queues, tasks
 from inturn.operations.engine import maintenance, schedules
 from inturn.operations.engine.schedules import StoredSchedule, name_schedule
 from inturn.operations.reading import measures
-from inturn.operations.reading.measures import QueueMeasure, WaitingMeasure
+from inturn.operations.reading.measures import Measures, WaitingMeasure
+from inturn.operations.reading.situation import Situation, get_situation
 from inturn.schedules.cron import Cron
 
 T = TypeVar("T")
 FRESH_SECONDS = 5.0  # scrapes within this time share one reading
 # A longer reading is cancelled, so that metrics never burden a struggling server.
 LIMITS = "SET LOCAL statement_timeout = '5s'; SET TRANSACTION READ ONLY"
-MOST_SCHEDULES = 1000
-TROUBLES = (
-    "inturn_unknown_tasks",
-    "inturn_jobs_behind_failed",
-    "inturn_forgotten_batches",
-    "inturn_repairs",
-)
 # Columns of queue_status that are states of jobs.
 STATES = ("runnable", "limited", "blocked", "scheduled", "pending", "claimed", "doing")
 
@@ -87,11 +81,7 @@ class DatabaseMetrics:
             reader = MetricsReader(connection, self._connector.schema)
             fits = yield from reader.read_schema()
             if fits:
-                yield from reader.read_queues()
-                yield from reader.read_pauses()
-                yield from reader.read_lanes()
-                yield from reader.read_troubles()
-                yield from reader.read_workers()
+                yield from reader.read_queue()
             yield from reader.read_server()
 
     def _connect(self) -> Session:
@@ -118,83 +108,22 @@ class MetricsReader:
 
     def read_schema(self) -> Generator[Metric, None, bool]:
         """Yield the versions. Return True if they match, so the rest can be read."""
-        revision = self._run(measures.get_revision(self._schema))
-        fits = True
-        try:
-            self._run(maintenance.check_schema(self._schema))
-        except SchemaMismatch:
-            fits = False
-        yield family("inturn_schema_version", revision)
+        fits = self._run(maintenance.find_mismatch(self._schema)) is None
+        yield family("inturn_schema_version", self._run(measures.get_revision(self._schema)))
         yield family("inturn_schema_expected_version", float(sql.revision()))
         yield family("inturn_schema_fits", fits)
         return fits
 
-    def read_queues(self) -> Iterator[Metric]:
-        """Yield the waiting and running jobs of each queue."""
-        found = self._run(measures.measure_queues())
-        waiting = {each.queue: each for each in self._run(measures.measure_waiting())}
-        queues = _fold([QueueMeasures(each, waiting.get(each.columns["queue"])) for each in found])
-        jobs = {
-            (queue.name, state): queue.columns[state]
-            for queue in queues
-            for state in STATES
-            if state in queue.columns
-        }
-        yield family("inturn_jobs", jobs)
-        for name, number in NUMBERS.items():
-            yield family(name, {(queue.name,): number(queue) for queue in queues})
-        runnable = sum(queue.columns["runnable"] for queue in queues)
-        yield family("inturn_lanes_runnable", runnable)
-
-    def read_pauses(self) -> Iterator[Metric]:
-        """Yield how long queues and tasks have been paused."""
-        now = self._run(maintenance.get_now())
-        ages: dict[tuple[str, ...], float] = {}
-        # The pause of all queues comes first, so that `_other` never includes it.
-        for pause in sorted(
-            self._run(queues.list_paused_queues()), key=lambda each: each.queue or ""
-        ):
-            name = pause.queue or ALL_QUEUES
-            label = (name if len(ages) < MOST_QUEUES else OTHER,)
-            ages[label] = max(ages.get(label, 0.0), (now - pause.since).total_seconds())
-        yield family("inturn_queue_paused_seconds", ages)
-        of_tasks: dict[tuple[str, ...], float] = {}
-        for each in self._run(tasks.list_paused_tasks()):  # the longest first
-            label = (each.task if len(of_tasks) < MOST_QUEUES else OTHER,)
-            of_tasks.setdefault(label, (now - each.since).total_seconds())
-        yield family("inturn_task_paused_seconds", of_tasks)
-
-    def read_lanes(self) -> Iterator[Metric]:
-        """Yield how many lanes are in each state."""
-        found = self._run(measures.measure_lanes())
-        yield family("inturn_lanes", {(each.state,): each.lanes for each in found})
-        yield family("inturn_lanes_capped", {(each.state,): each.more for each in found})
-
-    def read_troubles(self) -> Iterator[Metric]:
-        """Yield the problems that only a person can end."""
-        found: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in TROUBLES}
-        for each in self._run(measures.measure_troubles()):
-            known = found[each.metric]
-            labels = () if each.queue is None else (each.queue,)
-            known[labels if len(known) < MOST_QUEUES else (OTHER,)] += each.found
-        for name, values in found.items():
-            yield family(name, values)
-
-    def read_workers(self) -> Iterator[Metric]:
-        """Yield how many workers are in each state, and how late their schedules are."""
-        found = self._run(measures.measure_workers())
-        yield family("inturn_workers", {(state,): count for state, count in found.states.items()})
-        now = self._run(maintenance.get_now())
-        known = self._run(schedules.list_schedules(MOST_SCHEDULES))
-        live = {
-            (name,): each
-            for each in known
-            if (name := name_schedule(each.task, each.periodic_id)) in found.live_schedules
-        }
-        lags = {name: _find_lag(each, now) for name, each in live.items()}
-        yield family("inturn_schedule_lag_seconds", lags)
-        ahead = {name: _find_wait(each, now) for name, each in live.items()}
-        yield family("inturn_schedule_ahead_seconds", ahead)
+    def read_queue(self) -> Iterator[Metric]:
+        """Yield the numbers of the situation, and the measures."""
+        seen = self._run(get_situation(self._schema))
+        found = self._run(measures.get_measures(self._schema))
+        yield from show_queues(seen, found.waiting)
+        yield from show_pauses(seen)
+        yield from show_lanes(seen)
+        yield from show_troubles(seen, found)
+        yield family("inturn_repairs", self._run(measures.count_repairs()))
+        yield from show_workers(seen, found)
 
     def read_server(self) -> Iterator[Metric]:
         """Yield the server's own statistics."""
@@ -205,46 +134,84 @@ class MetricsReader:
         yield family("inturn_notify_queue_usage_ratio", server.notify_usage)
 
 
-class QueueMeasures:
-    """The measures of one queue, or of all that share a name."""
-
-    def __init__(self, found: QueueMeasure, waiting: WaitingMeasure | None) -> None:
-        self.columns = found.columns
-        self.name: str = found.columns["queue"]
-        self.runnable_age = max(0.0, found.runnable_age)
-        # A free job that could start also waits, and measure_waiting may have missed it.
-        self.age = max(self.runnable_age, waiting.age if waiting else 0.0)
-        self.lane_age = max(0.0, waiting.lane_age) if waiting else 0.0
-        self.longest = waiting.longest if waiting else 0
-
-    def add(self, other: "QueueMeasures") -> None:
-        """Add the numbers of another queue to these."""
-        for column in {*STATES, "more", "workers"} & self.columns.keys():
-            self.columns[column] += other.columns[column]
-        for name in ("runnable_age", "age", "lane_age", "longest"):
-            setattr(self, name, max(getattr(self, name), getattr(other, name)))
-
-
-NUMBERS: dict[str, Callable[[QueueMeasures], float]] = {
-    "inturn_jobs_capped": lambda queue: bool(queue.columns["more"]),
-    "inturn_queue_served": lambda queue: queue.columns["workers"] > 0,
-    "inturn_oldest_runnable_age_seconds": lambda queue: queue.runnable_age,
-    "inturn_oldest_waiting_age_seconds": lambda queue: queue.age,
-    "inturn_lane_max_depth": lambda queue: queue.longest,
-    "inturn_lane_max_head_wait_seconds": lambda queue: queue.lane_age,
-}
+def show_queues(seen: Situation, waiting: Sequence[WaitingMeasure]) -> Iterator[Metric]:
+    """Yield the waiting and running jobs of each queue."""
+    found = {
+        state: _fold({each.queue: getattr(each, state) for each in seen.queues}, add)
+        for state in STATES
+    }
+    jobs = {(*queue, state): count for state in STATES for queue, count in found[state].items()}
+    yield family("inturn_jobs", jobs)
+    yield family("inturn_lanes_runnable", sum(each.runnable for each in seen.queues))
+    yield family("inturn_jobs_capped", _fold({each.queue: each.more for each in seen.queues}))
+    served = {each.queue: each.workers > 0 for each in seen.queues}
+    yield family("inturn_queue_served", _fold(served))
+    runnable = {each.queue: _find_age(each.runnable_since, seen.now) for each in seen.queues}
+    yield family("inturn_oldest_runnable_age_seconds", _fold(runnable))
+    # A free job that could start also waits, and measure_waiting may have missed it.
+    ages = {each.queue: _find_age(each.since, seen.now) for each in waiting}
+    oldest = {queue: max(age, ages.get(queue, 0.0)) for queue, age in runnable.items()}
+    yield family("inturn_oldest_waiting_age_seconds", _fold(oldest))
+    depths = {each.queue: each.longest for each in waiting}
+    yield family("inturn_lane_max_depth", _fold({each: depths.get(each, 0) for each in runnable}))
+    heads = {each.queue: _find_age(each.lane_since, seen.now) for each in waiting}
+    in_lanes = {queue: heads.get(queue, 0.0) for queue in runnable}
+    yield family("inturn_lane_max_head_wait_seconds", _fold(in_lanes))
 
 
-def _fold(queues: list[QueueMeasures]) -> list[QueueMeasures]:
-    """Return the first queues by name, and one for all others."""
-    kept, others = queues[:MOST_QUEUES], queues[MOST_QUEUES:]
-    if others:
-        rest = others[0]
-        for each in others[1:]:
-            rest.add(each)
-        rest.name = OTHER
-        kept.append(rest)
-    return kept
+def show_pauses(seen: Situation) -> Iterator[Metric]:
+    """Yield how long queues and tasks have been paused."""
+    # The pause of all queues comes first, so that `_other` never includes it.
+    paused = sorted(seen.paused_queues, key=lambda each: each.queue or "")
+    ages = {each.queue or ALL_QUEUES: _find_age(each.since, seen.now) for each in paused}
+    yield family("inturn_queue_paused_seconds", _fold(ages))
+    of_tasks = {each.task: _find_age(each.since, seen.now) for each in seen.paused_tasks}
+    yield family("inturn_task_paused_seconds", _fold(of_tasks))
+
+
+def show_lanes(seen: Situation) -> Iterator[Metric]:
+    """Yield how many lanes are in each state."""
+    yield family("inturn_lanes", {(state,): count for state, (count, _) in seen.lanes.items()})
+    capped = {(state,): more for state, (_, more) in seen.lanes.items()}
+    yield family("inturn_lanes_capped", capped)
+
+
+def show_troubles(seen: Situation, found: Measures) -> Iterator[Metric]:
+    """Yield the problems that only a person can end."""
+    unknown = Counter(queue for queue, _ in seen.unknown_tasks)
+    yield family("inturn_unknown_tasks", _fold(unknown, add))
+    behind = Counter(each.queue for each in found.parents)
+    yield family("inturn_jobs_behind_failed", _fold(behind, add))
+    yield family("inturn_forgotten_batches", len(found.batches))
+
+
+def show_workers(seen: Situation, found: Measures) -> Iterator[Metric]:
+    """Yield how many workers are in each state, and how late their schedules are."""
+    states = {(state,): count for state, count in found.worker_states.items()}
+    yield family("inturn_workers", states)
+    live = found.live_schedules
+    known = {name_schedule(each.task, each.periodic_id): each for each in found.schedules}
+    used = {(name,): each for name, each in known.items() if name in live}
+    lags = {name: _find_lag(each, seen.now) for name, each in used.items()}
+    yield family("inturn_schedule_lag_seconds", lags)
+    ahead = {name: _find_wait(each, seen.now) for name, each in used.items()}
+    yield family("inturn_schedule_ahead_seconds", ahead)
+
+
+def _fold(
+    values: Mapping[str, float], merge: Callable[[float, float], float] = max
+) -> dict[tuple[str], float]:
+    """Return the values of the first names, and one for all others."""
+    found: dict[tuple[str], float] = {}
+    for name, value in values.items():
+        label = (name if len(found) < MOST_QUEUES else OTHER,)
+        found[label] = merge(found.get(label, 0), value)
+    return found
+
+
+def _find_age(since: datetime | None, now: datetime) -> float:
+    """Return for how many seconds something has waited."""
+    return 0.0 if since is None else max(0.0, (now - since).total_seconds())
 
 
 def _find_wait(schedule: StoredSchedule, now: datetime) -> float:

@@ -25,11 +25,11 @@ from inturn.operations import Operation
 from inturn.operations.changes import limits
 from inturn.operations.changes.queues import PausedQueue
 from inturn.operations.changes.tasks import PausedTask
-from inturn.operations.engine import batches
 from inturn.operations.engine.batches import ForgottenBatch
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
-from inturn.operations.reading import failures, measures, overview
+from inturn.operations.reading import overview
 from inturn.operations.reading.failures import FailedParent
+from inturn.operations.reading.measures import get_measures
 from inturn.operations.reading.overview import Counts
 from inturn.operations.reading.situation import get_situation
 
@@ -136,7 +136,7 @@ def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
     """Query each part of a look. Keep at most `limit` lanes, queues and so on."""
     seen = run(get_situation(schema))
     counts = run(overview.get_counts())
-    states = run(measures.measure_workers()).states
+    found = run(get_measures(schema))
     holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
     troubled = describe_lanes(run, run(overview.list_troubled_lanes(limit)), seen.now)
     return Look(
@@ -151,10 +151,10 @@ def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
         paused_queues=seen.paused_queues[:limit],
         paused_tasks=seen.paused_tasks[:limit],
         unknown_tasks=seen.unknown_tasks[:limit],
-        failed_parents=run(failures.list_failed_parents())[:limit],
-        forgotten_batches=run(batches.list_forgotten_batches())[:limit],
+        failed_parents=found.parents[:limit],
+        forgotten_batches=found.batches[:limit],
         workers=sorted(seen.workers, key=lambda worker: worker.state == "live")[:limit],
-        worker_states=states,
+        worker_states=found.worker_states,
     )
 
 

@@ -25,6 +25,10 @@ SELECT lock, state, since, worker, stopped::text, stopped_at, stopped_until, sto
        failed_error, behind, oldest, next_ids, next_tasks, readers, waits_for
 FROM {schema}.lane_report(%s)
 """
+PAUSED = """
+SELECT lock, stopped_at AS since, stopped_until AS until, stopped_by AS by, stop_reason AS reason
+FROM {schema}.paused_lanes
+"""
 REPAIRED = "SELECT lock, at FROM {schema}.repaired_lanes"
 _ENTRY: LiteralString = "SELECT at, who, operation, jobs, reason, job_id FROM "
 AUDIT: LiteralString = _ENTRY + "{schema}.list_audit(%s, %s)"

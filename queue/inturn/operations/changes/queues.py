@@ -10,7 +10,9 @@ SELECT {schema}.pause_queue(
     %s, %s, coalesce(%s::timestamptz, {schema}.clock() + %s::interval), %s)
 """
 RESUME = "SELECT {schema}.resume_queue(%s, %s)"
-PAUSED = "SELECT queue, paused_at, until, paused_by, reason FROM {schema}.paused_queues"
+PAUSED = """
+SELECT queue, paused_at AS since, until, paused_by AS by, reason FROM {schema}.paused_queues
+"""
 
 
 @dataclass(frozen=True, slots=True)

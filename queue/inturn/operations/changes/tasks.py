@@ -10,7 +10,9 @@ SELECT {schema}.pause_task(
     %s, %s, coalesce(%s::timestamptz, {schema}.clock() + %s::interval), %s)
 """
 RESUME = "SELECT {schema}.resume_task(%s, %s)"
-PAUSED = "SELECT task, paused_at, until, paused_by, reason FROM {schema}.paused_tasks"
+PAUSED = """
+SELECT task, paused_at AS since, until, paused_by AS by, reason FROM {schema}.paused_tasks
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,15 +115,6 @@ def list_batches(limit: int, before: int = HIGHEST_ID) -> Operation[list[BatchPr
     return [BatchProgress(*row) for row in rows]
 
 
-def list_forgotten_batches() -> Operation[list[ForgottenBatch]]:
-    """Return open batches that no job has joined for an hour, oldest first.
-
-    At most 1,000.
-    """
-    rows = yield Statement(FORGOTTEN)
-    return [ForgottenBatch(*row) for row in rows]
-
-
 def prune_batches(keep: timedelta, limit: int, is_default: bool = False) -> Operation[int]:
     """Delete batches that ended longer ago. Return how many.
 

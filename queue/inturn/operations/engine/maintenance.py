@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import LiteralString
 
 from inturn import sql
 from inturn.errors import SchemaMismatch
@@ -19,10 +20,9 @@ IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NUL
 HAS_VERSION = "SELECT to_regclass(quote_ident(%s) || '.schema_version') IS NOT NULL"
 REVISION = "SELECT max(version_num) FROM {schema}.schema_version"
 # Tables, not a view: views are replaced with the functions, and this must work before that.
-APPLIED = """
-SELECT (SELECT version_num FROM {schema}.schema_version),
-       ARRAY(SELECT checksum FROM {schema}.applied_code)
-"""
+VERSION: LiteralString = "SELECT version_num FROM {schema}.schema_version"
+SERVED: LiteralString = "SELECT checksum AS item FROM {schema}.applied_code"
+APPLIED: LiteralString = "SELECT (" + VERSION + "), ARRAY(" + SERVED + ")"
 NOW = "SELECT {schema}.clock()"
 SERVER_TIME = "SELECT clock_timestamp()"
 AHEAD_OF_CLOCK = """
@@ -219,9 +219,3 @@ def get_table_lock() -> Operation[OpenTransaction | None]:
     """
     rows = yield Statement(TABLE_LOCK)
     return OpenTransaction(*rows[0]) if rows else None
-
-
-def explain_read_only() -> Operation[str | None]:
-    """Return why this database accepts no writes, or None."""
-    ((why,),) = yield Statement(READ_ONLY)
-    return None if why is None else str(why)

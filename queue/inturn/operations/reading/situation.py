@@ -1,49 +1,34 @@
-"""How is the queue? The answer that the doctor judges and the dashboard shows, in one statement."""
+"""How is the queue? The answer for the doctor, the dashboard, `queue top` and metrics."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-from uuid import UUID
+from typing import Annotated
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation
+from inturn.operations.changes.lanes import PAUSED as PAUSED_LANES
 from inturn.operations.changes.lanes import PausedLane
+from inturn.operations.changes.queues import PAUSED as PAUSED_QUEUES
 from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PAUSED as PAUSED_TASKS
 from inturn.operations.changes.tasks import PausedTask
-from inturn.operations.engine.maintenance import judge_schema
-from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.engine.maintenance import NOW, READ_ONLY, SERVED, VERSION, judge_schema
+from inturn.operations.engine.workers import LIST_IN_JSON, QUEUES, QueueStatus, WorkerStatus
+from inturn.operations.reading.parts import MOST, SCHEMA, read_parts
 
-MOST_WORKERS = 1000
+UNKNOWN = "SELECT jsonb_build_array(queue, task) AS item FROM {schema}.unknown_tasks"
+LANES = """
+SELECT json_object_agg(state, json_build_array(lanes, more)) FROM {schema}.measure_lanes()
+"""
+HALTED = "SELECT jsonb_build_array(lock, stopped_at) AS item FROM {schema}.halted_lanes"
+MAY_READ_ERRORS = """
+SELECT has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT')
+"""
 # The size of a table tells whether it ever had a row, without reading any.
-SITUATION = """
-SELECT {schema}.clock(),
-       (SELECT version_num FROM {schema}.schema_version),
-       ARRAY(SELECT checksum FROM {schema}.applied_code),
-       (SELECT coalesce(jsonb_agg(one), '[]') FROM {schema}.queue_status AS one),
-       (SELECT coalesce(jsonb_agg(one), '[]') FROM (
-           SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks,
-                  started_at, heartbeat_at, loop_turned_at, listens, trouble
-           FROM {schema}.worker_status LIMIT %s) AS one),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, task)), '[]')
-        FROM {schema}.unknown_tasks),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(state, lanes, more)), '[]')
-        FROM {schema}.measure_lanes()),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(lock, stopped_at)), '[]')
-        FROM {schema}.halted_lanes),
-       (SELECT coalesce(jsonb_agg(
-            jsonb_build_array(lock, stopped_at, stopped_until, stopped_by, stop_reason)), '[]')
-        FROM {schema}.paused_lanes),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, paused_at, until, paused_by, reason)),
-            '[]')
-        FROM {schema}.paused_queues),
-       (SELECT coalesce(jsonb_agg(jsonb_build_array(task, paused_at, until, paused_by, reason)),
-            '[]')
-        FROM {schema}.paused_tasks),
-       has_column_privilege(to_regclass(quote_ident(%s) || '.all_jobs'), 'errors', 'SELECT'),
-       NOT EXISTS (
-           SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-           WHERE nspname = %s AND (relname = 'jobs' OR relname LIKE 'finished\\_jobs\\_%%')
-               AND relkind = 'r' AND pg_relation_size(pg_class.oid) > 0),
-       {schema}.explain_read_only()
+IS_NEW = """
+SELECT NOT EXISTS (
+    SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = %s AND (relname = 'jobs' OR relname LIKE 'finished\\_jobs\\_%%')
+        AND relkind = 'r' AND pg_relation_size(pg_class.oid) > 0)
 """
 
 
@@ -54,19 +39,26 @@ class Situation:
     Every page of the dashboard needs it, and most checks of the doctor.
     """
 
-    now: datetime
-    mismatch: tuple[str, str] | None  # why the schema does not match, and the remedy
-    queues: list[QueueStatus]
-    workers: list[WorkerStatus]
-    unknown_tasks: list[tuple[str, str]]
-    lanes: dict[str, tuple[int, bool]]  # by state; True: there may be more
-    halted: list[tuple[str, datetime]]
-    paused: list[PausedLane]
-    paused_queues: list[PausedQueue]
-    paused_tasks: list[PausedTask]
-    may_read_errors: bool
-    is_new: bool  # no job was ever stored
-    read_only: str | None  # why the database accepts no writes
+    schema: Annotated[str, "SELECT %s::text", SCHEMA]
+    now: Annotated[datetime, NOW]
+    revision: Annotated[str | None, VERSION]
+    served: Annotated[list[str], SERVED]
+    queues: Annotated[list[QueueStatus], QUEUES]
+    workers: Annotated[list[WorkerStatus], LIST_IN_JSON, MOST]
+    unknown_tasks: Annotated[list[tuple[str, str]], UNKNOWN]
+    lanes: Annotated[dict[str, tuple[int, bool]], LANES]  # by state; True: there may be more
+    halted: Annotated[list[tuple[str, datetime]], HALTED]
+    paused: Annotated[list[PausedLane], PAUSED_LANES]
+    paused_queues: Annotated[list[PausedQueue], PAUSED_QUEUES]
+    paused_tasks: Annotated[list[PausedTask], PAUSED_TASKS]
+    may_read_errors: Annotated[bool, MAY_READ_ERRORS, SCHEMA]
+    is_new: Annotated[bool, IS_NEW, SCHEMA]  # no job was ever stored
+    read_only: Annotated[str | None, READ_ONLY]  # why it accepts no writes
+
+    @property
+    def mismatch(self) -> tuple[str, str] | None:
+        """Why the schema does not match, and the remedy."""
+        return judge_schema(self.schema, self.revision, self.served)
 
     @property
     def has_live_worker(self) -> bool:
@@ -83,45 +75,4 @@ class Situation:
 
 def get_situation(schema: str) -> Operation[Situation]:
     """Return the situation, in one statement."""
-    (row,) = yield Statement(SITUATION, [MOST_WORKERS, schema, schema])
-    now, revision, served, queues, workers, unknown, lanes, halted, paused, *others = row
-    paused_queues, paused_tasks, may_read, is_new, read_only = others
-    return Situation(
-        now=now,
-        mismatch=judge_schema(schema, revision, served),
-        queues=[_make_queue(each) for each in queues],
-        workers=[_make_worker(each) for each in workers],
-        unknown_tasks=[(queue, task) for queue, task in unknown],
-        lanes={state: (count, more) for state, count, more in lanes},
-        halted=[(lock, datetime.fromisoformat(at)) for lock, at in halted],
-        paused=[
-            PausedLane(lock, datetime.fromisoformat(at), _read_time(until), by, reason)
-            for lock, at, until, by, reason in paused
-        ],
-        paused_queues=[
-            PausedQueue(queue, datetime.fromisoformat(at), _read_time(until), by, reason)
-            for queue, at, until, by, reason in paused_queues
-        ],
-        paused_tasks=[
-            PausedTask(task, datetime.fromisoformat(at), _read_time(until), by, reason)
-            for task, at, until, by, reason in paused_tasks
-        ],
-        may_read_errors=bool(may_read),
-        is_new=is_new,
-        read_only=read_only,
-    )
-
-
-def _make_queue(row: dict[str, Any]) -> QueueStatus:
-    fields = {name: row[name] for name in QueueStatus.__slots__}
-    return QueueStatus(**{**fields, "runnable_since": _read_time(row["runnable_since"])})
-
-
-def _make_worker(row: dict[str, Any]) -> WorkerStatus:
-    times = ("started_at", "heartbeat_at", "loop_turned_at")
-    read = {name: datetime.fromisoformat(row[name]) for name in times}
-    return WorkerStatus(**{**row, **read, "id": UUID(row["id"])})
-
-
-def _read_time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    return (yield from read_parts(Situation, schema))

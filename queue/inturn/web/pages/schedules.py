@@ -10,7 +10,7 @@ from typing import Any
 from inturn.errors import BadArgument
 from inturn.operations.engine import schedules
 from inturn.operations.engine.schedules import StoredSchedule, name_schedule
-from inturn.operations.reading import measures
+from inturn.operations.reading.measures import get_measures
 from inturn.schedules.cron import Cron
 from inturn.web.page import Page, View
 from inturn.web.reading import PageReader
@@ -39,10 +39,11 @@ def read(view: View) -> dict[str, Any]:
 
 
 def _read(reader: PageReader, now: datetime) -> list[ScheduleLine]:
-    live = reader.run(measures.measure_workers()).live_schedules
-    stored = reader.run(schedules.list_schedules(LISTED + 1))
+    found = reader.run(get_measures(reader.schema))
+    live = found.live_schedules
     return [
-        make_line(each, name_schedule(each.task, each.periodic_id) in live, now) for each in stored
+        make_line(each, name_schedule(each.task, each.periodic_id) in live, now)
+        for each in found.schedules[: LISTED + 1]
     ]
 
 
