@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 
@@ -50,6 +50,7 @@ def examine(reader: Reader) -> Iterator[Finding]:
     yield from examine_failures(still)
     for check in CHECKS:
         yield check(reader)
+    yield _clock(reader, seen.workers)
 
 
 def _crashes(reader: Reader) -> Finding:
@@ -176,14 +177,13 @@ def _end_transaction(oldest: maintenance.OpenTransaction) -> str:
     return f"if it is not needed: SELECT pg_terminate_backend({oldest.pid})"
 
 
-def _clock(reader: Reader) -> Finding:
+def _clock(reader: Reader, known: Sequence[workers.WorkerStatus]) -> Finding:
     before = datetime.now(UTC)
     server = reader.run(maintenance.get_server_time())
     after = datetime.now(UTC)
     # The server read its clock at some time between these two.
     skew = max(server - after, before - server)
-    found = reader.run(workers.list_workers(MOST))
-    wrong = [each for each in found if abs(each.clock_ahead or NO_TIME) > WORKER_SKEW]
+    wrong = [each for each in known if abs(each.clock_ahead or NO_TIME) > WORKER_SKEW]
     if wrong and skew <= SKEW:
         names = name_some([f"{visible(each.name)} on {visible(each.hostname)}" for each in wrong])
         detail = f"when these workers started, their clocks differed from the server's: {names}"
@@ -238,5 +238,4 @@ CHECKS: tuple[Callable[[Reader], Finding], ...] = (
     _sequences,
     _transactions,
     _history,
-    _clock,
 )
