@@ -3,6 +3,7 @@
 from functools import partial
 
 import anyio
+import psycopg
 import pytest
 
 from inturn import App
@@ -11,10 +12,11 @@ from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
 QUICK = 400
+SOON = {"seconds": 2}
 
 
 async def test_a_job_that_was_claimed_ahead_expires_before_its_turn(
-    app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
+    app: App, dsn: str, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefetch, "STALE_SECONDS", 60.0)  # jobs ahead stay while we look
     ran = []
@@ -26,16 +28,19 @@ async def test_a_job_that_was_claimed_ahead_expires_before_its_turn(
         if name == "long":
             await go_on.wait()
 
-    for _ in range(QUICK):
-        work.defer(name="quick")
-    work.defer(name="long")
-    late = work.configure(lock="a", expires_in={"seconds": 2}).defer(name="late")
-    behind = work.configure(lock="a").defer(name="behind")
+    work.batch_defer(*[{"name": "quick"}] * QUICK)
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, wait=True))
+        await until(lambda: len(ran) == QUICK)  # now it claims ahead
+        with psycopg.connect(dsn) as once:
+            work.configure(connection=once).defer(name="long")
+            late = work.configure(connection=once, lock="a", expires_in=SOON).defer(name="late")
+            behind = work.configure(connection=once, lock="a").defer(name="behind")
         claimed = "SELECT FROM jobs WHERE id = %s AND status = 'doing' AND expires_at < clock()"
-        await until(lambda: query(claimed, late))
-        go_on.set()
+        try:
+            await until(lambda: query(claimed, late))
+        finally:
+            go_on.set()  # the worker ends only after its job
         await until(lambda: query("SELECT FROM jobs") == [])
         group.cancel_scope.cancel()
     assert ran[QUICK:] == ["long", "behind"]
