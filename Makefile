@@ -2,6 +2,8 @@
 PYTHON ?= python3
 python := .venv/bin/python
 PARALLEL := -n logical --dist worksteal --durations 20
+# One test that takes long.
+ALONE := -q -o faulthandler_timeout=0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Some images set it. Then each process compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,17 +32,17 @@ proof: .venv/installed ## run every test: also mutants, models, faults, the brow
 # Use SECONDS=600 and SEED=... to choose.
 stress: .venv/installed ## run everything at once for ten minutes, then grow to a million jobs
 	@INTURN_STRESS_SECONDS=$(or $(SECONDS),600) INTURN_STRESS_SEED=$(SEED) \
-	  $(python) -m pytest -q tests/stress/test_stress.py
-	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest -q tests/sql/test_growth.py
+	  $(python) -m pytest $(ALONE) tests/stress/test_stress.py
+	@INTURN_TEST_GROWTH=1000000 $(python) -m pytest $(ALONE) tests/sql/test_growth.py
 
 # `make proof` has 20,000 jobs in front. Use FLOOD=... for another number.
 fair-shares: .venv/installed ## run nine tenants behind one with a million jobs
-	@INTURN_FAIR_FLOOD=$(or $(FLOOD),1000000) $(python) -m pytest -q -s tests/stress/test_fair_shares.py
+	@INTURN_FAIR_FLOOD=$(or $(FLOOD),1000000) $(python) -m pytest $(ALONE) -s tests/stress/test_fair_shares.py
 
 # `make proof` runs some hundred. Use JOBS=10000 and SEED=... to choose.
 graph: .venv/installed ## run 10,000 jobs that come after others, and kill their workers
 	@INTURN_GRAPH_JOBS=$(or $(JOBS),10000) INTURN_GRAPH_SEED=$(SEED) \
-	  $(python) -m pytest -q tests/stress/test_graph.py
+	  $(python) -m pytest $(ALONE) tests/stress/test_graph.py
 
 patroni: .venv/installed ## fail over three nodes under Patroni (names missing Debian packages)
 	@$(python) -m tests.failover.patroni
