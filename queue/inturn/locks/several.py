@@ -6,7 +6,6 @@ They are acquired in sorted order, so that two callers cannot deadlock.
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from itertools import pairwise
-from types import TracebackType
 from typing import Any
 
 from inturn.locks.core.base_lock import BaseLock
@@ -51,13 +50,8 @@ class lock_all:
             self._stack = stack.pop_all()
         return [leases[id(lock)] for lock in self._locks]
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     async def __aenter__(self) -> Sequence[AsyncLease]:
         leases: dict[int, AsyncLease] = {}
@@ -73,13 +67,8 @@ class lock_all:
             self._async_stack = stack.pop_all()
         return [leases[id(lock)] for lock in self._locks]
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._async_stack.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._async_stack.__aexit__(*error)
 
     def _deadline(self) -> float | None:
         if self._timeout is None or not self._sorted:

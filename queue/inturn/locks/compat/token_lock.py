@@ -12,7 +12,6 @@ cannot be told apart.
 
 import logging
 import time as mod_time
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from redis.exceptions import LockError
@@ -30,20 +29,9 @@ class TokenLock(BaseTokenLock):
             return self
         raise make_error(LockError, "Unable to acquire lock within the time specified", self.name)
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
+    def __exit__(self, *_: object) -> None:
+        with self.tolerate_loss(logger):
             self.release()
-        except LockError:
-            if self.raise_on_release_error:
-                raise
-            logger.warning(
-                "Lock %s was unlocked or no longer owned when exiting context manager.", self.name
-            )
 
     def acquire(
         self,
@@ -53,21 +41,14 @@ class TokenLock(BaseTokenLock):
         token: Any = None,
     ) -> bool:
         sleep = self.sleep if sleep is None else sleep
-        blocking = self.blocking if blocking is None else blocking
-        blocking_timeout = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         own = self.encode_token(token)
-        stop_trying_at = (
-            None if blocking_timeout is None else mod_time.monotonic() + blocking_timeout
-        )
-        while True:
-            if self.do_acquire(own):
-                self.local.token = own
-                return True
-            if not blocking:
-                return False
-            if stop_trying_at is not None and mod_time.monotonic() + sleep > stop_trying_at:
+        stop_trying_at = self.stop_trying_at(blocking, blocking_timeout, mod_time.monotonic())
+        while not self.do_acquire(own):
+            if mod_time.monotonic() + sleep > stop_trying_at:
                 return False
             mod_time.sleep(sleep)
+        self.local.token = own
+        return True
 
     def do_acquire(self, token: bytes) -> bool:
         return self.check_acquired(self.lua_acquire(**self.acquire_arguments(token)))

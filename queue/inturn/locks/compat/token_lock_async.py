@@ -8,7 +8,6 @@ task holds, unless the lock was created with `thread_local=False`.
 import asyncio
 import logging
 from collections.abc import Awaitable
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from redis.exceptions import LockError, LockNotOwnedError
@@ -69,38 +68,22 @@ class AsyncTokenLock(BaseTokenLock):
             return self
         raise make_error(LockError, "Unable to acquire lock within the time specified", self.name)
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
+    async def __aexit__(self, *_: object) -> None:
+        with self.tolerate_loss(logger):
             await self.release()
-        except LockError:
-            if self.raise_on_release_error:
-                raise
-            logger.warning(
-                "Lock %s was unlocked or no longer owned when exiting context manager.", self.name
-            )
 
     async def acquire(
         self, blocking: bool | None = None, blocking_timeout: float | None = None, token: Any = None
     ) -> bool:
-        blocking = self.blocking if blocking is None else blocking
-        blocking_timeout = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         own = self.encode_token(token)
         clock = asyncio.get_running_loop().time
-        stop_trying_at = None if blocking_timeout is None else clock() + blocking_timeout
-        while True:
-            if await self.do_acquire(own):
-                self.local.token = own
-                return True
-            if not blocking:
-                return False
-            if stop_trying_at is not None and clock() + self.sleep > stop_trying_at:
+        stop_trying_at = self.stop_trying_at(blocking, blocking_timeout, clock())
+        while not await self.do_acquire(own):
+            if clock() + self.sleep > stop_trying_at:
                 return False
             await asyncio.sleep(self.sleep)
+        self.local.token = own
+        return True
 
     async def do_acquire(self, token: bytes) -> bool:
         return self.check_acquired(await self.lua_acquire(**self.acquire_arguments(token)))

@@ -1,7 +1,11 @@
 """What both drop-ins for redis-py's locks have in common: tokens, scripts and errors."""
 
+import logging
+import math
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -88,10 +92,30 @@ class BaseTokenLock:
             encoder = self.redis.connection_pool.get_encoder()
         return bytes(encoder.encode(token))
 
+    @contextmanager
+    def tolerate_loss(self, logger: logging.Logger) -> Iterator[None]:
+        """Only log that the lock was lost, unless the caller wants the error."""
+        try:
+            yield
+        except LockError:
+            if self.raise_on_release_error:
+                raise
+            logger.warning(
+                "Lock %s was unlocked or no longer owned when exiting context manager.", self.name
+            )
+
+    def stop_trying_at(
+        self, blocking: bool | None, blocking_timeout: float | None, now: float
+    ) -> float:
+        """Return when to stop trying: at once if not blocking, never without a timeout."""
+        if not (self.blocking if blocking is None else blocking):
+            return -math.inf
+        timeout = self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        return math.inf if timeout is None else now + timeout
+
     def acquire_arguments(self, token: bytes) -> dict[str, Any]:
         ttl = "" if self.timeout is None else life_ms(self.timeout)
-        arguments = [token, ttl, "1" if isinstance(token, Minted) else "0"]
-        return {"keys": [self.name], "args": arguments, "client": self.redis}
+        return self._pack(token, ttl, "1" if isinstance(token, Minted) else "0")
 
     def check_acquired(self, reply: int) -> bool:
         if reply == -1:
@@ -123,16 +147,15 @@ class BaseTokenLock:
         return token
 
     def extend_arguments(self, additional_time: float, replace_ttl: bool) -> dict[str, Any]:
-        arguments = [self.local.token, life_ms(additional_time), "1" if replace_ttl else "0"]
-        return {"keys": [self.name], "args": arguments, "client": self.redis}
+        ttl = life_ms(additional_time)
+        return self._pack(self.local.token, ttl, "1" if replace_ttl else "0")
 
     def reacquire_arguments(self) -> dict[str, Any]:
         assert self.timeout is not None
-        return {
-            "keys": [self.name],
-            "args": [self.local.token, life_ms(self.timeout)],
-            "client": self.redis,
-        }
+        return self._pack(self.local.token, life_ms(self.timeout))
+
+    def _pack(self, *arguments: Any) -> dict[str, Any]:
+        return {"keys": [self.name], "args": arguments, "client": self.redis}
 
     def check_reply(self, reply: object, verb: str) -> Literal[True]:
         if not reply:

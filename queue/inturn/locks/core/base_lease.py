@@ -17,9 +17,11 @@ from typing import Any, Protocol
 from weakref import ref
 
 from inturn.locks.core.contender import Contender, Grant, Renewal
+from inturn.locks.core.engine import repeat_if_unclear
 from inturn.locks.core.handles import encode_handle
 from inturn.locks.core.lazy_event import LazyEvent
 from inturn.locks.core.process import process
+from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, check_ttl
 from inturn.locks.errors import LockLost, LockNotHeld
 
@@ -162,8 +164,11 @@ class BaseLease:
             return self.ttl
         return max(0.0, min(self.ttl, self.last_end - self.clock()))
 
-    def apply_renewal(self, outcome: Renewal, ttl: float | None, began: float) -> None:
-        """Apply the outcome of a renewal that requested `ttl` and began at `began`."""
+    def _renew(self, new_ttl: float | None) -> Steps[None]:
+        self.ttl = new_ttl or self.ttl
+        ttl, began = self.next_ttl(), self.clock()
+        self._expect_end(ttl, began)
+        outcome = yield from repeat_if_unclear(self._contender.renew, ttl)
         if outcome is Renewal.RENEWED:
             self.since, self.life = began, self.ttl
             self.expires = self._end_of(ttl, began)

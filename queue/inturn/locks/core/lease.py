@@ -39,11 +39,7 @@ class Lease(BaseLease):
     def renew(self, new_ttl: float | None = None) -> None:
         """Restart its time to live, or give it one of `new_ttl` seconds."""
         with self._one_at_a_time:
-            self.ttl = new_ttl or self.ttl
-            ttl, began = self.next_ttl(), self.clock()
-            self._expect_end(ttl, began)
-            outcome = run(repeat_if_unclear(self._contender.renew, ttl), self.port)
-            self.apply_renewal(outcome, ttl, began)
+            run(self._renew(new_ttl), self.port)
 
     def owned(self) -> bool:
         """Return True if the store says that the lock is still held by this lease."""
@@ -81,11 +77,7 @@ class AsyncLease(BaseLease):
     async def renew(self, new_ttl: float | None = None) -> None:
         """Restart its time to live, or give it one of `new_ttl` seconds."""
         async with self._one_at_a_time:
-            self.ttl = new_ttl or self.ttl
-            ttl, began = self.next_ttl(), self.clock()
-            self._expect_end(ttl, began)
-            outcome = await run_async(repeat_if_unclear(self._contender.renew, ttl), self.port)
-            self.apply_renewal(outcome, ttl, began)
+            await run_async(self._renew(new_ttl), self.port)
 
     async def owned(self) -> bool:
         """Return True if the store says that the lock is still held by this lease."""

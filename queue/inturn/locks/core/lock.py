@@ -9,7 +9,7 @@ is a lock with `on_timeout="proceed"`: its body then receives None, and nothing 
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 from inturn.locks.core import engine
 from inturn.locks.core.base_lock import BaseLock
@@ -88,29 +88,24 @@ class Lock(BaseLock[Lease]):
         """
         try:
             yield lease
-        except BaseException:
-            with suppress(LockLost, LockBackendError):
-                self._release(lease)
+        except BaseException as error:
+            self._release(lease, error)
             raise
-        self._release(lease)
-
-    def _release(self, lease: Lease | None) -> None:
-        if lease is not None:
-            lease.release()
+        self._release(lease, None)
 
     def __enter__(self) -> Lease | None:
         lease, refusal = self._acquire_until(self._deadline(None, True))
         return self._enter(lease, refusal)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        lease = self._leave()
+        self._release(self._leave(), kind)
+
+    def _release(self, lease: Lease | None, error: object) -> None:
+        """Release the lease, if there is one. An error of the body counts more than ours."""
         if lease is None:
             return
-        if kind is None:
+        with nullcontext() if error is None else suppress(LockLost, LockBackendError):
             lease.release()
-        else:
-            with suppress(LockLost, LockBackendError):
-                lease.release()
 
     def _acquire_until(self, deadline: float | None) -> tuple[Lease | None, Refusal | None]:
         contender, port = self.new_contender(), self.port()

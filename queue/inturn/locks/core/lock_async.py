@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 
 from inturn.locks.core import engine
 from inturn.locks.core.base_lock import BaseLock
@@ -88,29 +88,24 @@ class AsyncLock(BaseLock[AsyncLease]):
         """
         try:
             yield lease
-        except BaseException:
-            with suppress(LockLost, LockBackendError):
-                await self._release(lease)
+        except BaseException as error:
+            await self._release(lease, error)
             raise
-        await self._release(lease)
-
-    async def _release(self, lease: AsyncLease | None) -> None:
-        if lease is not None:
-            await lease.release()
+        await self._release(lease, None)
 
     async def __aenter__(self) -> AsyncLease | None:
         lease, refusal = await self._acquire_until(self._deadline(None, True))
         return self._enter(lease, refusal)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        lease = self._leave()
+        await self._release(self._leave(), kind)
+
+    async def _release(self, lease: AsyncLease | None, error: object) -> None:
+        """Release the lease, if there is one. An error of the body counts more than ours."""
         if lease is None:
             return
-        if kind is None:
+        with nullcontext() if error is None else suppress(LockLost, LockBackendError):
             await lease.release()
-        else:
-            with suppress(LockLost, LockBackendError):
-                await lease.release()
 
     async def _acquire_until(
         self, deadline: float | None

@@ -145,7 +145,7 @@ class Semaphore(_Semaphore[Any], Lock):
             lease.extend(lease.ttl or TTL)
         except LockLost:
             with suppress(LockLost):
-                self._release(lease)
+                lease.release()
             return False
         return True
 
@@ -166,6 +166,6 @@ class AsyncSemaphore(_Semaphore[Any], AsyncLock):
             await lease.extend(lease.ttl or TTL)
         except LockLost:
             with suppress(LockLost):
-                await self._release(lease)
+                await lease.release()
             return False
         return True
