@@ -1,7 +1,6 @@
 """The result of `app.open_async()`."""
 
 from collections.abc import Generator
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from inturn.database.connector import Connector
@@ -25,10 +24,5 @@ class Opening(Generic[T]):
         await self._connector.open_async(self._pool)
         return self._app
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._connector.close_async()

@@ -15,7 +15,6 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from types import TracebackType
 from typing import Any
 
 import anyio
@@ -52,25 +51,15 @@ class FinishingTransaction(JobTransaction):
         self._sync = self._run()
         return self._sync.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> bool | None:
-        return self._sync.__exit__(kind, error, at)
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._sync.__exit__(*error)
 
     async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
         self._async = self._run_async()
         return await self._async.__aenter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> bool | None:
-        return await self._async.__aexit__(kind, error, at)
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._async.__aexit__(*error)
 
     @contextmanager
     def _run(self) -> Iterator[psycopg.Connection[Any]]:
