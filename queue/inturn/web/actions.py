@@ -163,16 +163,16 @@ def find_back(request: Request) -> str:
 
 def pause_lane(change: Change) -> Done:
     """Pause a lane, for some hours or until it is resumed."""
-    lock = _get_lock(change)
-    reason = change.form.get("reason", "").strip()[:LONGEST_REASON] or None
-    if not change.run(lanes.pause_lane(lock, reason, None, change.by, get_length(change))):
+    lock = require(change, "lock")
+    pause = lanes.pause_lane(lock, get_reason(change), None, change.by, get_length(change))
+    if not change.run(pause):
         raise _refuse(change, "This lane is halted, so nothing starts in it anyway.")
     return _show_lane(lock, "paused")
 
 
 def resume_lane(change: Change) -> Done:
     """Resume a stopped lane."""
-    lock = _get_lock(change)
+    lock = require(change, "lock")
     if not change.run(lanes.resume_lane(lock, change.by)):
         raise _refuse(change, "This lane is neither paused nor halted.")
     return _show_lane(lock, "resumed")
@@ -180,7 +180,7 @@ def resume_lane(change: Change) -> Done:
 
 def retry_head(change: Change) -> Done:
     """Retry the job that a lane waits for now."""
-    lock = _get_lock(change)
+    lock = require(change, "lock")
     job_id = change.run(lanes.retry_head(lock, change.by))
     if job_id is None:
         raise _refuse(change, "This lane does not wait for a retry.")
@@ -189,7 +189,7 @@ def retry_head(change: Change) -> Done:
 
 def skip_head(change: Change) -> Done:
     """Skip the job that a lane waits for, if it is still the one that the person saw."""
-    lock = _get_lock(change)
+    lock = require(change, "lock")
     with change.transaction():
         job_id = change.run(lanes.skip_head(lock, change.by))
         if job_id is None:
@@ -201,7 +201,7 @@ def skip_head(change: Change) -> Done:
 
 def cancel_waiting(change: Change) -> Done:
     """Cancel all waiting jobs of a lane, if the person has typed its name."""
-    lock = _get_lock(change)
+    lock = require(change, "lock")
     if change.form.get("confirm", "") != visible(lock):
         raise _refuse(change, "The name you typed is not the lane's.")
     return _show_lane(lock, "waiting-cancelled", change.run(lanes.cancel_waiting(lock, change.by)))
@@ -252,11 +252,22 @@ def _refuse(change: Change, reason: str) -> Refused:
     return Refused(reason, find_back(change.request))
 
 
-def _get_lock(change: Change) -> str:
-    lock = change.request.query_params.get("lock", "").replace("\0", "")
-    if not lock:
-        raise BadArgument("lock", "is missing")
-    return lock
+def get_target(change: Change, name: str) -> str:
+    """Return a value of the address, without NUL, which PostgreSQL refuses."""
+    return change.request.query_params.get(name, "").replace("\0", "")
+
+
+def require(change: Change, name: str) -> str:
+    """Return a value of the address, or raise BadArgument."""
+    value = get_target(change, name)
+    if not value:
+        raise BadArgument(name, "is missing")
+    return value
+
+
+def get_reason(change: Change) -> str | None:
+    """Return why the person pauses something, if given."""
+    return change.form.get("reason", "").strip()[:LONGEST_REASON] or None
 
 
 def _get_job_id(change: Change) -> int:

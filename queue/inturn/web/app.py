@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -23,7 +22,7 @@ from inturn.app import App
 from inturn.operations.reading.situation import get_situation
 from inturn.web.access import Access, Authorize, SecretLink, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
-from inturn.web.asset_version import get_version
+from inturn.web.asset_version import FOLDER, get_version
 from inturn.web.bulk.actions import BULK_ACTIONS
 from inturn.web.bulk.runs import BulkRuns
 from inturn.web.gate import Gate
@@ -37,7 +36,6 @@ from inturn.web.rendering import make_environment
 from inturn.web.results import describe_result
 
 logger = logging.getLogger(__name__)
-ASSETS = Path(__file__).parent / "assets"
 EVERY_ACTION = (*ACTIONS, *BULK_ACTIONS, *QUEUE_ACTIONS)
 HINT = "The dashboard is not configured to admit you."
 REFRESH = "hx-request"  # the header of dashboard.js when it refreshes its page
@@ -108,7 +106,7 @@ def create_app(
     who = _LoggedLink() if authorize is None else authorize
     site = Site(app, Reading(app.connector), Live(app.connector), who, read_only, redact)
     routes = [
-        Mount("/assets", Assets(directory=ASSETS)),
+        Mount("/assets", Assets(directory=FOLDER)),
         Route("/-/health", answer_health),
         Route("/live", guard(site, partial(show_live, site))),
         *[

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from markupsafe import Markup
 from starlette.requests import Request
 
+from inturn.operations import Operation
 from inturn.operations.reading.situation import Situation
 from inturn.web.access import Access
 from inturn.web.reading import PAGE_SECONDS, PageReader, Panel
@@ -18,6 +19,13 @@ from inturn.web.rendering import make_url
 
 T = TypeVar("T")
 HIGHEST_ID = 2**63 - 1
+LISTED = 50  # rows of a list that continues on another page
+
+
+def read_id(text: str) -> int | None:
+    """Return the number, or None if it is none that PostgreSQL could store as an id."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(HIGHEST_ID))
+    return int(text) if is_number and int(text) <= HIGHEST_ID else None
 
 
 class NotThere(Exception):
@@ -89,6 +97,28 @@ class View(Links):
     def get(self, name: str, default: str = "") -> str:
         """Return a value of the address, without NUL, which PostgreSQL refuses."""
         return self.request.query_params.get(name, default).replace("\0", "")
+
+    def get_id(self, name: str) -> int:
+        """Return a number of the address, or the highest possible one."""
+        number = read_id(self.get(name))
+        return HIGHEST_ID if number is None else max(number, 1)
+
+    def read_newest(
+        self, name: str, list_rows: Callable[[int, int], Operation[list[Any]]]
+    ) -> dict[str, Any]:
+        """Return the rows with lower ids than `before` in the address, newest first.
+
+        `list_rows` gets that id and a limit. `name` is the name of the rows in the template.
+        """
+        before = self.get_id("before")
+        found = self.panel(lambda reader: reader.run(list_rows(before, LISTED + 1)))
+        rows = found.value or []
+        return {
+            "found": found,
+            name: rows[:LISTED],
+            "older": rows[LISTED - 1].id if len(rows) > LISTED else None,
+            "is_first": before == HIGHEST_ID,
+        }
 
     def choose(self, name: str, choices: tuple[str, ...]) -> str:
         """Return a value of the address if it is one of these, else the first."""

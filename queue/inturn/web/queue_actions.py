@@ -7,17 +7,24 @@ from inturn.formatting import visible
 from inturn.model import BatchProgress
 from inturn.operations.changes import limits, queues, tasks
 from inturn.operations.engine import batches
-from inturn.web.actions import LONGEST_REASON, Action, Change, Done, Refused, get_length
-from inturn.web.page import HIGHEST_ID
+from inturn.web.actions import (
+    Action,
+    Change,
+    Done,
+    Refused,
+    get_length,
+    get_reason,
+    get_target,
+    require,
+)
+from inturn.web.page import read_id
 
 MOST_STEPS = 1000  # of cancelling a batch, in one request
 
 
 def pause_queue(change: Change) -> Done:
     """Pause a queue, for some hours or until it is resumed."""
-    name = _get(change, "name")
-    if not name:
-        raise BadArgument("name", "is missing")
+    name = require(change, "name")
     _pause(change, name)
     return Done("queue-paused", "/queue", {"name": name})
 
@@ -32,7 +39,7 @@ def pause_everything(change: Change) -> Done:
 
 def resume_queue(change: Change) -> Done:
     """End the pause of a queue."""
-    name = _get(change, "name")
+    name = get_target(change, "name")
     if not name or not change.run(queues.resume_queue(name, change.by)):
         raise Refused("This queue is not paused individually.", "/queues")
     return Done("queue-resumed", "/queue", {"name": name})
@@ -47,17 +54,15 @@ def resume_everything(change: Change) -> Done:
 
 def pause_task(change: Change) -> Done:
     """Pause a task, for some hours or until it is resumed."""
-    name = _get(change, "name")
-    if not name:
-        raise BadArgument("name", "is missing")
+    name = require(change, "name")
     length = get_length(change)
-    change.run(tasks.pause_task(name, _get_reason(change), None, change.by, length))
+    change.run(tasks.pause_task(name, get_reason(change), None, change.by, length))
     return Done("task-paused", "/task", {"name": name})
 
 
 def resume_task(change: Change) -> Done:
     """End the pause of a task."""
-    name = _get(change, "name")
+    name = get_target(change, "name")
     if not name or not change.run(tasks.resume_task(name, change.by)):
         raise Refused("This task is not paused.", "/tasks")
     return Done("task-resumed", "/task", {"name": name})
@@ -65,7 +70,7 @@ def resume_task(change: Change) -> Done:
 
 def set_limit(change: Change) -> Done:
     """Set a limit: a new one, or the one in the address."""
-    pattern = _get(change, "pattern") or change.form.get("pattern", "").strip()
+    pattern = get_target(change, "pattern") or change.form.get("pattern", "").strip()
     change.run(
         limits.set_limit(
             pattern,
@@ -80,7 +85,7 @@ def set_limit(change: Change) -> Done:
 
 def remove_limit(change: Change) -> Done:
     """Remove a limit."""
-    if not change.run(limits.remove_limit(_get(change, "pattern"), change.by)):
+    if not change.run(limits.remove_limit(get_target(change, "pattern"), change.by)):
         raise Refused("There is no such limit.", "/limits")
     return Done("limit-removed", "/limits")
 
@@ -114,21 +119,12 @@ def cancel_batch(change: Change) -> Done:
 
 def _pause(change: Change, name: str | None) -> None:
     length = get_length(change)
-    change.run(queues.pause_queue(name, _get_reason(change), None, change.by, length))
-
-
-def _get_reason(change: Change) -> str | None:
-    return change.form.get("reason", "").strip()[:LONGEST_REASON] or None
-
-
-def _get(change: Change, name: str) -> str:
-    return change.request.query_params.get(name, "").replace("\0", "")
+    change.run(queues.pause_queue(name, get_reason(change), None, change.by, length))
 
 
 def _get_batch(change: Change) -> BatchProgress:
-    text = _get(change, "id")
-    id = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
-    found = change.run(batches.show_batch(id)) if 0 < id <= HIGHEST_ID else None
+    id = read_id(get_target(change, "id"))
+    found = change.run(batches.show_batch(id)) if id else None
     if found is None:
         raise Refused("There is no such batch.", "/batches")
     return found

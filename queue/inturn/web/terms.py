@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 
 from inturn.formatting import visible
-from inturn.web.page import HIGHEST_ID
+from inturn.web.page import HIGHEST_ID, read_id
 
 LENGTH = re.compile(r"(\d{1,6})(s|m|h|d)", re.ASCII)
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -27,10 +27,11 @@ def read_length(text: str, example: str) -> timedelta:
 
 def read_number(text: str, example: str, most: int = HIGHEST_ID) -> int:
     """Parse a non-negative number. The example is for the error."""
-    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > most:
+    number = read_id(text)
+    if number is None or number > most:
         up_to = "" if most == HIGHEST_ID else f" up to {most:,}"
         raise BadTerm(f"“{show(text)}” is not a number{up_to}. Write {example}")
-    return int(text)
+    return number
 
 
 def show(text: str) -> str:

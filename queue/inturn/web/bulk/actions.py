@@ -19,22 +19,23 @@ from inturn.web.bulk.request import (
     check_number,
     read_until,
 )
-from inturn.web.bulk.runs import MOST_AT_ONCE, BulkRun, BulkRuns, RunPlan, TooManyRuns
+from inturn.web.bulk.runs import MOST_AT_ONCE, BulkRun, BulkRuns, TooManyRuns
 from inturn.web.rendering import make_url
 
 T = TypeVar("T")
+PATHS = {"job": "/bulk", "lane": "/bulk/lanes"}  # of the previews
 
 
 def change_jobs(action: str, change: Change) -> Done:
     """Start a bulk change of jobs, if it still matches the preview."""
     asked = _check(change, "/bulk", lambda: JobBulk.read(action, change.request.query_params, []))
 
-    def plan() -> RunPlan:
+    def plan() -> BulkRun:
         until = read_until(change.form)
         which = replace(asked.resolve(change.run, change.run(maintenance.get_now())), before=until)
         seen = change.run(bulk.preview_jobs(asked.action, which))
         check_number(seen.count, change.form, "job")
-        return RunPlan(
+        return BulkRun(
             *("job", action, change.by, seen.count, seen.more),
             {**asked.address(), "before": until.isoformat()},
             lambda done, watch: bulk.change_jobs(
@@ -51,10 +52,10 @@ def change_lanes(action: str, change: Change) -> Done:
         change, "/bulk/lanes", lambda: LaneBulk.read(action, change.request.query_params)
     )
 
-    def plan() -> RunPlan:
+    def plan() -> BulkRun:
         seen = change.run(bulk.preview_lanes(asked.action, asked.which))
         check_number(seen.count, change.form, "lane")
-        return RunPlan(
+        return BulkRun(
             *("lane", action, change.by, seen.count, seen.more),
             asked.address(),
             lambda done, watch: bulk.change_lanes(
@@ -74,20 +75,19 @@ def stop(noun: str, action: str, change: Change) -> Done:
     return _show(run, "bulk-stopping")
 
 
-def _begin(change: Change, plan: RunPlan) -> Done:
-    back = "/bulk" if plan.noun == "job" else "/bulk/lanes"
+def _begin(change: Change, run: BulkRun) -> Done:
     try:
-        return _show(_runs(change).begin(plan), "bulk-begun")
+        _runs(change).begin(run)
     except TooManyRuns:
         raise Refused(
             f"{MOST_AT_ONCE} bulk changes are already running. Wait until one has ended.",
-            _back(back, plan.query),
+            _back(PATHS[run.noun], run.query),
         ) from None
+    return _show(run, "bulk-begun")
 
 
 def _show(run: BulkRun, word: str) -> Done:
-    path = "/bulk/run" if run.noun == "job" else "/bulk/lanes/run"
-    return Done(word, path, {**run.query, "run": run.name})
+    return Done(word, f"{PATHS[run.noun]}/run", {**run.query, "run": run.name})
 
 
 def _check(
@@ -109,15 +109,12 @@ def _runs(change: Change) -> BulkRuns:
     return runs
 
 
-BULK_ACTIONS = (
-    *(
-        Action(f"/bulk/{name}{path}", right, partial(change, name))
-        for name, right in JOB_RIGHTS.items()
-        for path, change in (("", change_jobs), ("/stop", partial(stop, "job")))
-    ),
-    *(
-        Action(f"/bulk/lanes/{name}{path}", right, partial(change, name))
-        for name, right in LANE_RIGHTS.items()
-        for path, change in (("", change_lanes), ("/stop", partial(stop, "lane")))
-    ),
+BULK_ACTIONS = tuple(
+    Action(f"{PATHS[noun]}/{name}{path}", right, partial(action, name))
+    for noun, rights, change in (
+        ("job", JOB_RIGHTS, change_jobs),
+        ("lane", LANE_RIGHTS, change_lanes),
+    )
+    for name, right in rights.items()
+    for path, action in (("", change), ("/stop", partial(stop, noun)))
 )

@@ -17,7 +17,7 @@ from inturn.operations.changes.jobs import JobFilter
 from inturn.operations.reading import failures, job_pages
 from inturn.states import LANE_STATES
 from inturn.web.jobs.filter import for_bulk, read_filter
-from inturn.web.page import HIGHEST_ID
+from inturn.web.page import read_id
 
 MOST_CHOSEN = 1_000  # jobs; a page has far fewer
 CONFIRMED_BY_CLICK = 100  # for more, you type the number
@@ -119,10 +119,10 @@ class LaneBulk:
 
 def check_number(count: int, form: Mapping[str, str], noun: str) -> None:
     """Raise BadBulk unless the person has seen this count and, if it is large, typed it."""
-    shown = _read_number(form.get("count", ""))
+    shown = read_id(form.get("count", ""))
     if shown is None or count > shown:
         raise BadBulk(f"It now covers {count:,} {noun}s. Check the preview again.")
-    typed = _read_number(re.sub(r"[\s,.'+]", "", form.get("typed", "")))
+    typed = read_id(re.sub(r"[\s,.'+]", "", form.get("typed", "")))
     if shown > CONFIRMED_BY_CLICK and typed != shown:
         raise BadBulk(f"Type the number of {noun}s, {shown:,}, to confirm.")
 
@@ -140,18 +140,12 @@ def _read_ids(query: Mapping[str, str], chosen: list[str]) -> list[int] | None:
     if scope == "all":
         return None
     texts = chosen if scope == "rows" else query.get("ids", "").split(",")
-    ids = [_read_number(text) for text in texts if text]
+    ids = [read_id(text) for text in texts if text]
     if None in ids or len(ids) > MOST_CHOSEN:
         raise BadBulk(f"Select at most {MOST_CHOSEN:,} jobs by id.")
     if not ids and scope:
         raise BadBulk("You have selected no jobs. Select some, or choose the whole page.")
     return sorted({id for id in ids if id is not None}) or None
-
-
-def _read_number(text: str) -> int | None:
-    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > HIGHEST_ID:
-        return None
-    return int(text)
 
 
 def _read_time(text: str) -> datetime | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from inturn.database import drive
@@ -41,14 +42,15 @@ class _Stopped(Exception):
 class BulkRun:
     """A bulk change and its progress."""
 
-    name: str
     noun: str  # job or lane
     action: str
     by: str
     count: int  # from the preview
     more: bool
     query: dict[str, str]  # the address of its preview
-    started_at: datetime
+    change: Callable[[Bulk, Watch], Operation[Bulk]]
+    name: str = field(default_factory=partial(secrets.token_urlsafe, 12))
+    started_at: datetime = field(default_factory=partial(datetime.now, UTC))
     done: Bulk = field(default_factory=Bulk)
     state: State = "running"
     error: str | None = None
@@ -60,19 +62,6 @@ class BulkRun:
             raise _Stopped
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlan:
-    """The work of a run."""
-
-    noun: str
-    action: str
-    by: str
-    count: int
-    more: bool
-    query: dict[str, str]
-    change: Callable[[Bulk, Watch], Operation[Bulk]]
-
-
 class BulkRuns:
     """The runs of this process."""
 
@@ -81,25 +70,17 @@ class BulkRuns:
         self._guard = threading.Lock()
         self._runs: dict[str, BulkRun] = {}
 
-    def begin(self, plan: RunPlan) -> BulkRun:
+    def begin(self, run: BulkRun) -> None:
         """Start a run, or raise TooManyRuns."""
         with self._guard:
-            if sum(run.state == "running" for run in self._runs.values()) >= MOST_AT_ONCE:
+            if sum(each.state == "running" for each in self._runs.values()) >= MOST_AT_ONCE:
                 raise TooManyRuns
-            ended = [name for name, run in self._runs.items() if run.state != "running"]
+            ended = [name for name, each in self._runs.items() if each.state != "running"]
             for name in ended[: max(0, len(ended) - REMEMBERED + 1)]:
                 del self._runs[name]
-            run = BulkRun(
-                secrets.token_urlsafe(12),
-                *(plan.noun, plan.action, plan.by, plan.count, plan.more, plan.query),
-                datetime.now(UTC),
-            )
             self._runs[run.name] = run
         # A daemon thread: the process exits without waiting, and each step is a transaction.
-        threading.Thread(
-            target=self._run, args=(run, plan), name="inturn-web-bulk", daemon=True
-        ).start()
-        return run
+        threading.Thread(target=self._run, args=(run,), name="inturn-web-bulk", daemon=True).start()
 
     def get(self, name: str) -> BulkRun | None:
         """Return a run of this process, or None."""
@@ -110,12 +91,12 @@ class BulkRuns:
         for run in list(self._runs.values()):
             run.is_to_stop.set()
 
-    def _run(self, run: BulkRun, plan: RunPlan) -> None:
+    def _run(self, run: BulkRun) -> None:
         state: State = "broken"
         try:
             with closing(self._connector.connect("web")) as connection:
                 connection.execute(TERMS)
-                operation = plan.change(run.done, run.watch)
+                operation = run.change(run.done, run.watch)
                 drive.run(operation, connection, self._connector.schema)
             state = "ended"
         except _Stopped:

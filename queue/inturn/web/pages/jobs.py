@@ -15,7 +15,7 @@ from inturn.operations.reading import failures, job_pages
 from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
-from inturn.web.page import HIGHEST_ID, Page, View
+from inturn.web.page import Page, View, read_id
 from inturn.web.reading import BADGE_SECONDS, PageReader
 from inturn.web.redaction import HIDDEN, show_arguments
 
@@ -46,7 +46,7 @@ class Tab:
 def read(view: View) -> dict[str, Any]:
     """Return the jobs that match the address."""
     asked = read_filter(view.get("q").strip(), view.now)
-    before = _read_before(view)
+    before = read_id(view.get("before"))
     found = view.panel(lambda reader: _read_rows(view, reader, asked, before))
     rows = found.value or []
     return {
@@ -91,12 +91,6 @@ def describe_time(job: JobSummary) -> tuple[str, datetime]:
     if job.status == "scheduled" and job.scheduled_at is not None:
         return "due", job.scheduled_at
     return "deferred", job.created_at
-
-
-def _read_before(view: View) -> int | None:
-    text = view.get("before")
-    is_id = text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= HIGHEST_ID
-    return int(text) if is_id else None
 
 
 def _read_rows(

@@ -12,12 +12,11 @@ from inturn.operations.reading import history, system
 from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
 from inturn.web.page import HIGHEST_ID, Page, View
-from inturn.web.pages.batches import read_id
 from inturn.web.reading import Panel
 
 TABLES = 50
 TRANSACTIONS = 5
-RECENT, LISTED = 10, 50  # changes
+RECENT = 10  # changes
 ORDER = ("fail", "warn", "ok")
 OTHERS = ("queue", "limit", "group", "task")  # targets of operations other than lanes
 
@@ -53,14 +52,8 @@ def read_checks(view: View) -> dict[str, Any]:
 
 def read_changes(view: View) -> dict[str, Any]:
     """Return changes by people, newest first."""
-    before = read_id(view, "before")
-    found = view.panel(lambda reader: reader.run(system.list_changes(before, LISTED + 1)))
-    shown = (found.value or [])[:LISTED]
     return {
-        "found": found,
-        "changes": shown,
-        "older": shown[-1].id if len(found.value or []) > LISTED else None,
-        "is_first": before == HIGHEST_ID,
+        **view.read_newest("changes", system.list_changes),
         "describe_target": describe_target,
     }
 
