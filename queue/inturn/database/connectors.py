@@ -36,11 +36,10 @@ SYNC_ONLY = (
 NOT_OPEN = "The app is not open. Defer inside `with app.open():` or `async with app.open_async():`."
 # Options of other connectors, and what to use here instead.
 REFUSED = {
-    "configure": "open your own pool, and pass it to app.open(pool)",
-    "check": "open your own pool, and pass it to app.open(pool)",
-    "reset": "open your own pool, and pass it to app.open(pool)",
-    "pool_factory": "open your own pool, and pass it to app.open(pool)",
-    "connection_class": "open your own pool, and pass it to app.open(pool)",
+    **dict.fromkeys(
+        ("configure", "check", "reset", "pool_factory", "connection_class"),
+        "open your own pool, and pass it to app.open(pool)",
+    ),
     "reconnect_timeout": "omit it: the pool retries every second",
     "reconnect_failed": "omit it: the next call raises the error",
     "open": "omit it: app.open() opens the pool",

@@ -86,14 +86,14 @@ def take(pool: Pool, seconds: float, since: float = 0.0) -> psycopg.Connection[A
     Also drop those that the pool began to open before `since`, when another one was lost.
     """
     try:
-        own = pool.getconn(seconds)
-        while has_ended(own) or _is_older(own, since):
+        while True:
+            own = pool.getconn(seconds)
+            if not has_ended(own) and not _is_older(own, since):
+                return own
             own.close()
             pool.putconn(own)
-            own = pool.getconn(seconds)
     except psycopg.Error as error:
         raise _explain(pool, seconds, error) from _cause(pool, error)
-    return own
 
 
 async def take_async(
@@ -101,14 +101,14 @@ async def take_async(
 ) -> psycopg.AsyncConnection[Any]:
     """Like `take`, in an event loop."""
     try:
-        own = await pool.getconn(seconds)
-        while has_ended(own) or _is_older(own, since):
+        while True:
+            own = await pool.getconn(seconds)
+            if not has_ended(own) and not _is_older(own, since):
+                return own
             await own.close()
             await pool.putconn(own)
-            own = await pool.getconn(seconds)
     except psycopg.Error as error:
         raise _explain(pool, seconds, error) from _cause(pool, error)
-    return own
 
 
 def find_cursor(own: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:

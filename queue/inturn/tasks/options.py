@@ -67,20 +67,12 @@ def check_parents(after: object) -> tuple[int, ...] | None:
     return tuple(map(int, ids)) or None
 
 
-def check_limit(limit: object) -> str | None:
-    """Return the key of a limit as text, or raise BadArgument."""
-    key = check_lock(limit, "limit")
-    if key is not None and "*" in key:
-        raise BadArgument("limit", f"{key!r} contains *, which only limit patterns may")
-    return key
-
-
-def check_group(group: object) -> str | None:
-    """Return the name of a group as text, or raise BadArgument."""
-    name = check_lock(group, "group")
-    if name is not None and "*" in name:
-        raise BadArgument("group", f"{name!r} contains *, which only group patterns may")
-    return name
+def check_key(kind: str, key: object) -> str | None:
+    """Return the key of a limit or the name of a group as text, or raise BadArgument."""
+    text = check_lock(key, kind)
+    if text is not None and "*" in text:
+        raise BadArgument(kind, f"{text!r} contains *, which only {kind} patterns may")
+    return text
 
 
 def check_batch(batch: object) -> int:
@@ -135,8 +127,8 @@ class RunOptions(TypedDict, total=False):
         Stored(partial(check_choice, "on_conflict", OnConflict), OnConflict.RAISE),
     ]
     timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
-    limit: Annotated[str | int | UUID | None, Stored(check_limit)]
-    group: Annotated[str | int | UUID | None, Stored(check_group)]
+    limit: Annotated[str | int | UUID | None, Stored(partial(check_key, "limit"))]
+    group: Annotated[str | int | UUID | None, Stored(partial(check_key, "group"))]
 
 
 class ExpiryOptions(TypedDict, total=False):

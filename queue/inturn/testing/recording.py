@@ -8,7 +8,7 @@ on only if the task asked for it.
 import copy
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from inturn import Blueprint
 from inturn.errors import TaskNotFound
@@ -58,23 +58,17 @@ class Recorder(Blueprint):
 
     def _sync(self, task: Task[..., Any]) -> Callable[..., Any]:
         def run(context: JobContext, /, **kwargs: Any) -> Any:
-            attempt = _Started(self._note, context.job)
-            try:
-                return attempt.note_value(task.func(*self._first(context, task), **kwargs))
-            except BaseException as error:
-                attempt.note_error(error)
-                raise
+            with _Watched(self._note, context.job) as watched:
+                watched.value = task.func(*self._first(context, task), **kwargs)
+            return watched.value
 
         return run
 
     def _async(self, task: Task[..., Any]) -> Callable[..., Any]:
         async def run(context: JobContext, /, **kwargs: Any) -> Any:
-            attempt = _Started(self._note, context.job)
-            try:
-                return attempt.note_value(await task.func(*self._first(context, task), **kwargs))
-            except BaseException as error:
-                attempt.note_error(error)
-                raise
+            with _Watched(self._note, context.job) as watched:
+                watched.value = await task.func(*self._first(context, task), **kwargs)
+            return watched.value
 
         return run
 
@@ -83,15 +77,16 @@ class Recorder(Blueprint):
         return (context,) if task.pass_context else ()
 
 
-class _Started:
+class _Watched:
+    value: Any = None
+
     def __init__(self, note: Callable[[Run], object], job: Job) -> None:
         self._note = note
         self._job = job
+
+    def __enter__(self) -> Self:
         self._started = time.monotonic_ns()
+        return self
 
-    def note_value(self, value: Any) -> Any:
-        self._note(Run(self._job, self._started, time.monotonic_ns(), value))
-        return value
-
-    def note_error(self, error: BaseException) -> None:
-        self._note(Run(self._job, self._started, time.monotonic_ns(), None, error))
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._note(Run(self._job, self._started, time.monotonic_ns(), self.value, error))

@@ -57,20 +57,20 @@ class Attempt:
     __slots__ = (
         "_aborted",
         "_chain",
-        "_committed",
         "_committed_result",
-        "_context",
         "_deadline",
         "_has_begun",
         "_is_abandoned",
         "_is_given_back",
         "_is_ours",
         "_is_overdue",
-        "_lost_database",
         "_thread_scope",
         "_timed_out",
+        "committed",
+        "context",
         "held_locks",
         "job",
+        "lost_database",
         "slot",
         "task",
     )
@@ -86,7 +86,7 @@ class Attempt:
         self.task = task
         self._is_ours = is_ours  # True only if certain; called from any thread
         self._chain = chain  # the middleware around the task, if there is any
-        self._context: JobContext | None = None  # only if the task, or a middleware, asks for it
+        self.context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources
         self.slot: Slot | None = None  # while it runs
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
@@ -98,24 +98,16 @@ class Attempt:
         self._is_abandoned = False
         self._timed_out = False
         self._is_overdue = False  # it overruns its deadline, and this was logged
-        self._lost_database = False  # in its own transaction, which is rolled back
-        self._committed = False  # by its own transaction: the job has ended, no matter what follows
+        self.lost_database = False  # in its own transaction, which is rolled back
+        self.committed = False  # by its own transaction: the job has ended, no matter what follows
         self._committed_result: str | None = None
 
     # ------------------------------------------------------------------ before it runs
 
-    def provide_context(self, context: JobContext) -> None:
-        """Pass this context to the task and its middleware."""
-        self._context = context
-
-    def require(self, held_locks: AttemptLocks) -> None:
-        """Take these resources before the task runs."""
-        self.held_locks = held_locks
-
     def provide_leases(self, leases: tuple[HeldResource, ...]) -> None:
         """Show the task the leases on its resources."""
-        if self._context is not None:
-            self._context.provide_leases(leases)
+        if self.context is not None:
+            self.context.provide_leases(leases)
 
     # ------------------------------------------------------------------ while the task runs
 
@@ -124,19 +116,10 @@ class Attempt:
         """Return True if the task was not called because the job may be another worker's now."""
         return self._has_begun is False and not self._is_given_back and self._aborted is None
 
-    @property
-    def committed(self) -> bool:
-        """Return True if the task's own transaction has committed the end of the job."""
-        return self._committed
-
     def note_committed(self, result: str | None) -> None:
         """Note that the task's own transaction has committed the end of the job, and its result."""
-        self._committed = True
+        self.committed = True
         self._committed_result = result
-
-    def note_lost_database(self, lost: bool) -> None:
-        """Note whether the task's own transaction failed because it lost the database."""
-        self._lost_database = lost
 
     def end_run(self, reason: str) -> None:
         """Stop the code. The job does not end, unless the code ends it anyway.
@@ -165,8 +148,8 @@ class Attempt:
             self._thread_scope.cancel()
 
     def _interrupt(self, reason: str) -> None:
-        if self._context is not None:
-            self._context.request_abort(reason)
+        if self.context is not None:
+            self.context.request_abort(reason)
         if self.slot is not None:
             self._cancel_once(self.slot)
 
@@ -196,8 +179,8 @@ class Attempt:
             return False
         # The timer does the same, unless the event loop is blocked.
         self._timed_out = True
-        if self._context is not None and self._context.abort_reason is None:
-            self._context.request_abort(str(self._timeout_error()))
+        if self.context is not None and self.context.abort_reason is None:
+            self.context.request_abort(str(self._timeout_error()))
         if self._is_overdue or now <= deadline + OVERDUE_SECONDS:
             return False
         self._is_overdue = True
@@ -266,12 +249,12 @@ class Attempt:
         return JobTimeout(f"the run took longer than its timeout of {self.job.timeout}")
 
     def _call_task(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
-        if self._chain is None or self._context is None:
+        if self._chain is None or self.context is None:
             return self._call(limiter, self._begin)
-        return self._chain.call(self.task, self._begin, self._context, partial(self._call, limiter))
+        return self._chain.call(self.task, self._begin, self.context, partial(self._call, limiter))
 
     def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Awaitable[Any]:
-        args = (self._context,) if self.task.pass_context else ()
+        args = (self.context,) if self.task.pass_context else ()
         if self.task.is_async:
             running: Awaitable[Any] = function(*args, **self.job.task_kwargs)
             return running
@@ -313,7 +296,7 @@ class Attempt:
 
     def _judge_value(self, value: object, max_result: int) -> Outcome | None:
         """Return the outcome of a task that returned this value."""
-        if self._committed:
+        if self.committed:
             result_json.check_stored(self.job, value, self._committed_result, max_result)
             return Committed(self.job)
         # It was stopped but continued, so it may not have done all of its work.
@@ -324,7 +307,7 @@ class Attempt:
 
     def _judge_cancellation(self) -> Outcome | None:
         """Return the outcome of a cancelled task, or None if it was only given back."""
-        if self._committed:
+        if self.committed:
             return Committed(self.job)
         if self._aborted is not None:
             return Ended(self.job, Status.ABORTED, self._aborted)
@@ -344,7 +327,7 @@ class Attempt:
         return outcome._replace(details=details)
 
     def _find_outcome(self, error: BaseException) -> Outcome | None:
-        if self._committed:
+        if self.committed:
             return Committed(self.job, describe(error))
         if isinstance(error, Snoozed):
             return Again(self.job, error.delay, uncharged=True)
@@ -364,7 +347,7 @@ class Attempt:
         strategy = self.task.retry_strategy
         if strategy is None:
             # An outage is not the task's failure.
-            is_outage = self._lost_database and isinstance(error, DatabaseUnavailable)
+            is_outage = self.lost_database and isinstance(error, DatabaseUnavailable)
             if is_outage and self.job.attempts < MOST_OUTAGES:
                 return Again(self.job, OUTAGE_PAUSE, text)
             return Ended(self.job, Status.FAILED, text)

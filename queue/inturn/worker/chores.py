@@ -116,10 +116,6 @@ class Chores:
             Chore("prune batches", self._prune_batches, rest, later),
         ]
 
-    def rescue_now(self) -> None:
-        """Make the rescue due now, because a worker was just declared dead."""
-        self.rescue.make_due()
-
     def do_others(self, connection: psycopg.Connection) -> None:
         """Do the chores other than `rescue` that are due."""
         for chore in self._others:

@@ -73,10 +73,6 @@ class Failures:
         if is_stored or not self._state.running.unreported:
             self._failure = None
 
-    def note_resumed(self) -> None:
-        """Note that the database has accepted a heartbeat after an outage."""
-        self.is_database_away = False
-
     # ------------------------------------------------------------------ what fails
 
     async def wait_after(self, error: InturnError) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from threading import Event, Thread
 from uuid import UUID
@@ -28,21 +29,14 @@ STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
 TICK = 1.0  # seconds between looks at the loop, and between tries to store a heartbeat
 
 
+@dataclass(kw_only=True)
 class Reactions:
     """Callbacks for what the thread finds."""
 
-    def __init__(
-        self,
-        *,
-        lost: Callable[[UUID], object],
-        unheard: Callable[[], object],
-        ticked: Callable[[float], object],
-        dead: Callable[[], object],
-    ) -> None:
-        self.lost = lost  # others declared the worker dead
-        self.unheard = unheard  # no connection here, but the loop may have one
-        self.ticked = ticked  # with the seconds since the loop last turned
-        self.dead = dead  # the loop will never turn again
+    lost: Callable[[UUID], object]  # others declared the worker dead
+    unheard: Callable[[], object]  # no connection here, but the loop may have one
+    ticked: Callable[[float], object]  # with the seconds since the loop last turned
+    dead: Callable[[], object]  # the loop will never turn again
 
 
 class Heartbeat:

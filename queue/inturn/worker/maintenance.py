@@ -46,7 +46,7 @@ class Maintenance:
         worker_id: Callable[[], UUID],
         settled: Callable[[], object],
     ) -> None:
-        self._suspects = False
+        self.suspects = False  # a worker with jobs in hand is late but not judged yet
         self._connector = connector
         self._worker_id = worker_id
         self._interval = options.update_heartbeat_interval
@@ -61,11 +61,6 @@ class Maintenance:
         self._end = Event()
         self._has_looked = Event()
         self._thread = Thread(target=self._run, name="inturn maintenance", daemon=True)
-
-    @property
-    def suspects(self) -> bool:
-        """Return True if a worker with jobs in hand is late but not judged yet."""
-        return self._suspects
 
     @property
     def trouble(self) -> str | None:
@@ -123,8 +118,8 @@ class Maintenance:
         """
         due_at = time.monotonic() + self._interval
         if self._judge(connection):
-            self._chores.rescue_now()
-        elif self._suspects and time.monotonic() < self._judging_until:
+            self._chores.rescue.make_due()
+        elif self.suspects and time.monotonic() < self._judging_until:
             return max(0.0, due_at - time.monotonic())
         self._do_chores(connection)
         return max(0.0, min(due_at - time.monotonic(), self._chores.until_retry()))
@@ -139,7 +134,7 @@ class Maintenance:
         try:
             self._chores.rescue.do(connection)
             self._has_looked.set()
-            if self._must_settle and not self._suspects:
+            if self._must_settle and not self.suspects:
                 self._must_settle = False
                 self._settled()
             self._chores.do_others(connection)
@@ -160,8 +155,8 @@ class Maintenance:
         # The others' rows are locked, so they may be unable to store a heartbeat.
         for worker_id in silent.keys() - dead:
             self._witness.forget(worker_id)
-        self._suspects = any(each.late and each.worker_id not in dead for each in everybody)
-        self._must_settle |= self._suspects
+        self.suspects = any(each.late and each.worker_id not in dead for each in everybody)
+        self._must_settle |= self.suspects
         return bool(dead)
 
     def _list_heartbeats(self) -> Operation[list[LastHeartbeat]]:

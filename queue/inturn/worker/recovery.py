@@ -98,7 +98,7 @@ class Recovery:
         await self._put_back_unknown()
         # A server that answers may still refuse to write: it is read-only, or its disk is full.
         await self._beat()
-        self._failures.note_resumed()
+        self._failures.is_database_away = False
         self._wakeups.expect_jobs()
 
     async def _beat(self) -> None:

@@ -140,9 +140,9 @@ class RunningJobs:
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
         attempt = Attempt(job, task, chain, self._are_ours)
         if task.pass_context or chain is not None:
-            attempt.provide_context(self._make_context(attempt))
+            attempt.context = self._make_context(attempt)
         if task.resources is not None:
-            attempt.require(self._load_resource_locks().held_by(attempt))
+            attempt.held_locks = self._load_resource_locks().held_by(attempt)
         return attempt
 
     def _make_context(self, attempt: Attempt) -> JobContext:

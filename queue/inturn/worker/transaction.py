@@ -71,7 +71,7 @@ class FinishingTransaction(JobTransaction):
                 body_is_done = True
                 drive.run(self._end(), connection, self._connector.schema)
         except BaseException as error:
-            self._attempt.note_lost_database(isinstance(error, DatabaseUnavailable))
+            self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
             if not body_is_done or isinstance(error, JobLost):
                 raise
             if not self._ask(error):
@@ -95,7 +95,7 @@ class FinishingTransaction(JobTransaction):
                 with anyio.CancelScope(shield=True):
                     await drive.run_async(self._end(), connection, self._connector.schema)
         except BaseException as error:
-            self._attempt.note_lost_database(isinstance(error, DatabaseUnavailable))
+            self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
             if not body_is_done or isinstance(error, JobLost):
                 raise
             with anyio.CancelScope(shield=True):

@@ -23,7 +23,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
 
@@ -161,7 +161,7 @@ class FileLock:
 
     def _try(self) -> Literal["acquired", "held", "foreign"]:
         for _ in range(self._options["tries"]):
-            with self._guard(GUARD_PATIENCE) as guarded:
+            with self._guard() as guarded:
                 outcome = self._transition() if guarded else "held"
             if outcome != "unconfirmed":
                 return outcome
@@ -261,7 +261,7 @@ class FileLock:
         """Return the record of the holder, or None."""
         if not os.path.lexists(self.lock_file):
             return None
-        with self._guard(GUARD_PATIENCE):
+        with self._guard():
             record, status = self._read()
             if record is None or status is None:
                 return None
@@ -274,29 +274,22 @@ class FileLock:
 
     def _read(self) -> tuple[LockFileRecord | None, os.stat_result | None]:
         """Return the file's record, if valid, and its status, if it exists."""
-        try:
-            file = open_lock_file(self.lock_file, create=False, write=False, any_owner=True)
-        except FileNotFoundError:
-            return None, None
-        try:
+        with suppress(FileNotFoundError), self._open() as file:
             return parse_record(os.pread(file.fd, LONGEST_RECORD, 0)), os.fstat(file.fd)
-        finally:
-            file.close()
+        return None, None
 
     def _inode_is_locked(self) -> bool:
-        try:
-            file = open_lock_file(self.lock_file, create=False, write=False, any_owner=True)
-        except FileNotFoundError:
-            return False
-        try:
+        with suppress(FileNotFoundError), self._open() as file:
             return not file.lock(fcntl.LOCK_EX)
-        finally:
-            file.close()
+        return False
+
+    def _open(self) -> closing[OpenFile]:
+        return closing(open_lock_file(self.lock_file, create=False, write=False, any_owner=True))
 
     def _remove(self, file: OpenFile) -> bool:
         """Remove our file. Return False if it is a successor's, which stays."""
         # Continue even without the guard, if its holder was stopped: we hold the lock on our inode.
-        with self._guard(GUARD_PATIENCE):
+        with self._guard():
             ours = file.is_at_path()
             if ours:
                 with suppress(FileNotFoundError):
@@ -305,17 +298,14 @@ class FileLock:
         return ours
 
     @contextmanager
-    def _guard(self, patience: float) -> Iterator[bool]:
+    def _guard(self) -> Iterator[bool]:
         path = self.lock_file.with_name(f".{self.lock_file.name}.guard")
-        file = open_lock_file(path, any_owner=True)
-        deadline = time.monotonic() + patience
-        try:
+        with closing(open_lock_file(path, any_owner=True)) as file:
+            deadline = time.monotonic() + GUARD_PATIENCE
             pauses = grow_pauses(LONGEST_PAUSE)
             while not (locked := file.lock(fcntl.LOCK_EX)) and time.monotonic() < deadline:
                 time.sleep(next(pauses))
             yield locked
-        finally:
-            file.close()
 
 
 @atexit.register

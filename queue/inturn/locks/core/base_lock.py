@@ -77,9 +77,7 @@ class BaseLock(ABC, Generic[L]):
 
     def busy(self, refusal: Refusal | None) -> LockTimeout:
         """Return the error for a lock that is held elsewhere."""
-        holder = refusal.holder if refusal else None
-        if holder is None:
-            return LockTimeout("another holder has it", name=self.name)
+        holder = (refusal and refusal.holder) or Holder(self.name)
         return LockTimeout(
             "another holder has it",
             name=self.name,

@@ -70,9 +70,9 @@ class Contender(ABC):
         Also called after a `take` whose outcome is unknown.
         """
 
-    @abstractmethod
     def renew(self, ttl: float | None) -> Steps[Renewal]:
-        """Check that the lock is still ours and restart its time to live, if it has one."""
+        """Check that the lock is still ours, and restart its time to live. A mutex has none."""
+        return Renewal.RENEWED if (yield from self.owned()) else Renewal.GONE
 
     @abstractmethod
     def owned(self) -> Steps[bool]: ...

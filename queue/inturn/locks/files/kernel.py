@@ -16,12 +16,13 @@ import os
 import random
 import socket
 import time
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from inturn.locks.core.base_lock import BaseLock, L
-from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.contender import Contender, Grant, Holder, Refusal
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import Steps
@@ -83,9 +84,6 @@ class KernelContender(Contender):
         still_there = file.is_at_path()
         file.close()
         return still_there
-
-    def renew(self, ttl: float | None) -> Steps[Renewal]:
-        return Renewal.RENEWED if (yield from self.owned()) else Renewal.GONE
 
     def owned(self) -> Steps[bool]:
         yield from ()
@@ -154,11 +152,8 @@ class AsyncKernelFileLock(_Kernel[Any], AsyncLock):
 
 
 def _read_path(path: Path) -> dict[str, Any]:
-    file = open_lock_file(path, write=False, any_owner=True)
-    try:
+    with closing(open_lock_file(path, write=False, any_owner=True)) as file:
         return _read_record(file)
-    finally:
-        file.close()
 
 
 def _read_record(file: OpenFile) -> dict[str, Any]:

@@ -41,17 +41,6 @@ class OpenFile:
             raise LockBackendError(f"{self.path} cannot be locked: {error.strerror}") from error
         return True
 
-    def unlock(self) -> bool:
-        """Unlock the file. Return False if there is nothing to unlock.
-
-        Either the file was closed, or it belongs to the process that we were forked from.
-        """
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_UN)
-        except (OSError, ValueError):
-            return False
-        return True
-
     def is_at_path(self) -> bool:
         """Return False if the file was removed or replaced after it was opened."""
         try:

@@ -27,7 +27,6 @@ from inturn.locks.core.base_lock import BaseLock, L
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
-from inturn.locks.core.pauses import LONGEST_PAUSE
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockDeadlock, LockError
@@ -41,8 +40,6 @@ LONGEST_SLICE = 30.0  # seconds that one statement waits in the server's queue
 
 class AdvisoryContender(Contender):
     """A contender for an advisory lock."""
-
-    longest_pause = LONGEST_PAUSE
 
     def __init__(self, lock: "_Pg[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
@@ -86,9 +83,6 @@ class AdvisoryContender(Contender):
         rows = yield Query(statements.UNLOCK, (self._lock.key,))
         self._taken = False
         return bool(rows[0][0])
-
-    def renew(self, ttl: float | None) -> Steps[Renewal]:
-        return Renewal.RENEWED if (yield from self.owned()) else Renewal.GONE
 
     def owned(self) -> Steps[bool]:
         rows = yield Query(statements.IS_OURS, (self._lock.key,))

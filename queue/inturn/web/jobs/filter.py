@@ -246,11 +246,8 @@ def _complete(asked: Asked) -> None:
         if not asked.statuses:
             asked.fields["statuses"] = implied
         elif not set(asked.statuses) <= set(implied):
-            asked.problems.append(f"{name} only applies to jobs in these states: {_join(implied)}")
-
-
-def _join(names: tuple[str, ...]) -> str:
-    return ", ".join(names)
+            states = ", ".join(implied)
+            asked.problems.append(f"{name} only applies to jobs in these states: {states}")
 
 
 READERS: dict[tuple[str, str], Callable[[Asked, Term, datetime], None]] = {

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from inturn.operations.reading import failures
-from inturn.operations.reading.failures import RecentFailures, SharedError
 from inturn.web.page import Page, View
-from inturn.web.reading import PageReader
 
 LISTED = 100
 SORTS = {
@@ -23,7 +20,12 @@ def read(view: View) -> dict[str, Any]:
     seen = view.header.value
     may_read = seen is not None and seen.may_read_errors
     chosen = view.choose("sort", tuple(SORTS))
-    groups = view.panel(lambda reader: _read_groups(reader, may_read))
+    groups = view.panel(
+        lambda reader: reader.run(failures.list_recent_failures(with_errors=may_read))
+    )
+    shared = view.panel(
+        lambda reader: reader.run(failures.list_shared_errors(with_errors=may_read))[:LISTED]
+    )
     found = sorted(groups.value or [], key=SORTS[chosen])
     return {
         "groups": groups,
@@ -32,19 +34,11 @@ def read(view: View) -> dict[str, Any]:
         "cut": len(found) > LISTED,
         "bound": failures.BOUND,
         "listed": LISTED,
-        "shared": view.panel(lambda reader: _read_shared(reader, may_read)),
+        "shared": shared,
         "may_read": may_read,
         "sorts": tuple(SORTS),
         "chosen": chosen,
     }
-
-
-def _read_groups(reader: PageReader, may_read: bool) -> Sequence[RecentFailures]:
-    return reader.run(failures.list_recent_failures(with_errors=may_read))
-
-
-def _read_shared(reader: PageReader, may_read: bool) -> Sequence[SharedError]:
-    return reader.run(failures.list_shared_errors(with_errors=may_read))[:LISTED]
 
 
 PAGE = Page("/errors", "errors", "errors.html", read, "Errors")

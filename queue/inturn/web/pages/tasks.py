@@ -12,7 +12,6 @@ from inturn.operations.reading.history import TaskStatus
 from inturn.operations.reading.situation import Situation
 from inturn.web.history import ORDER, RANGES, read_history
 from inturn.web.page import NotThere, Page, View
-from inturn.web.reading import PageReader
 
 LOOKED, LISTED, PAUSES = 1000, 40, 10
 NEVER = timedelta(0)
@@ -58,7 +57,9 @@ def read(view: View) -> dict[str, Any]:
     pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "tasks": tasks,
-        "nothing": None if found else view.panel(_say_nothing).value,
+        "nothing": None
+        if found
+        else view.panel(lambda reader: reader.run(history.say_nothing_ended())).value,
         "is_new": bool(view.header.value and view.header.value.is_new),
         "found": sorted(found, key=SORTS[sort])[:LISTED],
         "cut": len(found) - LISTED,
@@ -93,10 +94,6 @@ def read_one(view: View) -> dict[str, Any]:
         "workers_cut": len(workers) - LISTED,
         "waits_in": known.unknown.get(name, [])[:LISTED],
     }
-
-
-def _say_nothing(reader: PageReader) -> str:
-    return reader.run(history.say_nothing_ended())
 
 
 PAGE = Page("/tasks", "tasks", "tasks.html", read, "Tasks")
