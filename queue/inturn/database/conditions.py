@@ -69,7 +69,7 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
         return DatabaseBusy(
             f"The database is busy: {reason}", connection_lost=False, outcome_unknown=False
         )
-    if state.startswith(WORN_OUT) or _plan_has_changed(error):
+    if state.startswith(WORN_OUT) or error.diag.source_function in PLAN_CHANGED:
         return DatabaseUnavailable(
             f"The database cannot do this now: {reason}", outcome_unknown=False
         )
@@ -133,10 +133,6 @@ def _answer(error: psycopg.Error) -> InturnError:
 def _is_ours(error: psycopg.Error) -> bool:
     """Return True if one of our functions raised it, not the server itself."""
     return error.diag.source_function == "exec_stmt_raise"
-
-
-def _plan_has_changed(error: psycopg.Error) -> bool:
-    return error.diag.source_function in PLAN_CHANGED
 
 
 def first_line(error: BaseException) -> str:

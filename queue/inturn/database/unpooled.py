@@ -19,6 +19,7 @@ class UnpooledConnector(DirectConnector):
     """A connector that is always open. Opening or closing the app does nothing."""
 
     is_open_async = True
+    _role = "command"  # of the connections of `run` and `run_async`
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
         return PsycopgConnector(**self._settings_at(dsn, schema))
@@ -27,14 +28,14 @@ class UnpooledConnector(DirectConnector):
         if connection is not None:
             own = caller_connection.find_connection(connection)
             return drive.run(operation, own, self.schema)
-        with closing(self.connect()) as own:
+        with closing(self.connect(self._role)) as own:
             return drive.run(operation, own, self.schema)
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         if connection is not None:
             own = await caller_connection.find_connection_async(connection)
             return await drive.run_async(operation, own, self.schema)
-        async with await self.connect_async("command") as own:
+        async with await self.connect_async(self._role) as own:
             return await drive.run_async(operation, own, self.schema)
 
     @contextmanager

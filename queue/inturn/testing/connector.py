@@ -17,6 +17,8 @@ T = TypeVar("T")
 class OpenConnector(UnpooledConnector):
     """A connector without `open` and not bound to an event loop, since each test has its own."""
 
+    _role = "test"
+
     def __init__(self, dsn: str, like: Connector) -> None:
         super().__init__(
             dsn, schema=like.schema, json_dumps=like.json_dumps, json_loads=like.json_loads
@@ -29,14 +31,8 @@ class OpenConnector(UnpooledConnector):
             return super().run(operation, connection)
         with self._using:
             if self._kept is None or self._kept.closed:
-                self._kept = self.connect("test")
+                self._kept = self.connect(self._role)
             return drive.run(operation, self._kept, self.schema)
-
-    async def run_async(self, operation: Operation[T], connection: object = None) -> T:
-        if connection is not None:
-            return await super().run_async(operation, connection)
-        async with await self.connect_async("test") as own:
-            return await drive.run_async(operation, own, self.schema)
 
     def close_kept(self) -> None:
         with (

@@ -53,10 +53,6 @@ def read_history(
         draw_ends(buckets, span),
         draw_waits(buckets, span),
         draw_runs(buckets, span),
-        sum(_count(each) for each in buckets),
+        sum(each.succeeded + each.failed + each.cancelled + each.aborted for each in buckets),
         sum(each.failed for each in buckets),
     )
-
-
-def _count(bucket: Bucket) -> int:
-    return bucket.succeeded + bucket.failed + bucket.cancelled + bucket.aborted

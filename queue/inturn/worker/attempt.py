@@ -21,7 +21,7 @@ from inturn.tasks.task import Task
 from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
-from inturn.worker.slots import Slot, is_cancelled
+from inturn.worker.slots import Slot, close_scopes, is_cancelled
 from inturn.worker.user_code import catch, end_copy_of
 
 # How many attempts an outage may cost a task without `retry`. After that, the task itself may be
@@ -214,7 +214,7 @@ class Attempt:
                 value = await self._call_task(limiter)
             finally:  # now, since a cancelled one looks as if the worker were cancelled
                 end_copy_of(process)
-                left_open = slot.close_scopes()
+                left_open = close_scopes(slot.shield, slot.task)
             if left_open:
                 raise RuntimeError("the task left a cancel scope or a task group open")
             return self._judge_value(value, max_result)

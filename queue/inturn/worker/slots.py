@@ -32,13 +32,6 @@ class Slot(NamedTuple):
     shield: anyio.CancelScope
     task: asyncio.Task[Any]
 
-    def close_scopes(self) -> bool:
-        """Close the scopes that a job left open. Return True if there were any.
-
-        They could cancel the next job, and the slot could not end.
-        """
-        return _close_scopes(self.shield, self.task)
-
 
 class Waiting(NamedTuple):
     """A job that waits for a slot, and when it was claimed, by the monotonic clock."""
@@ -181,7 +174,11 @@ async def _give_way() -> bool:
     return True
 
 
-def _close_scopes(scope: anyio.CancelScope, task: asyncio.Task[Any]) -> bool:
+def close_scopes(scope: anyio.CancelScope, task: asyncio.Task[Any]) -> bool:
+    """Close the scopes that a job left open in this one. Return True if there were any.
+
+    They could cancel the next job, and the slot could not end.
+    """
     # anyio has no public API for this; a test fails if it renames the attributes. Scopes of other
     # tasks belong to a task group's children, which end with the group.
     left_open = [
@@ -191,7 +188,7 @@ def _close_scopes(scope: anyio.CancelScope, task: asyncio.Task[Any]) -> bool:
     ]
     for child in left_open:
         child.cancel()  # nothing waits for the tasks of a task group any more
-        _close_scopes(child, task)
+        close_scopes(child, task)
         child.__exit__(None, None, None)
     return bool(left_open)
 

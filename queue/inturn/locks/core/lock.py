@@ -94,8 +94,7 @@ class Lock(BaseLock[Lease]):
         self._release(lease, None)
 
     def __enter__(self) -> Lease | None:
-        lease, refusal = self._acquire_until(self._deadline(None, True))
-        return self._enter(lease, refusal)
+        return self._enter(*self.try_acquire(None))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._release(self._leave(), kind)

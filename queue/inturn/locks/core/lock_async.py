@@ -94,8 +94,7 @@ class AsyncLock(BaseLock[AsyncLease]):
         await self._release(lease, None)
 
     async def __aenter__(self) -> AsyncLease | None:
-        lease, refusal = await self._acquire_until(self._deadline(None, True))
-        return self._enter(lease, refusal)
+        return self._enter(*await self.try_acquire(None))
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self._release(self._leave(), kind)
