@@ -51,55 +51,71 @@ class Settings:
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
-def app_option(command: F) -> F:
-    return click.option(
-        "-a",
-        "--app",
-        metavar="MODULE:APP",
-        expose_value=False,
-        callback=_note_app,
-        help="Your app, before or after the command. You can also set INTURN_APP, or `app` under "
-        "[tool.inturn] in ./pyproject.toml.",
-    )(command)
+def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds these options, in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def verbose_option(command: F) -> F:
-    return click.option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        expose_value=False,
-        callback=_note_verbose,
-        help="Show debug messages, and the traceback of an error.",
-    )(command)
+def _note_app(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        settings = context.ensure_object(Settings)
+        settings.app = settings.given_app = value
 
 
-def dsn_option(command: F) -> F:
-    return click.option(
-        "--dsn",
-        metavar="DSN",
-        callback=_note_dsn,
-        help="The database. You can also set INTURN_DSN, DATABASE_URL, or PGHOST and the other PG "
-        "variables. All users of this machine can see this option in the process list, so put a "
-        "password into INTURN_DSN or PGPASSFILE.",
-    )(command)
+def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Settings).verbose = True
 
 
-def schema_option(command: F) -> F:
-    return click.option(
-        "--schema",
-        metavar="NAME",
-        callback=_note_schema,
-        help="The queue's schema in the database.  [default: inturn]",
-    )(command)
+def _note_dsn(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    context.ensure_object(Settings).dsn = value
+    return value
 
 
-def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose a database, and pass the command the Settings first."""
-    command = pass_settings(command)
-    for add in (verbose_option, schema_option, dsn_option, app_option):
-        command = add(command)
-    return command
+def _note_schema(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    context.ensure_object(Settings).schema = value
+    return value
+
+
+app_option = click.option(
+    "-a",
+    "--app",
+    metavar="MODULE:APP",
+    expose_value=False,
+    callback=_note_app,
+    help="Your app, before or after the command. You can also set INTURN_APP, or `app` under "
+    "[tool.inturn] in ./pyproject.toml.",
+)
+dsn_option = click.option(
+    "--dsn",
+    metavar="DSN",
+    callback=_note_dsn,
+    help="The database. You can also set INTURN_DSN, DATABASE_URL, or PGHOST and the other PG "
+    "variables. All users of this machine can see this option in the process list, so put a "
+    "password into INTURN_DSN or PGPASSFILE.",
+)
+schema_option = click.option(
+    "--schema",
+    metavar="NAME",
+    callback=_note_schema,
+    help="The queue's schema in the database.  [default: inturn]",
+)
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_note_verbose,
+    help="Show debug messages, and the traceback of an error.",
+)
+# They choose a database. The command gets the Settings first.
+database_options = combine(app_option, dsn_option, schema_option, verbose_option, pass_settings)
 
 
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
@@ -136,27 +152,6 @@ def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> C
     if settings.app is not None:
         return load_app(settings.app, dsn, schema).connector
     return PsycopgConnector(dsn, schema=schema or SCHEMA)
-
-
-def _note_app(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        settings = context.ensure_object(Settings)
-        settings.app = settings.given_app = value
-
-
-def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        context.ensure_object(Settings).verbose = True
-
-
-def _note_dsn(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    context.ensure_object(Settings).dsn = value
-    return value
-
-
-def _note_schema(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    context.ensure_object(Settings).schema = value
-    return value
 
 
 def _configured_app(file: Path) -> str | None:

@@ -1,19 +1,12 @@
 """Confirm irreversible changes: with a prompt on a terminal, with `--yes` elsewhere."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
 from inturn.cli.output.exit_status import Declined, Unconfirmed
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def yes_option(command: F) -> F:
-    """Add --yes, which the command passes to `confirm`."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(command)
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 def confirm(question: str, *, yes: bool, command: str) -> None:

@@ -19,22 +19,14 @@ from inturn.cli.values import Number
 from inturn.errors import InturnError
 from inturn.formatting import amount, on_clock, requote, span, visible
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 ID = Number(1, 2**63 - 1)
 COLUMNS = {"ID": lambda done: done["id"], "NOW": lambda done: done["now"]}
 
-
-def job_argument(command: F) -> F:
-    """Add the argument ID."""
-    return click.argument("job_id", metavar="ID", type=ID, shell_complete=complete_job)(command)
-
-
-def job_arguments(command: F) -> F:
-    """Add the repeatable argument ID."""
-    return click.argument(
-        "job_ids", metavar="[ID]...", type=ID, nargs=-1, shell_complete=complete_job
-    )(command)
+job_argument = click.argument("job_id", metavar="ID", type=ID, shell_complete=complete_job)
+job_arguments = click.argument(
+    "job_ids", metavar="[ID]...", type=ID, nargs=-1, shell_complete=complete_job
+)
 
 
 def job_not_found(job_id: int) -> NotFound:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,35 +16,24 @@ if TYPE_CHECKING:
     from inturn.operations.changes.lanes import LaneReport
 
 MOST = 100  # lanes to search for one with a similar name
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def lock_argument(command: F) -> F:
-    """Add the argument LOCK, which names the lane."""
-    return click.argument("lock", callback=_check, shell_complete=complete_lock)(command)
-
-
-def optional_lock_argument(command: F) -> F:
-    """Add the optional argument LOCK."""
-    return click.argument("lock", required=False, callback=_check, shell_complete=complete_lock)(
-        command
-    )
-
-
-def by_option(command: F) -> F:
-    """Add --by, the name recorded in `lane_audit`."""
-    return click.option(
-        "--by",
-        envvar="USER",
-        metavar="NAME",
-        help="Who makes this change, for the audit.  [default: $USER]",
-    )(command)
 
 
 def _check(_context: click.Context, _parameter: click.Parameter, lock: str | None) -> str | None:
     from inturn.arguments import check_lock
 
     return None if lock is None else check_lock(lock)
+
+
+lock_argument = click.argument("lock", callback=_check, shell_complete=complete_lock)
+optional_lock_argument = click.argument(
+    "lock", required=False, callback=_check, shell_complete=complete_lock
+)
+by_option = click.option(
+    "--by",
+    envvar="USER",
+    metavar="NAME",
+    help="Who makes this change, for the audit.  [default: $USER]",
+)
 
 
 def get_report(database: Database, lock: str) -> LaneReport:

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
 
 import click
 
+from inturn.cli.settings import combine
 from inturn.cli.values import duration, moment
 
-F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_PAUSE = timedelta(days=365 * 1000)
 
 
-def pause_options(command: F) -> F:
-    """Add --reason, --until and --for."""
-    for option in (
-        click.option(
-            "--for",
-            "length",
-            callback=duration,
-            metavar="TIME",
-            help="Resume it after this long, e.g. 10m.",
-        ),
-        click.option(
-            "--until",
-            callback=moment,
-            metavar="TIME",
-            help="Resume it at this time, e.g. 2030-01-31T12:00:00Z.",
-        ),
-        click.option("--reason", metavar="WHY", help="Why you pause it, shown in lists."),
-    ):
-        command = option(command)
-    return command
+pause_options = combine(
+    click.option("--reason", metavar="WHY", help="Why you pause it, shown in lists."),
+    click.option(
+        "--until",
+        callback=moment,
+        metavar="TIME",
+        help="Resume it at this time, e.g. 2030-01-31T12:00:00Z.",
+    ),
+    click.option(
+        "--for",
+        "length",
+        callback=duration,
+        metavar="TIME",
+        help="Resume it after this long, e.g. 10m.",
+    ),
+)
 
 
 def check_end(until: datetime | None, length: timedelta | None) -> None:

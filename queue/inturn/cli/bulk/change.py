@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,22 +14,16 @@ from inturn.cli.output import exit_status
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, remark
 from inturn.cli.output.terminal import is_coloured
+from inturn.cli.settings import combine
 from inturn.formatting import amount, option_value
 
 if TYPE_CHECKING:
     from inturn.operations.changes.bulk import Bulk, Watch
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def bulk_options(command: F) -> F:
-    """Add --all and --dry-run."""
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Show what would change, and exit."),
-        click.option("--all", "everything", is_flag=True, help="Required if you give no filter."),
-    ):
-        command = option(command)
-    return command
+bulk_options = combine(
+    click.option("--all", "everything", is_flag=True, help="Required if you give no filter."),
+    click.option("--dry-run", is_flag=True, help="Show what would change, and exit."),
+)
 
 
 @dataclass(frozen=True)

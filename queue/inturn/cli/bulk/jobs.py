@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_queue, complete_task
 from inturn.cli.bulk.change import PlannedBulk, run_bulk, words
 from inturn.cli.database import Database
+from inturn.cli.settings import combine
 from inturn.cli.values import Number, duration, moment
 from inturn.formatting import amount, iso, last_line, visible
 from inturn.states import STATUSES
@@ -20,58 +20,47 @@ if TYPE_CHECKING:
     from inturn.operations.changes.bulk import JobAction, JobPreview
     from inturn.operations.changes.jobs import JobFilter
 
-F = TypeVar("F", bound=Callable[..., Any])
 SAMPLE = 5  # jobs
 
 
-def filter_options(function: F) -> F:
-    """Add the options that select jobs for a list, a count or a bulk change."""
-    for option in (
-        click.option(
-            "--before",
-            callback=moment,
-            metavar="TIME",
-            help="Like --older-than, but an absolute time.",
-        ),
-        click.option(
-            "--older-than",
-            callback=duration,
-            metavar="TIME",
-            help="Only jobs that ended longer ago or, if live, were deferred longer ago.",
-        ),
-        click.option(
-            "--error", metavar="WORDS", help="Only jobs whose last error contains this text."
-        ),
-        click.option(
-            "--lock-prefix",
-            metavar="PREFIX",
-            help="Only jobs whose lock starts with PREFIX.",
-        ),
-        click.option(
-            "--lock", metavar="LOCK", shell_complete=complete_lock, help="Only jobs with this lock."
-        ),
-        click.option(
-            "--task", metavar="TASK", shell_complete=complete_task, help="Only jobs of this task."
-        ),
-        click.option(
-            "--queue",
-            metavar="NAME",
-            shell_complete=complete_queue,
-            help="Only jobs in this queue.",
-        ),
-        click.option("--group", metavar="GROUP", help="Only jobs of this group."),
-        click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch."),
-        click.option(
-            "--status",
-            "statuses",
-            multiple=True,
-            type=click.Choice(STATUSES),
-            metavar="STATUS",  # all of them in one word would be wider than a terminal
-            help=f"Only jobs with this status: {', '.join(STATUSES)}. Can be repeated.",
-        ),
-    ):
-        function = option(function)
-    return function
+# They select jobs for a list, a count or a bulk change.
+filter_options = combine(
+    click.option(
+        "--status",
+        "statuses",
+        multiple=True,
+        type=click.Choice(STATUSES),
+        metavar="STATUS",  # all of them in one word would be wider than a terminal
+        help=f"Only jobs with this status: {', '.join(STATUSES)}. Can be repeated.",
+    ),
+    click.option("--batch", type=Number(1), metavar="ID", help="Only jobs of this batch."),
+    click.option("--group", metavar="GROUP", help="Only jobs of this group."),
+    click.option(
+        "--queue", metavar="NAME", shell_complete=complete_queue, help="Only jobs in this queue."
+    ),
+    click.option(
+        "--task", metavar="TASK", shell_complete=complete_task, help="Only jobs of this task."
+    ),
+    click.option(
+        "--lock", metavar="LOCK", shell_complete=complete_lock, help="Only jobs with this lock."
+    ),
+    click.option(
+        "--lock-prefix", metavar="PREFIX", help="Only jobs whose lock starts with PREFIX."
+    ),
+    click.option("--error", metavar="WORDS", help="Only jobs whose last error contains this text."),
+    click.option(
+        "--older-than",
+        callback=duration,
+        metavar="TIME",
+        help="Only jobs that ended longer ago or, if live, were deferred longer ago.",
+    ),
+    click.option(
+        "--before",
+        callback=moment,
+        metavar="TIME",
+        help="Like --older-than, but an absolute time.",
+    ),
+)
 
 
 def make_filter(

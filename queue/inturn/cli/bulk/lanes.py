@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inturn.cli.bulk.change import PlannedBulk, bulk_options, run_bulk, words
 from inturn.cli.database import Database
+from inturn.cli.settings import combine
 from inturn.formatting import amount, iso, visible
 from inturn.states import LANE_STATES
 
@@ -17,32 +18,29 @@ if TYPE_CHECKING:
 
     from inturn.operations.changes.bulk import LaneAction, LanePreview
 
-F = TypeVar("F", bound=Callable[..., Any])
 SAMPLE = 5  # lanes
 RETRIED = ("halted", "retrying")  # states in which a lane waits for a job that can be retried
 
 
-def lane_filter_options(command: F) -> F:
-    """Add the options that select lanes if no LOCK is given."""
-    for option in (
-        click.option(
-            "--error",
-            metavar="WORDS",
-            help="Only lanes whose failed job's last error contains this text.",
-        ),
-        click.option(
-            "--lock-prefix", metavar="PREFIX", help="Only lanes whose lock starts with PREFIX."
-        ),
-        click.option(
-            "--state",
-            "states",
-            multiple=True,
-            type=click.Choice(LANE_STATES),
-            help="Only lanes in this state. Can be repeated.",
-        ),
-    ):
-        command = option(command)
-    return bulk_options(command)
+# They select lanes if no LOCK is given.
+lane_filter_options = combine(
+    bulk_options,
+    click.option(
+        "--state",
+        "states",
+        multiple=True,
+        type=click.Choice(LANE_STATES),
+        help="Only lanes in this state. Can be repeated.",
+    ),
+    click.option(
+        "--lock-prefix", metavar="PREFIX", help="Only lanes whose lock starts with PREFIX."
+    ),
+    click.option(
+        "--error",
+        metavar="WORDS",
+        help="Only lanes whose failed job's last error contains this text.",
+    ),
+)
 
 
 def is_bulk(lock: str | None, asked: dict[str, Any]) -> bool:

@@ -1,45 +1,36 @@
 """`queue health`: ask whether a worker is alive and ready for jobs."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
 from inturn.cli.output.exit_status import UNHEALTHY
+from inturn.cli.settings import combine
 from inturn.cli.values import Number
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def probe_options(command: F) -> F:
-    """Add the options for the address of the worker's health server."""
-    for add in (
-        click.option(
-            "--processes",
-            type=Number(1, 256),
-            default=1,
-            metavar="N",
-            envvar="INTURN_WORKER_PROCESSES",
-            help="Ask this many workers, at this port and the next ones.  [default: 1]",
-        ),
-        click.option(
-            "--host",
-            default="127.0.0.1",
-            metavar="ADDRESS",
-            help="The worker's address.  [default: 127.0.0.1]",
-        ),
-        click.option(
-            "-p",
-            "--port",
-            type=Number(1, 65535),
-            required=True,
-            metavar="PORT",
-            envvar="INTURN_WORKER_HEALTH_PORT",
-            help="The worker's --health-port.",
-        ),
-    ):
-        command = add(command)
-    return command
+probe_options = combine(
+    click.option(
+        "-p",
+        "--port",
+        type=Number(1, 65535),
+        required=True,
+        metavar="PORT",
+        envvar="INTURN_WORKER_HEALTH_PORT",
+        help="The worker's --health-port.",
+    ),
+    click.option(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="The worker's address.  [default: 127.0.0.1]",
+    ),
+    click.option(
+        "--processes",
+        type=Number(1, 256),
+        default=1,
+        metavar="N",
+        envvar="INTURN_WORKER_PROCESSES",
+        help="Ask this many workers, at this port and the next ones.  [default: 1]",
+    ),
+)
 
 
 @click.group("health", epilog="Example: queue health live --port 8081")

@@ -11,16 +11,15 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from inturn.cli.settings import combine
 from inturn.formatting import iso, visible
 from inturn.logs import JobFilter
 
-F = TypeVar("F", bound=Callable[..., Any])
 LEVELS = ("debug", "info", "warning", "error", "critical")
 STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 INDENT = "    "
@@ -124,23 +123,23 @@ def _quote(value: object) -> str:
 FORMATTERS = {"console": LineFormatter, "json": JsonFormatter, "logfmt": LogfmtFormatter}
 
 
-def log_options(command: F) -> F:
-    """Add --log-level and --log-format, which the command passes to `configure`."""
-    level = click.option(
+# A command passes them to `configure`.
+log_options = combine(
+    click.option(
         "--log-level",
         envvar="INTURN_LOG_LEVEL",
         type=click.Choice(LEVELS, case_sensitive=False),
         help="Log messages of this level and above.  [default: info]",
-    )
-    form = click.option(
+    ),
+    click.option(
         "--log-format",
         envvar="INTURN_LOG_FORMAT",
         type=click.Choice([*FORMATTERS]),
         default="console",
         show_default=True,
         help="How to write each line: plain text, a JSON object, or name=value.",
-    )
-    return level(form(command))
+    ),
+)
 
 
 def configure(*, verbose: bool, level: str | None = None, form: str = "console") -> None:
