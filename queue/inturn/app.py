@@ -6,7 +6,6 @@ import asyncio
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from inturn import arguments
@@ -23,7 +22,6 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
-from inturn.operations.engine.maintenance import check_connection
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
@@ -226,12 +224,7 @@ class App(Blueprint):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -255,11 +248,11 @@ class App(Blueprint):
 
         Raise an error if the database cannot be reached or has another version's schema.
         """
-        return self.connector.run(check_connection(self.connector.schema))
+        return self.job_manager.check_connection()
 
     async def check_connection_async(self) -> bool:
         """Like `check_connection`, in an event loop."""
-        return await self.connector.run_async(check_connection(self.connector.schema))
+        return await self.job_manager.check_connection_async()
 
     def perform_import_paths(self) -> None:
         """Import the modules in `import_paths`, which declare tasks. A worker does this first."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
-from inturn.control.twins import blocking, in_loop
-from inturn.database.connector import Connector
+from inturn.control.twins import Control, blocking, in_loop
 from inturn.errors import BadArgument, kind_of
 from inturn.model import BatchProgress
 from inturn.operations import Operation
@@ -17,7 +15,7 @@ from inturn.tasks.task import Deferrer
 BatchList = list[BatchProgress]
 
 
-class Batches:
+class Batches(Control):
     """Manages batches. You name a batch by the id that `app.batch` returned.
 
     for batch in app.batches.list():
@@ -26,9 +24,6 @@ class Batches:
     `by` is the name of the person who closes or cancels a batch. Without it, `lane_audit` does not
     record the change.
     """
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     @blocking
     def open(
@@ -66,16 +61,16 @@ class Batches:
 
     close_async = in_loop(close)
 
-    def cancel(self, batch: int, *, abort: bool = False, by: str | None = None) -> int:
+    @blocking
+    def cancel(self, batch: int, *, abort: bool = False, by: str | None = None) -> Operation[int]:
         """Cancel the callback and the waiting jobs of a batch, and close it.
 
         Return how many were cancelled. Running jobs continue, unless `abort` asks them to end.
         """
-        return self._connector.run(batches.cancel_batch(batch, abort, by))[0]
+        cancelled, _ = yield from batches.cancel_batch(batch, abort, by)
+        return cancelled
 
-    async def cancel_async(self, batch: int, *, abort: bool = False, by: str | None = None) -> int:
-        """Like `cancel`, in an event loop."""
-        return (await self._connector.run_async(batches.cancel_batch(batch, abort, by)))[0]
+    cancel_async = in_loop(cancel)
 
     @blocking
     def show(self, batch: int) -> Operation[BatchProgress | None]:
@@ -114,12 +109,7 @@ class BatchBlock:
         )
         return self._id
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         if error is None:
             self._owner.close(self._id, connection=self._connection)
 
@@ -129,11 +119,6 @@ class BatchBlock:
         )
         return self._id
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
         if error is None:
             await self._owner.close_async(self._id, connection=self._connection)

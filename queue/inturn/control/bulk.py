@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from inturn.arguments import check_choice, check_lock, check_moment
-from inturn.control.twins import blocking, in_loop
-from inturn.database.connector import Connector
+from inturn.control.twins import Control, blocking, in_loop
 from inturn.errors import BadArgument
 from inturn.model import Status
 from inturn.operations import Operation
@@ -41,7 +40,7 @@ class WhichJobs(TypedDict, total=False):
     everything: bool
 
 
-class JobBulks:
+class JobBulks(Control):
     """Changes many jobs: a hundred per transaction, so that workers do not have to wait.
 
         seen = app.job_manager.preview_jobs("retry", task="mail.send")
@@ -55,9 +54,6 @@ class JobBulks:
     With `by`, the name of a person, `lane_audit` records each transaction, with its number of
     changed jobs and the filter.
     """
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     @blocking
     def preview_jobs(self, action: JobAction, **which: Unpack[WhichJobs]) -> Operation[JobPreview]:
@@ -118,11 +114,8 @@ class WhichLanes(TypedDict, total=False):
     everything: bool
 
 
-class LaneBulks:
+class LaneBulks(Control):
     """Changes many lanes, a hundred per transaction."""
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     @blocking
     def preview_lanes(

@@ -1,7 +1,6 @@
 """`app.groups`: set how many jobs of a group start in each of its turns."""
 
-from inturn.control.twins import blocking, in_loop
-from inturn.database.connector import Connector
+from inturn.control.twins import Control, blocking, in_loop
 from inturn.model import Group
 from inturn.operations import Operation
 from inturn.operations.changes import groups
@@ -10,7 +9,7 @@ from inturn.operations.changes import groups
 GroupList = list[Group]
 
 
-class Groups:
+class Groups(Control):
     """Sets the weights of groups and lists groups. A job names its group: `group="tenant:7"`.
 
     app.groups.set("tenant:7", weight=3)
@@ -24,9 +23,6 @@ class Groups:
     weight is 1. `by` is the name that `lane_audit` records for a change. It defaults to the
     database user.
     """
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     @blocking
     def set(self, pattern: str, *, weight: int, by: str | None = None) -> Operation[None]:

@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 
 from inturn import arguments
 from inturn.control.bulk import JobBulks
-from inturn.control.job_lists import JobLists, refuse_in_loop
+from inturn.control.job_lists import JobLists
 from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
-from inturn.control.twins import blocking, in_loop
+from inturn.control.twins import blocking, in_loop, outside_loop
 from inturn.database.connector import Connector
 from inturn.model import LIVE, Reason, Status
 from inturn.operations import Operation
@@ -204,6 +204,8 @@ class Jobs(JobLists, JobBulks):
             )
         ).value()
 
+    @outside_loop
+    @blocking
     def delete_old_jobs(
         self,
         nb_hours: float,
@@ -211,7 +213,7 @@ class Jobs(JobLists, JobBulks):
         include_failed: bool = False,
         include_cancelled: bool = False,
         include_aborted: bool = False,
-    ) -> int:
+    ) -> Operation[int]:
         """Delete succeeded jobs that ended more than `nb_hours` ago, and optionally others.
 
             app.job_manager.delete_old_jobs(nb_hours=72, include_failed=True)
@@ -219,34 +221,14 @@ class Jobs(JobLists, JobBulks):
         Return the number of deleted jobs. A failed job that halts its lane stays. The worker's
         option `keep_history` is much cheaper, because it drops whole days.
         """
-        refuse_in_loop("delete_old_jobs")
-        return self._connector.run(
-            _delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted)
+        asked = {
+            Status.SUCCEEDED: True,
+            Status.FAILED: include_failed,
+            Status.CANCELLED: include_cancelled,
+            Status.ABORTED: include_aborted,
+        }
+        return jobs.delete_old_jobs(
+            arguments.check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes]
         )
 
-    async def delete_old_jobs_async(
-        self,
-        nb_hours: float,
-        queue: str | None = None,
-        include_failed: bool = False,
-        include_cancelled: bool = False,
-        include_aborted: bool = False,
-    ) -> int:
-        """Like `delete_old_jobs`, in an event loop."""
-        return await self._connector.run_async(
-            _delete_old(nb_hours, queue, include_failed, include_cancelled, include_aborted)
-        )
-
-
-def _delete_old(
-    nb_hours: float, queue: str | None, failed: bool, cancelled: bool, aborted: bool
-) -> Operation[int]:
-    asked = {
-        Status.SUCCEEDED: True,
-        Status.FAILED: failed,
-        Status.CANCELLED: cancelled,
-        Status.ABORTED: aborted,
-    }
-    return jobs.delete_old_jobs(
-        arguments.check_hours(nb_hours), queue, [status for status, yes in asked.items() if yes]
-    )
+    delete_old_jobs_async = in_loop(delete_old_jobs)

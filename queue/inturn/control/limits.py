@@ -1,7 +1,6 @@
 """`app.limits`: set how many jobs of a key may run at once, and how often one may start."""
 
-from inturn.control.twins import blocking, in_loop
-from inturn.database.connector import Connector
+from inturn.control.twins import Control, blocking, in_loop
 from inturn.model import Limit
 from inturn.operations import Operation
 from inturn.operations.changes import limits
@@ -10,7 +9,7 @@ from inturn.operations.changes import limits
 LimitList = list[Limit]
 
 
-class Limits:
+class Limits(Control):
     """Sets and lists limits. A job names the key of its limit: `limit="stripe"`.
 
     app.limits.set("stripe", concurrency=5, rate="100/min", burst=20)
@@ -23,9 +22,6 @@ class Limits:
     an exact key takes precedence over patterns, and a longer pattern over a shorter one. `by` is
     the name that `lane_audit` records for a change. It defaults to the database user.
     """
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     @blocking
     def set(

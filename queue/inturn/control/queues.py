@@ -3,15 +3,14 @@
 from datetime import datetime
 
 from inturn.arguments import check_moment, check_queue, check_task_name
-from inturn.control.twins import blocking, in_loop
-from inturn.database.connector import Connector
+from inturn.control.twins import Control, blocking, in_loop
 from inturn.operations import Operation
 from inturn.operations.changes import queues, tasks
 from inturn.operations.changes.queues import PausedQueue
 from inturn.operations.changes.tasks import PausedTask
 
 
-class Queues:
+class Queues(Control):
     """Pauses queues and tasks. `None` means all queues.
 
     app.queues.pause("mail", reason="supplier is down", by="eve")
@@ -23,9 +22,6 @@ class Queues:
 
     `by` is the name that `lane_audit` records for a change. It defaults to the database user.
     """
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     @blocking
     def pause(

@@ -5,17 +5,14 @@ from __future__ import annotations
 import anyio.to_thread
 
 from inturn import sql
-from inturn.database.connector import Connector
+from inturn.control.twins import Control
 
 
-class SchemaManager:
+class SchemaManager(Control):
     """Creates and updates the queue's tables and functions, as `queue migrate` does.
 
     app.schema_manager.apply_schema()
     """
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
 
     def apply_schema(self) -> None:
         """Create or update the tables and functions. If they are up to date, nothing changes."""

@@ -1,13 +1,24 @@
 """Two methods out of one that returns an operation: one blocks, the other is for an event loop."""
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+from inturn.database.connector import Connector
+from inturn.errors import ConfigurationError
 from inturn.operations import Operation
 
-S = TypeVar("S", bound=Any)  # a class with a `_connector`
+
+class Control:
+    """A part of the app that runs operations on its connector."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+
+S = TypeVar("S", bound=Control)
 P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -19,7 +30,7 @@ def blocking(method: Callable[Concatenate[S, P], Operation[T]]) -> Callable[Conc
 
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         connection = find_connection(args, kwargs)
-        return cast(T, self._connector.run(method(self, *args, **kwargs), connection))
+        return self._connector.run(method(self, *args, **kwargs), connection)
 
     return _describe(run, method, method.__name__, method.__doc__)
 
@@ -28,7 +39,7 @@ def in_loop(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Return the twin of a `blocking` method."""
-    operation = vars(method)["__wrapped__"]
+    operation = inspect.unwrap(method)
     find_connection = _make_finder(operation)
 
     async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -39,6 +50,26 @@ def in_loop(
 
     name = method.__name__
     return _describe(run, operation, f"{name}_async", f"Like `{name}`, in an event loop.")
+
+
+def outside_loop(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Raise before doing anything if the method is called, and perhaps awaited, in an event loop.
+
+    In procrastinate, its name is a coroutine.
+    """
+
+    @functools.wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            name = f"{method.__name__}_async"
+            raise ConfigurationError(f"Called in an event loop. Write: await job_manager.{name}(…)")
+        return method(self, *args, **kwargs)
+
+    return run
 
 
 def _make_finder(method: Callable[..., Any]) -> Callable[[Any, Any], object]:
