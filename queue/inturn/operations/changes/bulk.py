@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Literal, LiteralString
+from typing import Any, Literal, LiteralString, TypeVar
 
 from inturn.operations import Operation, Statement
 from inturn.operations.changes.jobs import JobFilter
 from inturn.states import ENDED, WAITING
+
+K = TypeVar("K", bound=int | str)  # a job's id or a lane's lock
 
 JobAction = Literal["retry", "cancel", "delete"]
 LaneAction = Literal["resume", "retry-head", "skip-head", "pause"]
@@ -174,8 +176,7 @@ def change_jobs(
 
     def step(ids: Sequence[int]) -> Operation[list[int]]:
         rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort, by])
-        done.add([(id, outcome) for id, outcome in rows if outcome != "busy"])
-        return [id for id, outcome in rows if outcome == "busy"]
+        return _add_but_busy(done, rows)
 
     last: tuple[Any, ...] = (None, None, None)
     busy: list[int] = []
@@ -188,13 +189,7 @@ def change_jobs(
             break
         id, lock, priority = found[-1]
         last = (lock, priority, id)
-    for _ in range(ROUNDS):
-        busy, again = [], busy
-        for start in range(0, len(again), STEP):
-            busy += yield from step(again[start : start + STEP])
-    done.add([(each, "busy") for each in busy])
-    watch(done)
-    return done
+    return (yield from _retry_busy(step, busy, done, watch))
 
 
 def retry_together(ids: Sequence[int], by: str | None) -> Operation[set[int]]:
@@ -251,8 +246,7 @@ def change_lanes(
         rows = yield Statement(
             CHANGE_LANES, [action, list(locks), states, by, reason, until, which.error]
         )
-        done.add([(lock, outcome) for lock, outcome in rows if outcome != "busy"])
-        return [lock for lock, outcome in rows if outcome == "busy"]
+        return _add_but_busy(done, rows)
 
     last = ""
     while locks := [
@@ -264,10 +258,23 @@ def change_lanes(
         busy += yield from step(locks)
         watch(done)
         last = locks[-1]
+    return (yield from _retry_busy(step, busy, done, watch))
+
+
+def _add_but_busy(done: Bulk, outcomes: Sequence[tuple[K, str]]) -> list[K]:
+    """Add the outcomes of a step, and return the busy ones, which are tried again."""
+    done.add([(key, outcome) for key, outcome in outcomes if outcome != "busy"])
+    return [key for key, outcome in outcomes if outcome == "busy"]
+
+
+def _retry_busy(
+    step: Callable[[Sequence[K]], Operation[list[K]]], busy: list[K], done: Bulk, watch: Watch
+) -> Operation[Bulk]:
+    """Try the busy ones again in a few rounds, and add those that are still busy."""
     for _ in range(ROUNDS):
-        again, busy = iter(busy), []
-        while locks := list(islice(again, STEP)):
-            busy += yield from step(locks)
+        busy, again = [], busy
+        for start in range(0, len(again), STEP):
+            busy += yield from step(again[start : start + STEP])
     done.add([(each, "busy") for each in busy])
     watch(done)
     return done

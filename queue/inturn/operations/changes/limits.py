@@ -48,14 +48,11 @@ def set_limit(
     pattern: str, concurrency: int | None, rate: str | None, burst: int | None, by: str | None
 ) -> Operation[None]:
     """Set or replace the limit of a pattern."""
-    check_pattern(pattern)
-    _check_count("concurrency", concurrency)
-    _check_count("burst", burst)
+    count, period = _check_limit(pattern, concurrency, rate, burst)
     if concurrency is None and rate is None:
         raise BadArgument("concurrency", "is missing. Give a concurrency, a rate or both")
     if burst is not None and rate is None:
         raise BadArgument("burst", "was given without a rate")
-    count, period = (None, None) if rate is None else parse_rate(rate)
     yield Statement(SET, [pattern, concurrency, count, period, burst, by])
 
 
@@ -71,10 +68,7 @@ def change_limit(
 
     Return the previous limit, if any, and the new one, as people write them.
     """
-    check_pattern(pattern)
-    _check_count("concurrency", concurrency)
-    _check_count("burst", burst)
-    count, period = (None, None) if rate is None else parse_rate(rate)
+    count, period = _check_limit(pattern, concurrency, rate, burst)
     rows = yield Statement(CHANGE, [pattern, concurrency, count, period, burst, list(without), by])
     return [format_limit(*row) for row in rows]
 
@@ -147,6 +141,16 @@ def format_limit(
     if rate is not None and period is not None:
         parts.append(f"rate {format_rate(rate, period)}, burst {burst}")
     return ", ".join(parts)
+
+
+def _check_limit(
+    pattern: object, concurrency: object, rate: object, burst: object
+) -> tuple[int | None, timedelta | None]:
+    """Return the count and the period of the rate, or raise BadArgument."""
+    check_pattern(pattern)
+    _check_count("concurrency", concurrency)
+    _check_count("burst", burst)
+    return (None, None) if rate is None else parse_rate(rate)
 
 
 def _check_count(name: str, count: object) -> None:
