@@ -29,9 +29,12 @@ class Change:
     call: Callable[[App, Any, str], object]  # with the app, the row's key, and the user's name
 
 
-def make_action(change: Change) -> Any:
-    """Return an action for a ModelAdmin with `has_operate_permission`."""
+def make_actions(*changes: Change) -> list[Any]:
+    """Return the actions of a ModelAdmin with `has_operate_permission`."""
+    return [_make_action(change) for change in changes]
 
+
+def _make_action(change: Change) -> Any:
     @admin.action(description=change.title, permissions=["operate"])
     def act(page: Any, request: Any, queryset: "QuerySet[Any]") -> TemplateResponse | None:
         rows = list(queryset[: AT_MOST + 1])

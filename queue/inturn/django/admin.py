@@ -41,11 +41,7 @@ class ReadOnly(admin.ModelAdmin):
     def has_add_permission(self, *_: Any) -> bool:
         return False
 
-    def has_change_permission(self, *_: Any) -> bool:
-        return False
-
-    def has_delete_permission(self, *_: Any) -> bool:
-        return False
+    has_change_permission = has_delete_permission = has_add_permission
 
     def has_operate_permission(self, request: Any) -> bool:
         """Return True if the user may use the actions."""
@@ -145,9 +141,7 @@ class JobAdmin(JobPage):
         "started_at",
     )
     list_filter = (StatusFilter,)
-    actions = [
-        actions.make_action(change) for change in (actions.RUN_NOW, actions.CANCEL, actions.ABORT)
-    ]
+    actions = actions.make_actions(actions.RUN_NOW, actions.CANCEL, actions.ABORT)
 
     @admin.display(description="group")
     def group(self, job: Job) -> str:
@@ -185,7 +179,7 @@ class FinishedJobAdmin(JobPage):
         "The id of a job, or a lock, a queueing lock, a task or a group of the newest "
         f"{NEWEST:,} jobs"
     )
-    actions = [actions.make_action(actions.RETRY)]
+    actions = actions.make_actions(actions.RETRY)
 
     def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
         return super().search_text(queryset.filter(id__in=newest(FinishedJob)), term)
@@ -232,9 +226,7 @@ class BatchAdmin(SearchPage):
         "jobs",
     )
     search_help_text = f"The id of a batch, or the name of one of the newest {NEWEST:,}"
-    actions = [
-        actions.make_action(change) for change in (actions.CLOSE_BATCH, actions.CANCEL_BATCH)
-    ]
+    actions = actions.make_actions(actions.CLOSE_BATCH, actions.CANCEL_BATCH)
 
     def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
         return queryset.filter(id__in=newest(Batch), name=term)
@@ -265,10 +257,7 @@ class LaneAdmin(ReadOnly):
     ordering = ("lock",)
     search_fields = ("lock__exact",)
     search_help_text = "A lock"
-    actions = [
-        actions.make_action(change)
-        for change in (actions.PAUSE, actions.RESUME, actions.RETRY_HEAD)
-    ]
+    actions = actions.make_actions(actions.PAUSE, actions.RESUME, actions.RETRY_HEAD)
 
     @admin.display(description="error")
     def error(self, lane: Lane) -> str:
