@@ -1,9 +1,8 @@
 """Groups: how many jobs of a group start in each of its turns."""
 
-from inturn.errors import BadArgument, kind_of
 from inturn.model import Group
 from inturn.operations import Operation, Statement
-from inturn.operations.changes.limits import check_pattern
+from inturn.operations.changes.limits import check_count, check_pattern
 
 SET = "SELECT {schema}.set_group(%s, %s, %s)"
 REMOVE = "SELECT {schema}.remove_group(%s, %s)"
@@ -15,10 +14,7 @@ HEAVIEST = 1_000
 def set_group(pattern: str, weight: int, by: str | None) -> Operation[None]:
     """Set or replace the weight of a pattern."""
     check_pattern(pattern)
-    if isinstance(weight, bool) or not isinstance(weight, int):
-        raise BadArgument("weight", f"is {kind_of(weight)}, not a whole number")
-    if not 1 <= weight <= HEAVIEST:
-        raise BadArgument("weight", f"{weight} is not between 1 and {HEAVIEST:,}")
+    check_count("weight", weight, HEAVIEST)
     yield Statement(SET, [pattern, weight, by])
 
 

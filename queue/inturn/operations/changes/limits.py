@@ -120,9 +120,7 @@ def parse_rate(rate: object) -> tuple[int, timedelta]:
     match = _RATE.fullmatch(rate) if isinstance(rate, str) else None
     if match is None:
         raise BadArgument("rate", f"{rate!r} is not a rate. Write 100/min, or use s, h or day")
-    count = int(match[1])
-    _check_count("rate", count)
-    return count, PERIODS[match[2]]
+    return check_count("rate", int(match[1]), MOST), PERIODS[match[2]]
 
 
 def format_rate(count: int, period: timedelta) -> str:
@@ -148,15 +146,16 @@ def _check_limit(
 ) -> tuple[int | None, timedelta | None]:
     """Return the count and the period of the rate, or raise BadArgument."""
     check_pattern(pattern)
-    _check_count("concurrency", concurrency)
-    _check_count("burst", burst)
+    for name, count in (("concurrency", concurrency), ("burst", burst)):
+        if count is not None:
+            check_count(name, count, MOST)
     return (None, None) if rate is None else parse_rate(rate)
 
 
-def _check_count(name: str, count: object) -> None:
-    if count is None:
-        return
+def check_count(name: str, count: object, most: int) -> int:
+    """Return the count, or raise BadArgument."""
     if isinstance(count, bool) or not isinstance(count, int):
         raise BadArgument(name, f"is {kind_of(count)}, not a whole number")
-    if not 1 <= count <= MOST:
-        raise BadArgument(name, f"{count} is not between 1 and {MOST:,}")
+    if not 1 <= count <= most:
+        raise BadArgument(name, f"{count} is not between 1 and {most:,}")
+    return count
