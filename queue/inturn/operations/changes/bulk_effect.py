@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from inturn.formatting import amount
 from inturn.operations.changes.bulk import JobAction, JobPreview, LaneAction, LanePreview
 
 # Why a bulk change left jobs or lanes unchanged.
@@ -42,22 +43,23 @@ def describe_jobs(action: JobAction, seen: JobPreview) -> list[str]:
 
 def _retry(seen: JobPreview) -> Iterator[str]:
     if seen.unlocked:
-        yield f"{_jobs(seen.unlocked)} without a lock can run immediately."
+        yield f"{amount(seen.unlocked, 'job')} without a lock can run immediately."
     if seen.lanes:
         least = " or more" if seen.waiting >= seen.count and seen.more else ""
         wait, those = ("waits", "it is") if seen.waiting == 1 else ("wait", "those are")
         behind = (
-            f" before the {_jobs(seen.waiting)}{least} that {wait} in them, unless {those} older"
+            f" before the {amount(seen.waiting, 'job')}{least} that {wait} in them, "
+            f"unless {those} older"
             if seen.waiting
             else ""
         )
         run = "runs" if seen.lanes == 1 else "run"
         yield (
-            f"{_lanes(seen.lanes)} {run} these jobs at their old places: in the order in which "
-            f"they were deferred{behind}."
+            f"{amount(seen.lanes, 'lane')} {run} these jobs at their old places: in the order in "
+            f"which they were deferred{behind}."
         )
     if seen.halted_by:
-        halted = f"{_lanes(seen.halted_by)} {_is(seen.halted_by)} halted by one of them"
+        halted = f"{_lanes_are(seen.halted_by)} halted by one of them"
         yield f"{halted}, and will continue."
     yield from _stopped(seen)
 
@@ -65,12 +67,12 @@ def _retry(seen: JobPreview) -> Iterator[str]:
 def _remove(action: str, seen: JobPreview) -> Iterator[str]:
     if seen.lanes:
         lose = "loses" if seen.lanes == 1 else "lose"
-        stay = f" The {_jobs(seen.waiting)} that wait there beside them keep their order."
-        yield f"{_lanes(seen.lanes)} {lose} these jobs.{stay if seen.waiting else ''}"
+        stay = f" The {amount(seen.waiting, 'job')} that wait there beside them keep their order."
+        yield f"{amount(seen.lanes, 'lane')} {lose} these jobs.{stay if seen.waiting else ''}"
     if seen.halted_by and action == "delete":
         stay = "stays" if seen.halted_by == 1 else "stay"
         yield (
-            f"{_lanes(seen.halted_by)} {_is(seen.halted_by)} halted by one of them, and {stay} "
+            f"{_lanes_are(seen.halted_by)} halted by one of them, and {stay} "
             "halted. To resume them afterwards: queue lanes resume --state halted --all"
         )
     if action == "delete":
@@ -80,44 +82,36 @@ def _remove(action: str, seen: JobPreview) -> Iterator[str]:
 def _stopped(seen: JobPreview) -> Iterator[str]:
     if seen.halted:
         yield (
-            f"{_lanes(seen.halted)} {_is(seen.halted)} halted by another job. There, these jobs "
+            f"{_lanes_are(seen.halted)} halted by another job. There, these jobs "
             "wait until the lane continues."
         )
     if seen.paused:
         yield (
-            f"{_lanes(seen.paused)} {_is(seen.paused)} paused. There, these jobs wait until the "
-            "lane is resumed."
+            f"{_lanes_are(seen.paused)} paused. There, these jobs wait until the lane is resumed."
         )
 
 
 def describe_lanes(action: LaneAction, seen: LanePreview) -> list[str]:
     """Return sentences about the jobs in the lanes, for the confirmation."""
     go = "continues" if seen.waiting == 1 else "continue"
-    waiting = f"{_jobs(seen.waiting)} that {'waits' if seen.waiting == 1 else 'wait'} in them"
+    wait = "waits" if seen.waiting == 1 else "wait"
+    waiting = f"{amount(seen.waiting, 'job')} that {wait} in them"
     lines = {
         "resume": f"The {waiting} {go}.",
         "retry-head": f"Each lane retries its job before the {waiting}.",
         "skip-head": f"Each lane continues without its job, and the {waiting} {go} behind it.",
-        "pause": f"The {waiting} {'waits' if seen.waiting == 1 else 'wait'} until you resume them.",
+        "pause": f"The {waiting} {wait} until you resume them.",
     }
     sentences = [lines[action]] if seen.waiting else []
     if seen.halted and action in ("resume", "skip-head"):
         sentences.append(
-            f"{_lanes(seen.halted)} {_is(seen.halted)} halted. The jobs that failed stay failed, "
+            f"{_lanes_are(seen.halted)} halted. The jobs that failed stay failed, "
             "and the jobs behind them run without them."
         )
     if seen.held and action == "pause":
-        sentences.append(f"In {_lanes(seen.held)} a running job may finish.")
+        sentences.append(f"In {amount(seen.held, 'lane')} a running job may finish.")
     return sentences
 
 
-def _jobs(count: int) -> str:
-    return f"{count:,} {'job' if count == 1 else 'jobs'}"
-
-
-def _lanes(count: int) -> str:
-    return f"{count:,} {'lane' if count == 1 else 'lanes'}"
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _lanes_are(count: int) -> str:
+    return f"{amount(count, 'lane')} {'is' if count == 1 else 'are'}"
