@@ -119,7 +119,7 @@ class JobPage(SearchPage):
     @admin.display(description="batch")
     def batch(self, job: Any) -> str:
         """Return its batch, with a link to the batch's jobs."""
-        return "" if job.batch_id is None else link_to({"batch_id": job.batch_id}, job.batch_id)
+        return link_to("batch_id", job.batch_id)
 
 
 @admin.register(Job)
@@ -146,7 +146,7 @@ class JobAdmin(JobPage):
     @admin.display(description="group")
     def group(self, job: Job) -> str:
         """Return its group, with a link to the group's live jobs."""
-        return "" if job.group_key is None else link_to({"group_key": job.group_key}, job.group_key)
+        return link_to("group_key", job.group_key)
 
     @admin.display(description="progress")
     def told(self, job: Job) -> str:
@@ -194,9 +194,11 @@ class FinishedJobAdmin(JobPage):
         return shorten(text)
 
 
-def link_to(query: dict[str, Any], text: object) -> str:
-    """Return a link to the rows of the same page that match."""
-    link: str = format_html('<a href="?{}">{}</a>', urlencode(query), text)
+def link_to(column: str, value: object) -> str:
+    """Return a link to the rows of the same page with this value, or "" for None."""
+    if value is None:
+        return ""
+    link: str = format_html('<a href="?{}">{}</a>', urlencode({column: value}), value)
     return link
 
 
