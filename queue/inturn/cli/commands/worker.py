@@ -89,6 +89,7 @@ Examples:
 @seconds(
     "--grace",
     "--shutdown-graceful-timeout",
+    "shutdown_graceful_timeout",
     positive=False,
     help="Abort jobs still running this long after the first signal.  [default: never]",
 )
@@ -96,6 +97,7 @@ Examples:
     "-p",
     "--poll",
     "--fetch-job-polling-interval",
+    "fetch_job_polling_interval",
     help="Look for jobs at least this often.  [default: 5]",
 )
 @seconds(
@@ -121,11 +123,13 @@ Examples:
 @seconds(
     "--heartbeat",
     "--update-heartbeat-interval",
+    "update_heartbeat_interval",
     help="How often to record that the worker is alive.  [default: 10]",
 )
 @seconds(
     "--stalled-after",
     "--stalled-worker-timeout",
+    "stalled_worker_timeout",
     help="Take over jobs from workers without a heartbeat for this long.  [default: 30]",
 )
 @seconds(
@@ -237,25 +241,12 @@ def _prepare(dsn: str | None) -> str | None:
     return dsn
 
 
-def options(
-    *,
-    queues: tuple[str, ...],
-    one_shot: bool | None,
-    grace: float | None,
-    poll: float | None,
-    heartbeat: float | None,
-    stalled_after: float | None,
-    **same_name: Any,
-) -> dict[str, Any]:
+def options(*, queues: tuple[str, ...], one_shot: bool | None, **same_name: Any) -> dict[str, Any]:
     """Return only the given options. The app's worker_defaults decide the rest."""
     given = {
         **same_name,
         "queues": [name for names in queues for part in names.split(",") if (name := part.strip())]
         or None,
         "wait": None if one_shot is None else not one_shot,
-        "shutdown_graceful_timeout": grace,
-        "fetch_job_polling_interval": poll,
-        "update_heartbeat_interval": heartbeat,
-        "stalled_worker_timeout": stalled_after,
     }
     return {name: value for name, value in given.items() if value is not None}
