@@ -20,7 +20,7 @@ from inturn.formatting import on_clock, relative
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from inturn.operations.engine.schedules import StoredSchedule
+    from inturn.operations.engine.schedules import KnownSchedule, StoredSchedule
 
 ALL = 10_000
 UNSEEN = "no worker has seen it yet"
@@ -110,28 +110,18 @@ def next_instants(database: Database, count: int, form: str) -> None:
 def _lines(database: Database, now: datetime) -> list[ListedSchedule]:
     from inturn.operations.engine import schedules
 
-    known = {
+    stored = {
         (row.task, row.periodic_id): row for row in database.run(schedules.list_schedules(ALL))
     }
     path = _app_path()
     lines = []
-    if path is not None:
-        for schedule in load_app(path).schedules():
-            row = known.pop((schedule.task.name, schedule.periodic_id), None)
-            lines.append(
-                _line(
-                    schedule.task.name,
-                    schedule.periodic_id,
-                    schedule.cron.expression,
-                    schedule.cron.tz,
-                    row,
-                    now,
-                )
-            )
-    lines += [
-        _line(row.task, row.periodic_id, row.cron, row.tz, row, now, _note_gone())
-        for row in known.values()
-    ]
+    for schedule in [] if path is None else load_app(path).schedules():
+        key = (schedule.task.name, schedule.periodic_id)
+        known = schedules.KnownSchedule(*key, schedule.cron.expression, schedule.cron.tz)
+        lines.append(_line(known, stored.pop(key, None), now))
+    for key, row in stored.items():
+        known = schedules.KnownSchedule(*key, row.cron, row.tz)
+        lines.append(_line(known, row, now, _note_gone()))
     return sorted(lines, key=lambda line: (line.task, line.periodic_id))
 
 
@@ -146,26 +136,18 @@ def _note_gone() -> str:
 
 
 def _line(
-    task: str,
-    periodic_id: str,
-    cron: str,
-    tz: str,
-    row: StoredSchedule | None,
-    now: datetime,
-    note: str = "",
+    known: KnownSchedule, row: StoredSchedule | None, now: datetime, note: str = ""
 ) -> ListedSchedule:
     from inturn.schedules.cron import Cron
 
-    following = Cron(cron, tz).next(_resumes_at(row, now))
+    following = Cron(known.cron, known.tz).next(_resumes_at(row, now))
     if row is None:
-        return ListedSchedule(task, periodic_id, cron, tz, following, None, None, UNSEEN)
-    if (row.cron, row.tz) != (cron, tz):
+        return ListedSchedule(*known, following, None, None, UNSEEN)
+    if (row.cron, row.tz) != (known.cron, known.tz):
         note = CHANGED.format(row)
     elif row.last_instant is not None and _resumes_at(row, now) > now:
         note = complete(AHEAD.format(on_clock(row.last_instant, now)))
-    return ListedSchedule(
-        task, periodic_id, cron, tz, following, row.last_instant, row.last_job_id, note
-    )
+    return ListedSchedule(*known, following, row.last_instant, row.last_job_id, note)
 
 
 def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
