@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from inturn.cli.settings import Settings
 from inturn.formatting import visible
+from inturn.operations.changes import jobs, lanes
 
 if TYPE_CHECKING:
     import click
@@ -56,8 +57,6 @@ def _ask(context: click.Context, *operations: Operation[Any]) -> list[Any]:
 
 
 def _find_locks(context: click.Context) -> Found:
-    from inturn.operations.changes import jobs, lanes
-
     stopped, newest = _ask(
         context, lanes.list_lanes(NEWEST), jobs.list_summaries(jobs.JobFilter(), NEWEST)
     )
@@ -66,15 +65,12 @@ def _find_locks(context: click.Context) -> Found:
 
 
 def _find_jobs(context: click.Context) -> Found:
-    from inturn.operations.changes import jobs
-
     (newest,) = _ask(context, jobs.list_summaries(jobs.JobFilter(), NEWEST))
     yield from ((str(job.id), f"{job.status} {job.task}") for job in newest)
 
 
 def _find_tasks(context: click.Context) -> Found:
     from inturn.cli.settings import load_app
-    from inturn.operations.changes import jobs
 
     path = context.ensure_object(Settings).app_path()
     if path is not None:

@@ -18,6 +18,8 @@ from inturn.cli.output.printing import Columns, Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
 from inturn.formatting import amount, on_clock, requote, span, visible
+from inturn.model import StoredJob
+from inturn.operations.changes import jobs
 
 T = TypeVar("T")
 ID = Number(1, 2**63 - 1)
@@ -31,6 +33,14 @@ job_arguments = click.argument(
 
 def job_not_found(job_id: int) -> NotFound:
     return NotFound(f"There is no job {job_id}. To see the newest ones: queue jobs list")
+
+
+def get_job(database: Database, job_id: int) -> StoredJob:
+    """Return the job, or raise NotFound."""
+    job = database.run(jobs.get_job(job_id))
+    if job is None:
+        raise job_not_found(job_id)
+    return job
 
 
 def error_lines(number: int, error: dict[str, Any], now: datetime) -> Iterator[str]:
@@ -63,8 +73,6 @@ def confirm_jobs(
     verb: str, database: Database, job_ids: Sequence[int], *, yes: bool, command: str
 ) -> None:
     """Ask for confirmation, naming the number of jobs and their lanes."""
-    from inturn.operations.changes import jobs
-
     if yes:
         return
     ids = list(dict.fromkeys(job_ids))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
 
 import click
 
@@ -10,10 +11,10 @@ from inturn.cli.arguments.completion import complete_lock
 from inturn.cli.database import Database
 from inturn.cli.output.exit_status import NotFound
 from inturn.cli.suggestions import did_you_mean
+from inturn.doctor.lane_picture import format_entry
 from inturn.formatting import option_value, visible
-
-if TYPE_CHECKING:
-    from inturn.operations.changes.lanes import LaneReport
+from inturn.operations.changes import lanes
+from inturn.operations.changes.lanes import AuditEntry, LaneReport
 
 MOST = 100  # lanes to search for one with a similar name
 
@@ -38,7 +39,6 @@ by_option = click.option(
 
 def get_report(database: Database, lock: str) -> LaneReport:
     """Return the state of the lane. Raise NotFound if it has no jobs and is not stopped."""
-    from inturn.operations.changes import lanes
     from inturn.operations.reading.dashboard import find_lanes
 
     report = database.run(lanes.report_lane(lock))
@@ -47,6 +47,11 @@ def get_report(database: Database, lock: str) -> LaneReport:
         like = [each.lock for each in database.run(find_lanes(lock[: len(lock) // 2], MOST))]
         raise lane_not_found(lock, did_you_mean(lock, like))
     return report
+
+
+def list_changes(entries: Sequence[AuditEntry], now: datetime) -> list[str]:
+    """Return the lines about people's changes of a lane or a job, if there are any."""
+    return ["", "changes:", *(format_entry(each, now) for each in entries)] if entries else []
 
 
 def lane_not_found(lock: str, hint: str = "") -> NotFound:

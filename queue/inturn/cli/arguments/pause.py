@@ -1,4 +1,4 @@
-"""The options of all commands that pause: reason and end."""
+"""Pauses in commands: the options reason and end, and the words for people."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from inturn.cli.output.next_command import complete
 from inturn.cli.settings import combine
 from inturn.cli.values import duration, moment
+from inturn.doctor.pauses import describe_pause, get_resume_command
+from inturn.formatting import on_clock
+from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.tasks import PausedTask
 
 LONGEST_PAUSE = timedelta(days=365 * 1000)
 
@@ -38,3 +43,19 @@ def check_end(until: datetime | None, length: timedelta | None) -> None:
         raise click.UsageError("--for must be longer than zero, and at most a thousand years.")
     if until is not None and (until <= datetime.now(UTC) or until.year > 9998):
         raise click.UsageError("--until must be in the future, and before the year 9999.")
+
+
+def describe_end(until: datetime | None, now: datetime) -> str:
+    return "until you resume it" if until is None else f"until {on_clock(until, now)}"
+
+
+def name_pauser(pause: PausedQueue | PausedTask | None) -> str:
+    """Return `by eve: supplier is down`, or "" if there is no pause."""
+    if pause is None:
+        return ""
+    return f"by {pause.by}{f': {pause.reason}' if pause.reason else ''}"
+
+
+def explain_pause(pause: PausedQueue | PausedTask, now: datetime) -> str:
+    """Return what is paused and why, and the command that resumes it."""
+    return f"{describe_pause(pause, now)}: {complete(get_resume_command(pause))}"

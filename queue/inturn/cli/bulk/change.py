@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,14 +16,23 @@ from inturn.cli.output.printing import Output, remark
 from inturn.cli.output.terminal import is_coloured
 from inturn.cli.settings import combine
 from inturn.formatting import amount, option_value
-
-if TYPE_CHECKING:
-    from inturn.operations.changes.bulk import Bulk, Watch
+from inturn.operations.changes.bulk import Bulk, Watch
+from inturn.operations.changes.bulk_effect import PAST, REASONS
 
 bulk_options = combine(
     click.option("--all", "everything", is_flag=True, help="Required if you give no filter."),
     click.option("--dry-run", is_flag=True, help="Show what would change, and exit."),
 )
+
+
+def is_bulk_of(names: str, filters: str, asked: Mapping[str, Any], *, named: bool) -> bool:
+    """Return True if the options select what to change, and False if the arguments name it."""
+    given = any(value for name, value in asked.items() if name != "dry_run")
+    if named and (given or asked["dry_run"]):
+        raise click.UsageError(f"Give either {names} or filters.")
+    if not named and not given:
+        raise click.UsageError(f"Give {names} or filters: {filters} or --all.")
+    return not named
 
 
 @dataclass(frozen=True)
@@ -47,8 +56,6 @@ def run_bulk(
     plan: PlannedBulk, change: Callable[[Watch], Bulk], form: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Show the plan, ask, change, and report. `change` calls its argument after each step."""
-    from inturn.operations.changes.bulk_effect import PAST
-
     if dry_run:
         lines = [f"Would have {PAST[plan.action]} {plan.count}.", *plan.effect, *plan.sample]
         shown = {"action": plan.action, "preview": plan.preview, "effect": list(plan.effect)}
@@ -68,8 +75,6 @@ def run_bulk(
 
 def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> Bulk:
     """Run the bulk with a progress bar. After Ctrl-C, report how much is done."""
-    from inturn.operations.changes.bulk import Bulk
-
     latest = Bulk()
     try:
         with _progress(plan) as advance:
@@ -104,8 +109,6 @@ def _progress(plan: PlannedBulk) -> Iterator[Callable[[int], object]]:
 
 
 def _report(plan: PlannedBulk, done: Bulk, form: str) -> None:
-    from inturn.operations.changes.bulk_effect import PAST, REASONS
-
     refused = dict(done.refused)
     lines = [f"{PAST[plan.action]} {amount(done.changed, plan.noun)}"]
     if done.asked:

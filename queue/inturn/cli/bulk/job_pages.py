@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from inturn.cli.bulk.change import words
 from inturn.cli.bulk.jobs import spell_filter
 from inturn.cli.database import Database
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import more, remark
-
-if TYPE_CHECKING:
-    from inturn.operations.changes.jobs import JobFilter, JobSummary
+from inturn.operations.changes import jobs
+from inturn.operations.changes.jobs import SEARCHED, JobFilter, JobSummary
 
 COUNTED = 10_000
 FURTHER = 10  # times as many jobs to search
@@ -23,8 +21,6 @@ def say_what_is_left_out(
     database: Database, which: JobFilter, found: Sequence[JobSummary], limit: int
 ) -> None:
     """Print how many more jobs there are, or that not all were searched."""
-    from inturn.operations.changes import jobs
-
     live, ended = database.run(jobs.is_search_cut(which, limit + 1))
     if len(found) == limit:
         count, or_more = limit + 1, True
@@ -43,8 +39,6 @@ def say_what_is_left_out(
 
 
 def _spell(which: JobFilter, limit: int) -> str:
-    from inturn.operations.changes.jobs import SEARCHED
-
     options = [
         *spell_filter(which),
         ("--before-id", which.before_id),

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_queue, complete_task
-from inturn.cli.bulk.change import PlannedBulk, run_bulk, words
-from inturn.cli.database import Database
+from inturn.cli.arguments.confirm import yes_option
+from inturn.cli.arguments.job import job_arguments
+from inturn.cli.arguments.lane import by_option
+from inturn.cli.bulk.change import PlannedBulk, bulk_options, is_bulk_of, run_bulk, words
+from inturn.cli.database import Database, with_database
+from inturn.cli.output.printing import output_options
 from inturn.cli.settings import combine
 from inturn.cli.values import Number, duration, moment
 from inturn.formatting import amount, iso, last_line, visible
+from inturn.operations.changes import bulk, jobs
+from inturn.operations.changes.bulk import JobAction, JobPreview
+from inturn.operations.changes.bulk_effect import VERBS, describe_jobs
+from inturn.operations.changes.jobs import JobFilter
 from inturn.states import STATUSES
-
-if TYPE_CHECKING:
-    from inturn.operations.changes.bulk import JobAction, JobPreview
-    from inturn.operations.changes.jobs import JobFilter
 
 SAMPLE = 5  # jobs
 
@@ -61,6 +65,16 @@ filter_options = combine(
         help="Like --older-than, but an absolute time.",
     ),
 )
+# A command that changes jobs gets the Database first.
+change_options = combine(
+    job_arguments,
+    filter_options,
+    bulk_options,
+    by_option,
+    yes_option,
+    output_options,
+    with_database,
+)
 
 
 def make_filter(
@@ -71,8 +85,6 @@ def make_filter(
     **asked: Any,
 ) -> JobFilter:
     """Return the filter that the options describe."""
-    from inturn.operations.changes.jobs import JobFilter
-
     if older_than is not None and before is not None:
         raise click.UsageError("You cannot give both --older-than and --before.")
     if older_than is not None:
@@ -82,12 +94,7 @@ def make_filter(
 
 def is_bulk(job_ids: tuple[int, ...], asked: dict[str, Any]) -> bool:
     """Return True if the options select the jobs, False if IDs do."""
-    given = any(value for name, value in asked.items() if name != "dry_run")
-    if job_ids and (given or asked["dry_run"]):
-        raise click.UsageError("Give either IDs or filters.")
-    if not job_ids and not given:
-        raise click.UsageError("Give IDs or filters: --status, --task … or --all.")
-    return not job_ids
+    return is_bulk_of("IDs", "--status, --task …", asked, named=bool(job_ids))
 
 
 def change_matching(
@@ -101,9 +108,6 @@ def change_matching(
     abort: bool = False,
 ) -> None:
     """Retry, cancel or delete the matching jobs."""
-    from inturn.operations.changes import bulk
-    from inturn.operations.changes.bulk_effect import VERBS, describe_jobs
-
     dry_run, everything = asked.pop("dry_run"), asked.pop("everything")
     which = bulk.for_action(action, make_filter(database, **asked), abort=abort)
     seen = database.run(bulk.preview_jobs(action, which))
@@ -158,8 +162,6 @@ def _count(seen: JobPreview) -> str:
 
 def _sample(database: Database, seen: JobPreview) -> list[str]:
     """Return a line for each of the first jobs."""
-    from inturn.operations.changes import jobs
-
     lines = []
     for job_id in seen.sample[:SAMPLE]:
         job = database.run(jobs.get_job(job_id))

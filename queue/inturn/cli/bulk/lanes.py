@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import click
 
-from inturn.cli.bulk.change import PlannedBulk, bulk_options, run_bulk, words
-from inturn.cli.database import Database
+from inturn.cli.arguments.confirm import yes_option
+from inturn.cli.arguments.lane import by_option, optional_lock_argument
+from inturn.cli.bulk.change import PlannedBulk, bulk_options, is_bulk_of, run_bulk, words
+from inturn.cli.database import Database, with_database
+from inturn.cli.output.printing import output_options
 from inturn.cli.settings import combine
 from inturn.formatting import amount, iso, visible
+from inturn.operations.changes import bulk
+from inturn.operations.changes.bulk import LaneAction, LanePreview
+from inturn.operations.changes.bulk_effect import VERBS, describe_lanes
 from inturn.states import LANE_STATES
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from inturn.operations.changes.bulk import LaneAction, LanePreview
 
 SAMPLE = 5  # lanes
 RETRIED = ("halted", "retrying")  # states in which a lane waits for a job that can be retried
@@ -41,16 +43,21 @@ lane_filter_options = combine(
         help="Only lanes whose failed job's last error contains this text.",
     ),
 )
+# A command that changes lanes gets the Database first.
+change_options = combine(
+    optional_lock_argument,
+    lane_filter_options,
+    by_option,
+    yes_option,
+    output_options,
+    with_database,
+)
 
 
 def is_bulk(lock: str | None, asked: dict[str, Any]) -> bool:
     """Return True if the options select the lanes, False if a LOCK does."""
-    given = any(value for name, value in asked.items() if name != "dry_run")
-    if lock is not None and (given or asked["dry_run"]):
-        raise click.UsageError("Give either a LOCK or filters.")
-    if lock is None and not given:
-        raise click.UsageError("Give a LOCK or filters: --state, --lock-prefix, --error or --all.")
-    return lock is None
+    filters = "--state, --lock-prefix, --error"
+    return is_bulk_of("a LOCK", filters, asked, named=lock is not None)
 
 
 def change_matching(
@@ -65,9 +72,6 @@ def change_matching(
     until: datetime | None = None,
 ) -> None:
     """Change the matching lanes."""
-    from inturn.operations.changes import bulk
-    from inturn.operations.changes.bulk_effect import VERBS, describe_lanes
-
     which = bulk.LaneFilter(_check(action, asked["states"]), asked["lock_prefix"], asked["error"])
     seen = database.run(bulk.preview_lanes(action, which))
     options = [

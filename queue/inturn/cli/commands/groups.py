@@ -10,6 +10,7 @@ from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import visible
+from inturn.operations.changes import groups
 
 LISTED = 100
 COUNTED = 1_000
@@ -38,8 +39,6 @@ def set_group(database: Database, pattern: str, weight: int, by: str) -> None:
 
     Replaces an earlier weight of the same PATTERN.
     """
-    from inturn.operations.changes import groups
-
     database.run(groups.set_group(pattern, weight, by))
     remark(f"Set the weight of {visible(pattern)}.")
 
@@ -50,8 +49,6 @@ def set_group(database: Database, pattern: str, weight: int, by: str) -> None:
 @with_database
 def remove_group(database: Database, pattern: str, by: str) -> None:
     """Remove a weight, but keep the group's jobs."""
-    from inturn.operations.changes import groups
-
     if not database.run(groups.remove_group(pattern, by)):
         raise Conflict(f"{visible(pattern)} has no weight: queue groups list")
     remark(f"Removed the weight of {visible(pattern)}.")
@@ -65,8 +62,6 @@ def list_groups(database: Database, form: str) -> None:
 
     WAITING counts jobs that could start now, up to 1,000.
     """
-    from inturn.operations.changes import groups
-
     columns = {
         "GROUP": lambda group: group.name,
         "WEIGHT": lambda group: str(group.weight),

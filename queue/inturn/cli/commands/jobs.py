@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 import click
 
-from inturn.cli.arguments.confirm import yes_option
 from inturn.cli.arguments.job import (
     change_jobs,
     confirm_jobs,
+    get_job,
     job_argument,
-    job_arguments,
     job_not_found,
     make_runnable,
 )
-from inturn.cli.arguments.lane import by_option
-from inturn.cli.bulk.change import bulk_options
+from inturn.cli.arguments.lane import list_changes
 from inturn.cli.bulk.job_pages import say_what_is_left_out
 from inturn.cli.bulk.jobs import (
     change_matching,
+    change_options,
     filter_options,
     is_bulk,
     make_filter,
@@ -31,11 +32,9 @@ from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, output_options, remark
 from inturn.cli.values import Number
 from inturn.formatting import last_line, relative, visible, with_times
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from inturn.operations.changes.jobs import JobSummary
+from inturn.model import Reason
+from inturn.operations.changes import bulk, jobs, lanes
+from inturn.operations.changes.jobs import JobSummary
 
 COUNTED = 10_000
 MOST_SEARCHED = 100_000_000
@@ -81,8 +80,6 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
     index fits, it searches further: it finds the jobs of a lane or a batch, and rare ones. The
     output tells you if some may be missing.
     """
-    from inturn.operations.changes import jobs
-
     which = make_filter(database, **asked)
     found = database.run(jobs.list_summaries(which, limit))
     now = database.now()
@@ -120,8 +117,6 @@ def count(database: Database, form: str, **asked: Any) -> None:
     A filter searches the same jobs as in queue jobs list. "or more" after the number means that
     some may be missing.
     """
-    from inturn.operations.changes import jobs
-
     number, or_more = database.run(jobs.count_jobs(make_filter(database, **asked), COUNTED))
     Output(form).record(
         {"count": number, "or_more": or_more}, f"{number:,}{' or more' if or_more else ''}"
@@ -134,19 +129,13 @@ def count(database: Database, form: str, **asked: Any) -> None:
 @with_database
 def show(database: Database, job_id: int, form: str) -> None:
     """Show all stored data of a job, and its latest changes by people."""
-    from inturn.doctor import lane_picture
-    from inturn.operations.changes import jobs, lanes
-
-    job = database.run(jobs.get_job(job_id))
-    if job is None:
-        raise job_not_found(job_id)
+    job = get_job(database, job_id)
     now = database.now()
     entries = database.run(lanes.list_job_audit(job_id, 10))
-    past = [lane_picture.format_entry(each, now) for each in entries]
     Output(form).record(
         {**in_words_of_sql(job), "audit": entries},
         *list_details(database, job, now),
-        *(["", "changes:", *past] if past else []),
+        *list_changes(entries, now),
     )
 
 
@@ -156,16 +145,10 @@ def show(database: Database, job_id: int, form: str) -> None:
 @with_database
 def explain(database: Database, job_id: int, form: str) -> None:
     """Explain why a job is not running, and what would unblock it."""
-    from dataclasses import replace
-
-    from inturn.model import Reason
-    from inturn.operations.changes import jobs
     from inturn.operations.engine import maintenance
 
     database.refuse_to_wait()
-    job = database.run(jobs.get_job(job_id))
-    if job is None:
-        raise job_not_found(job_id)
+    get_job(database, job_id)
     mismatch = database.run(maintenance.find_mismatch(database.schema))
     first = [] if mismatch is None else [Reason("schema mismatch", *mismatch)]
     output = Output(form)
@@ -190,13 +173,7 @@ Examples:
   queue jobs retry 9001 9002
   queue jobs retry --task mail.send --error Timeout --older-than 1h --dry-run""",
 )
-@job_arguments
-@filter_options
-@bulk_options
-@by_option
-@yes_option
-@output_options
-@with_database
+@change_options
 def retry(
     database: Database,
     job_ids: tuple[int, ...],
@@ -210,8 +187,6 @@ def retry(
     A job keeps its id, and thus its place among the jobs with the same lock. Instead of IDs, you
     can give filters, which select failed jobs unless you give --status.
     """
-    from inturn.operations.changes import bulk, jobs
-
     if is_bulk(job_ids, asked):
         change_matching(database, "retry", asked, form, by=by, yes=yes)
         return
@@ -242,14 +217,8 @@ Examples:
   queue jobs cancel --abort --yes 9001
   queue jobs cancel --queue mail --lock-prefix customer: --dry-run""",
 )
-@job_arguments
 @click.option("--abort", is_flag=True, help="Also ask workers to abort jobs that are running.")
-@filter_options
-@bulk_options
-@by_option
-@yes_option
-@output_options
-@with_database
+@change_options
 def cancel(
     database: Database,
     job_ids: tuple[int, ...],
@@ -263,8 +232,6 @@ def cancel(
 
     Instead of IDs, you can give filters. Each lane then loses its last job first.
     """
-    from inturn.operations.changes import jobs
-
     if is_bulk(job_ids, asked):
         change_matching(database, "cancel", asked, form, by=by, yes=yes, abort=abort)
         return
@@ -299,13 +266,7 @@ Examples:
   queue jobs delete 9001
   queue jobs delete --status failed --older-than 30d --dry-run""",
 )
-@job_arguments
-@filter_options
-@bulk_options
-@by_option
-@yes_option
-@output_options
-@with_database
+@change_options
 def delete(
     database: Database,
     job_ids: tuple[int, ...],
@@ -321,8 +282,6 @@ def delete(
 
     This frees no disk space. To free it, use the worker's option --keep-history.
     """
-    from inturn.operations.changes import jobs
-
     if is_bulk(job_ids, asked):
         change_matching(database, "delete", asked, form, by=by, yes=yes)
         return

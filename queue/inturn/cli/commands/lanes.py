@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,23 +17,28 @@ from inturn.cli.arguments.lane import (
     by_option,
     get_report,
     lane_not_found,
+    list_changes,
     lock_argument,
     optional_lock_argument,
 )
-from inturn.cli.arguments.pause import check_end, pause_options
-from inturn.cli.bulk.lanes import change_matching, is_bulk, lane_filter_options
+from inturn.cli.arguments.pause import check_end, describe_end, pause_options
+from inturn.cli.bulk.lanes import (
+    change_matching,
+    change_options,
+    is_bulk,
+    lane_filter_options,
+)
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, details, more, output_options, remark
 from inturn.cli.values import Number
+from inturn.doctor import lane_picture
 from inturn.doctor.lane_reason import get_reason
-from inturn.formatting import amount, argument, at_least, on_clock, relative, visible
+from inturn.formatting import amount, argument, at_least, relative, visible
+from inturn.model import Lane
+from inturn.operations.changes import jobs, lanes
 from inturn.states import LANE_STATES
-
-if TYPE_CHECKING:
-    from inturn.model import Lane
-    from inturn.operations.changes.lanes import LaneReport
 
 COUNTED = 10_000
 
@@ -80,8 +85,6 @@ def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: st
     time in that state. For a halted lane, JOB is the failed job. `queue top` also shows which
     lanes no worker can run.
     """
-    from inturn.operations.changes import lanes
-
     found = database.run(lanes.list_lanes(limit, states))
     found.sort(key=lambda lane: lane.state == "held")
     now = database.now()
@@ -117,20 +120,16 @@ def _job(lane: Lane) -> str:
 @with_database
 def show(database: Database, lock: str, form: str) -> None:
     """Show a lane and its latest changes."""
-    from inturn.doctor import lane_picture
-    from inturn.operations.changes import lanes
-
     report = database.run(lanes.report_lane(lock))
     entries = database.run(lanes.list_audit(lock, 10))
     if not report.is_known and not entries:
         raise lane_not_found(lock)
     now = database.now()
-    past = [lane_picture.format_entry(each, now) for each in entries]
     shown = {"lane": report, "audit": entries}
     Output(form).record(
         shown,
         *details(lane_picture.get_facts(report, now)),
-        *(["", "changes:", *past] if past else []),
+        *list_changes(entries, now),
     )
 
 
@@ -140,9 +139,6 @@ def show(database: Database, lock: str, form: str) -> None:
 @with_database
 def explain(database: Database, lock: str, form: str) -> None:
     """Explain what a lane waits for, and what would unblock it."""
-    from inturn.doctor import lane_picture
-    from inturn.operations.changes import jobs
-
     database.refuse_to_wait()
     report = get_report(database, lock)
     asked = [job.id for job in (report.failed, report.head) if job is not None]
@@ -189,8 +185,6 @@ def pause(
     finish. If the lane is already paused, this pause replaces the earlier one, but keeps its
     reason unless you give another. Instead of a LOCK, you can give filters.
     """
-    from inturn.operations.changes import lanes
-
     check_end(until, length)
     if is_bulk(lock, asked):
         until = database.now() + length if length else until
@@ -205,20 +199,13 @@ def pause(
             f"The lane {visible(lock)} is halted by a failed job, so nothing starts in it anyway. "
             f"To see the failure: queue lanes explain {argument(lock)}"
         )
-    instead = f", instead of {_end(before, now)}" if before.stopped == "paused" else ""
+    earlier = describe_end(before.stopped_until, now)
+    instead = f", instead of {earlier}" if before.stopped == "paused" else ""
     running = " (the running job may finish)" if report.state == "held" else ""
-    Output(form).record(
-        {"lane": report}, f"paused {visible(lock)} {_end(report, now)}{instead}{running}"
-    )
+    end = describe_end(report.stopped_until, now)
+    Output(form).record({"lane": report}, f"paused {visible(lock)} {end}{instead}{running}")
     if report.head is None:
         remark("This lane has no waiting job. Check the lock if you expected one.")
-
-
-def _end(report: LaneReport, now: datetime) -> str:
-    """Return until when a lane is paused."""
-    if report.stopped_until is None:
-        return "until you resume it"
-    return f"until {on_clock(report.stopped_until, now)}"
 
 
 @command.command(
@@ -227,12 +214,7 @@ Examples:
   queue lanes resume order:4711
   queue lanes resume --state halted --all --dry-run""",
 )
-@optional_lock_argument
-@lane_filter_options
-@by_option
-@yes_option
-@output_options
-@with_database
+@change_options
 def resume(
     database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
 ) -> None:
@@ -240,18 +222,13 @@ def resume(
 
     Instead of a LOCK, you can give filters, or --all for every stopped lane.
     """
-    from inturn.operations.changes import lanes
-
     if is_bulk(lock, asked):
         change_matching(database, "resume", asked, form, by=by, yes=yes)
         return
     assert lock is not None
     get_report(database, lock)
     if not database.run(lanes.resume_lane(lock, by)):
-        raise Conflict(
-            f"The lane {visible(lock)} is neither paused nor halted. "
-            f"To see what it waits for: queue lanes explain {argument(lock)}"
-        )
+        raise _refuse(lock, f"The lane {visible(lock)} is neither paused nor halted.")
     Output(form).record({"lane": database.run(lanes.report_lane(lock))}, f"resumed {visible(lock)}")
 
 
@@ -262,12 +239,7 @@ Examples:
   queue lanes skip-head order:4711
   queue lanes skip-head --state halted --lock-prefix order: --dry-run""",
 )
-@optional_lock_argument
-@lane_filter_options
-@by_option
-@yes_option
-@output_options
-@with_database
+@change_options
 def skip_head(
     database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
 ) -> None:
@@ -277,8 +249,6 @@ def skip_head(
     continues without it. Instead of a LOCK, you can give filters, which select halted lanes unless
     you give --state.
     """
-    from inturn.operations.changes import lanes
-
     if is_bulk(lock, asked):
         change_matching(database, "skip-head", asked, form, by=by, yes=yes)
         return
@@ -286,10 +256,7 @@ def skip_head(
     report = get_report(database, lock)
     job = report.failed if report.state == "halted" else report.head
     if job is None:
-        raise Conflict(
-            f"There is no job to skip in the lane {visible(lock)}. "
-            f"To see what it waits for: queue lanes explain {argument(lock)}"
-        )
+        raise _refuse(lock, f"There is no job to skip in the lane {visible(lock)}.")
     if report.state != "held":  # the server refuses to skip a running job, and returns the reason
         verb = "Continue without the failed" if report.failed else "Cancel"
         behind = amount(report.waiting if report.failed else report.behind, "job")
@@ -318,12 +285,7 @@ Examples:
   queue lanes retry-head order:4711
   queue lanes retry-head --state halted --all --dry-run""",
 )
-@optional_lock_argument
-@lane_filter_options
-@by_option
-@yes_option
-@output_options
-@with_database
+@change_options
 def retry_head(
     database: Database, lock: str | None, by: str | None, yes: bool, form: str, **asked: Any
 ) -> None:
@@ -338,22 +300,16 @@ def retry_head(
         return
     assert lock is not None
     get_report(database, lock)
-    job_id = _retry(database, lock, by)
+    job_id = database.run(lanes.retry_head(lock, by))
+    if job_id is None:
+        raise _refuse(lock, f"The lane {visible(lock)} does not wait for a retry.")
     Output(form).record(
         {"lock": lock, "job_id": str(job_id)}, f"job {job_id} of {visible(lock)} is due now"
     )
 
 
-def _retry(database: Database, lock: str, by: str | None) -> int:
-    from inturn.operations.changes import lanes
-
-    job_id = database.run(lanes.retry_head(lock, by))
-    if job_id is None:
-        raise Conflict(
-            f"The lane {visible(lock)} does not wait for a retry. "
-            f"To see what it waits for: queue lanes explain {argument(lock)}"
-        )
-    return job_id
+def _refuse(lock: str, why: str) -> Conflict:
+    return Conflict(f"{why} To see what it waits for: queue lanes explain {argument(lock)}")
 
 
 @command.command("cancel-waiting", epilog="Example: queue lanes cancel-waiting order:4711 --yes")
@@ -367,8 +323,6 @@ def cancel_waiting(database: Database, lock: str, by: str | None, yes: bool, for
 
     A running job continues, and scheduled jobs that are not due yet stay.
     """
-    from inturn.operations.changes import lanes
-
     report = get_report(database, lock)
     if not report.waiting:
         raise Conflict(f"The lane {visible(lock)} has no waiting jobs.")

@@ -10,6 +10,7 @@ from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import visible
+from inturn.operations.changes import limits
 
 LISTED = 1000
 
@@ -51,8 +52,6 @@ def set_limit(
 
     Options you omit keep their current value. Running jobs are not stopped.
     """
-    from inturn.operations.changes import limits
-
     without = [name for name, gone in (("concurrency", no_concurrency), ("rate", no_rate)) if gone]
     if (concurrency, rate, burst) == (None, None, None) and not without:
         raise click.UsageError("Give --concurrency, --rate or --burst.")
@@ -80,8 +79,6 @@ def _check_opposites(is_gone: bool, name: str, given: dict[str, object]) -> None
 @with_database
 def remove_limit(database: Database, pattern: str, by: str) -> None:
     """Remove a limit."""
-    from inturn.operations.changes import limits
-
     if not database.run(limits.remove_limit(pattern, by)):
         raise Conflict(f"There is no limit {visible(pattern)}: queue limits list")
     remark(f"Removed the limit {visible(pattern)}.")
@@ -92,8 +89,6 @@ def remove_limit(database: Database, pattern: str, by: str) -> None:
 @with_database
 def list_limits(database: Database, form: str) -> None:
     """List limits, with the number of running and waiting jobs of their keys."""
-    from inturn.operations.changes import limits
-
     columns = {
         "PATTERN": lambda limit: limit.pattern,
         "CONCURRENCY": lambda limit: str(limit.concurrency or ""),

@@ -8,12 +8,18 @@ import click
 
 from inturn.cli.arguments.completion import complete_queue
 from inturn.cli.arguments.lane import by_option
-from inturn.cli.arguments.pause import check_end, pause_options
+from inturn.cli.arguments.pause import (
+    check_end,
+    describe_end,
+    explain_pause,
+    name_pauser,
+    pause_options,
+)
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
-from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options, remark
-from inturn.formatting import at_least, on_clock, relative, visible
+from inturn.formatting import at_least, relative, visible
+from inturn.operations.changes import queues
 
 
 @click.group(
@@ -40,8 +46,6 @@ def list_queues(database: Database, form: str) -> None:
     More workers would only help RUNNABLE jobs. A CLAIMED job belongs to a worker that runs other
     jobs first. A + means "or more".
     """
-    from inturn.doctor.pauses import describe_pause, get_resume_command
-    from inturn.operations.changes import queues
     from inturn.operations.engine import workers
 
     found = database.run(workers.list_queues())
@@ -50,12 +54,6 @@ def list_queues(database: Database, form: str) -> None:
 
     def count(number: int, queue: workers.QueueStatus) -> str:
         return at_least(number, queue.more)
-
-    def describe(queue: workers.QueueStatus) -> str:
-        pause = paused.get(queue.queue) or paused.get(None)
-        return (
-            "" if pause is None else f"by {pause.by}{f': {pause.reason}' if pause.reason else ''}"
-        )
 
     columns = {
         "QUEUE": lambda queue: queue.queue,
@@ -70,13 +68,12 @@ def list_queues(database: Database, form: str) -> None:
         "WORKERS": lambda queue: str(queue.workers),
     }
     if paused:
-        columns["PAUSED"] = describe
+        columns["PAUSED"] = lambda queue: name_pauser(paused.get(queue.queue) or paused.get(None))
     Output(form).records(found, columns, "No queue has a live job or is named by a worker.")
     named = {queue.queue for queue in found} | ({None} if found else set())
     for name, pause in paused.items():
         if name not in named:
-            command = complete(get_resume_command(pause))
-            remark(f"Paused: {describe_pause(pause, now)}: {command}")
+            remark(f"Paused: {explain_pause(pause, now)}")
 
 
 @command.command(
@@ -107,15 +104,14 @@ def pause(
     already claimed still run. A lane whose next job is in the queue waits. If the queue is already
     paused, this pause replaces the earlier one, but keeps its reason unless you give another.
     """
-    from inturn.operations.changes import queues
     from inturn.operations.engine import workers
 
     _check_name(name, everything)
     check_end(until, length)
     database.run(queues.pause_queue(name, reason, until, by, length))
     (done,) = [each for each in database.run(queues.list_paused_queues()) if each.queue == name]
-    end = on_clock(done.until, database.now()) if done.until else "you resume it"
-    Output(form).record({"pause": done}, f"paused {_name(name)} until {end}")
+    end = describe_end(done.until, database.now())
+    Output(form).record({"pause": done}, f"paused {_name(name)} {end}")
     known = {None, *(each.queue for each in database.run(workers.list_queues()))}
     if name not in known:
         remark(
@@ -136,8 +132,6 @@ def resume(
 
     --all ends the pause of all queues. Pauses of single queues stay.
     """
-    from inturn.operations.changes import queues
-
     _check_name(name, everything)
     if not database.run(queues.resume_queue(name, by)):
         raise Conflict(f"There is no pause of {_name(name)}. To see pauses: queue queues list")

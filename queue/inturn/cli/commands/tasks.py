@@ -9,12 +9,18 @@ import click
 
 from inturn.cli.arguments.completion import complete_task
 from inturn.cli.arguments.lane import by_option
-from inturn.cli.arguments.pause import check_end, pause_options
+from inturn.cli.arguments.pause import (
+    check_end,
+    describe_end,
+    explain_pause,
+    name_pauser,
+    pause_options,
+)
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
-from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options, remark
-from inturn.formatting import brief, on_clock, visible
+from inturn.formatting import brief, visible
+from inturn.operations.changes import tasks
 
 if TYPE_CHECKING:
     from inturn.operations.reading.history import TaskStatus
@@ -47,17 +53,10 @@ def list_tasks(database: Database, form: str) -> None:
     claims it: for its lane, its limit and a slot. FAILED counts jobs that failed for good. The
     numbers come from the history and lag by a minute or two.
     """
-    from inturn.doctor.pauses import describe_pause, get_resume_command
-    from inturn.operations.changes import tasks
     from inturn.operations.reading import history
 
     found = database.run(history.list_tasks(LISTED))
     paused = {pause.task: pause for pause in database.run(tasks.list_paused_tasks())}
-
-    def describe(task: TaskStatus) -> str:
-        pause = paused.get(task.task)
-        return f"by {pause.by}{f': {pause.reason}' if pause.reason else ''}" if pause else ""
-
     columns = {
         "TASK": lambda task: task.task,
         "PER MINUTE": lambda task: f"{task.per_minute:,.1f}",
@@ -69,13 +68,11 @@ def list_tasks(database: Database, form: str) -> None:
         "RUN 95%": lambda task: brief(task.run_p95),
     }
     if paused:
-        columns["PAUSED"] = describe
+        columns["PAUSED"] = lambda task: name_pauser(paused.get(task.task))
     nothing = "" if found else database.run(history.say_nothing_ended())
     Output(form).records(found, columns, nothing, spare=("SUCCEEDED", "WAIT 95%"))
     for name in paused.keys() - {task.task for task in found}:
-        pause = paused[name]
-        command = complete(get_resume_command(pause))
-        remark(f"Paused: {describe_pause(pause, database.now())}: {command}")
+        remark(f"Paused: {explain_pause(paused[name], database.now())}")
 
 
 @command.command(
@@ -102,13 +99,11 @@ def pause(
     the task is already paused, this pause replaces the earlier one, but keeps its reason unless
     you give another. TASK is the name stored in the jobs, even if no worker knows it.
     """
-    from inturn.operations.changes import tasks
-
     check_end(until, length)
     database.run(tasks.pause_task(name, reason, until, by, length))
     (done,) = [each for each in database.run(tasks.list_paused_tasks()) if each.task == name]
-    end = on_clock(done.until, database.now()) if done.until else "you resume it"
-    Output(form).record({"pause": done}, f"paused task {visible(name)} until {end}")
+    end = describe_end(done.until, database.now())
+    Output(form).record({"pause": done}, f"paused task {visible(name)} {end}")
 
 
 @command.command(epilog="Example: queue tasks resume shop.tasks.send")
@@ -118,8 +113,6 @@ def pause(
 @with_database
 def resume(database: Database, name: str, by: str | None, form: str) -> None:
     """Resume a paused task. Its jobs start in their usual order."""
-    from inturn.operations.changes import tasks
-
     if not database.run(tasks.resume_task(name, by)):
         raise Conflict(f"Task {visible(name)} is not paused. To see pauses: queue tasks list")
     left = database.run(tasks.list_paused_tasks())

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from inturn.cli.arguments.pause import explain_pause
 from inturn.cli.live.look import Look, Rates
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import STYLES, Output
 from inturn.cli.output.terminal import find_width, prepare
-from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment
 from inturn.formatting import amount, at_least, option_value, relative, span, visible
@@ -154,8 +154,7 @@ def _find_paused(look: Look) -> Iterator[str]:
     """Yield a line for each pause of a queue, of all queues, or of a task."""
     pauses: list[PausedQueue | PausedTask] = [*look.paused_queues, *look.paused_tasks]
     for pause in pauses:
-        command = complete(get_resume_command(pause))
-        yield f"paused: {describe_pause(pause, look.at)}: {command}"
+        yield f"paused: {explain_pause(pause, look.at)}"
 
 
 def _find_unserved(look: Look) -> Iterator[str]:
