@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import hypothesis
 import pytest
 
 from inturn import App
@@ -32,6 +33,9 @@ from tests.roles import APP, as_login, grant_roles
 from tests.waiting import pauses
 from tests.weight import weigh_server
 
+# On a busy machine, any example can take long.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 pytest_plugins = ["pytester", "tests.tiers", "tests.django.project"]
 Query = Callable[..., list[tuple[Any, ...]]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]

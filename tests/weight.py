@@ -1,7 +1,8 @@
 """What the quick tests cost, in counts that repeat on any machine, beside what is written down.
 
 A run fails if it starts a tenth more processes, or makes the servers write a tenth more, than
-`tests/weight.json` says. `make test WEIGH=1` writes that file.
+`tests/weight.json` says. `make test WEIGH=1` writes that file. Transactions are not counted: on a
+busy machine, workers look more often before a test is over.
 """
 
 import json
@@ -15,8 +16,7 @@ import psycopg
 RECORD = Path(__file__).with_name("weight.json")
 ALLOWED = 1.1
 WRITTEN = """
-SELECT pg_current_xact_id()::text::bigint,
-       (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint / 1000000
+SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint / 1000000
 """
 
 spent: Counter[str] = Counter()  # by this process, or by all processes of a run
@@ -35,8 +35,8 @@ def _note(event: str, _: object) -> None:
 def weigh_server(dsn: str) -> None:
     """Add what a server has done since it was created. Call this before it ends."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        ((transactions, megabytes),) = connection.execute(WRITTEN).fetchall()
-    spent.update({"writing transactions": transactions, "megabytes of WAL": megabytes})
+        ((megabytes,),) = connection.execute(WRITTEN).fetchall()
+    spent["megabytes of WAL"] += megabytes
 
 
 def compare(spent: Mapping[str, int], record: Mapping[str, int]) -> str:

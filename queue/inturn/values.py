@@ -314,8 +314,8 @@ def _read_member(kind: type[Enum], value: Any) -> Enum:
 
 
 def _read_duration(value: Any) -> timedelta:
-    if isinstance(value, int | float):
-        return timedelta(seconds=value)
+    if not isinstance(value, str):
+        return timedelta(seconds=float(value))
     found = DURATION.fullmatch(value)
     if found is None:
         raise ValueError("a duration looks like P1DT3600S, or is a number of seconds")

@@ -131,7 +131,6 @@ ANYTHING = st.recursive(
     # However busy the machine is.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     max_examples=300,
-    deadline=None,
 )
 @given(value=ANYTHING)
 def test_every_encoded_value_reads_back_the_same_and_can_be_stored(

@@ -70,7 +70,7 @@ def test_a_worker_has_time_to_end_what_it_runs() -> None:
     from inturn.worker.worker import ABORT_SECONDS, LEAVE_SECONDS
 
     service = OURS["worker"]
-    grace = parse(service["command"], service["environment"])[1]["grace"]
+    grace = parse(service["command"], service["environment"])[1]["shutdown_graceful_timeout"]
     period = service["stop_grace_period"]
     assert period.endswith("s")
     assert int(period[:-1]) > grace + ABORT_SECONDS + LEAVE_SECONDS

@@ -187,7 +187,7 @@ def test_the_start_may_last_as_long_as_the_worker_waits_for_its_database() -> No
 
 def test_a_worker_has_time_to_end_what_it_runs() -> None:
     worker = find("Deployment inturn-worker")
-    limit = options(worker)["grace"] + ABORT_SECONDS + LEAVE_SECONDS
+    limit = options(worker)["shutdown_graceful_timeout"] + ABORT_SECONDS + LEAVE_SECONDS
     assert pod(worker)["terminationGracePeriodSeconds"] > limit
 
 

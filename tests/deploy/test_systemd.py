@@ -73,7 +73,7 @@ def test_the_worker_speaks_to_systemd_and_is_watched() -> None:
 def test_a_stop_lets_jobs_end_and_aborts_them_before_systemd_kills() -> None:
     settings = service(WORKER)
     options = parse(shlex.split(settings["ExecStart"][0])[1:], {})[1]
-    limit = options["grace"] + ABORT_SECONDS + LEAVE_SECONDS
+    limit = options["shutdown_graceful_timeout"] + ABORT_SECONDS + LEAVE_SECONDS
     assert seconds(settings, "TimeoutStopSec") > limit
     assert settings["KillMode"] == ["mixed"]
     assert "KillSignal" not in settings  # SIGTERM

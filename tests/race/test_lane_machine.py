@@ -345,7 +345,6 @@ def tell_stories(dsn: str, examples: int, *phases: Phase) -> Counter[Situation]:
             max_examples=examples,
             stateful_step_count=50,
             derandomize=True,
-            deadline=None,
             database=None,
             phases=phases or tuple(Phase),
             suppress_health_check=list(HealthCheck),

@@ -108,7 +108,7 @@ def test_keys_that_are_locked_do_not_keep_claims_from_others(stage: Stage) -> No
     Mutation(
         "an end that waits for one gate makes the others wait",
         "await_gates.sql",
-        "EXCEPT SELECT unnest(try_lock_gates(p_gates))",
+        "EXCEPT SELECT unnest(try_lock_gates(v_gates))",
         "",
     ),
 )
@@ -123,6 +123,25 @@ def test_the_end_of_a_job_whose_gate_stays_locked_comes_later(stage: Stage) -> N
     user.rollback()
     again = [job for job in jobs if job.id == shut]
     promise(worker.finish(*again).accepted == [shut], "it ends with the next report")
+
+
+@story(
+    Mutation(
+        "an end does not miss the row of its gate",
+        "await_gates.sql",
+        "IF v_held = cardinality(v_gates) THEN",
+        "IF v_held >= 0 THEN",
+    )
+)
+def test_the_end_of_a_job_wakes_others_although_its_gate_had_no_row(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    [first], [second] = person.defer(None, limit="stripe"), person.defer(None, limit="stripe")
+    [running] = worker.claim()
+    promise(stage.statuses()[second] == "limited", "it waits for the slot")
+    stage.control.execute("DELETE FROM gates")
+    promise(worker.finish(running).accepted == [first], "it ends")
+    promise(ids(worker.claim()) == [second], "and the next one has its slot")
 
 
 @story(NOT_ASKED)

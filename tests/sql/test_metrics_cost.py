@@ -5,12 +5,15 @@ That it does not grow with the queue is in test_reads_cost.py.
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import make_dataclass
+from typing import get_type_hints
 
 import psycopg
 import pytest
 
 from inturn.operations.reading import measures
-from inturn.operations.reading.situation import get_situation
+from inturn.operations.reading.parts import read_parts
+from inturn.operations.reading.situation import Situation
 from tests.sql.recorder import KINDS, SMALL, Recorder
 from tests.sql.test_growth import Bench
 
@@ -26,10 +29,11 @@ def bench(dsn: str) -> Iterator[Bench]:
 
 
 def look(bench: Bench) -> dict[str, int]:
-    """Return the rows and pages of each statement."""
+    """Return the rows and pages of each statement, and of each part of one."""
     recorder = Recorder(bench)
-    recorder.run(get_situation("inturn"))
-    recorder.run(measures.get_measures("inturn"))
+    for kind in (Situation, measures.Measures):
+        for part in get_type_hints(kind, include_extras=True).items():
+            recorder.run(read_parts(make_dataclass("Part", [part]), "inturn"))
     recorder.run(measures.count_repairs())
     recorder.run(measures.measure_server())
     return recorder.costs

@@ -11,6 +11,8 @@ import pytest
 from psycopg.errors import CheckViolation
 from psycopg.sql import SQL, Identifier
 
+from tests.conftest import Query
+
 # A column, an odd value of it, and the constraint that refuses it.
 ODD_VALUES: list[tuple[str, str, str]] = [
     ("queue", "", "jobs_queue_name"),
@@ -161,3 +163,11 @@ def test_views_and_functions_show_the_base_types_of_domains(
         WHERE type.oid IN (SELECT oid FROM domain)
     """).fetchall()
     assert rows == []
+
+
+def test_a_pause_until_a_time_that_python_does_not_know_ends_when_resumed(query: Query) -> None:
+    query("SELECT pause_lane('a', p_until => 'infinity')")
+    query("SELECT pause_queue('default', p_until => 'infinity')")
+    query("SELECT pause_task('mail', p_until => '20000-01-01')")
+    ends = "SELECT stopped_until FROM lanes UNION ALL SELECT until FROM pauses"
+    assert query(ends) == [(None,)] * 3

@@ -122,7 +122,6 @@ fuzzed = settings(
     # However busy the machine is.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     max_examples=100,
-    deadline=None,
 )
 
 

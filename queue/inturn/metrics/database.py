@@ -24,7 +24,8 @@ from inturn.operations.engine import maintenance, schedules
 from inturn.operations.engine.schedules import StoredSchedule, name_schedule
 from inturn.operations.reading import measures
 from inturn.operations.reading.measures import Measures, WaitingMeasure
-from inturn.operations.reading.situation import Situation, get_situation
+from inturn.operations.reading.parts import read_parts
+from inturn.operations.reading.situation import Load
 from inturn.schedules.cron import Cron
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class DatabaseMetrics:
             for metric in self._read():
                 is_up = True
                 found.append(metric)
-        except (InturnError, psycopg.Error):
+        except (InturnError, psycopg.Error, ValueError):  # Python cannot read some times
             self._errors += 1
             self._drop()
         up = family("inturn_database_up", is_up)
@@ -115,14 +116,15 @@ class MetricsReader:
         return fits
 
     def read_queue(self) -> Iterator[Metric]:
-        """Yield the numbers of the situation, and the measures."""
-        seen = self._run(get_situation(self._schema))
-        found = self._run(measures.get_measures(self._schema))
-        yield from show_queues(seen, found.waiting)
+        """Yield the load, then the measures: if these take too long, the load is still shown."""
+        seen = self._run(read_parts(Load, self._schema))
+        yield from show_queues(seen)
         yield from show_pauses(seen)
         yield from show_lanes(seen)
-        yield from show_troubles(seen, found)
         yield family("inturn_repairs", self._run(measures.count_repairs()))
+        found = self._run(read_parts(Measures, self._schema))
+        yield from show_waiting(seen, found.waiting)
+        yield from show_troubles(found)
         yield from show_workers(seen, found)
 
     def read_server(self) -> Iterator[Metric]:
@@ -134,7 +136,7 @@ class MetricsReader:
         yield family("inturn_notify_queue_usage_ratio", server.notify_usage)
 
 
-def show_queues(seen: Situation, waiting: Sequence[WaitingMeasure]) -> Iterator[Metric]:
+def show_queues(seen: Load) -> Iterator[Metric]:
     """Yield the waiting and running jobs of each queue."""
     found = {
         state: _fold({each.queue: getattr(each, state) for each in seen.queues}, add)
@@ -146,8 +148,14 @@ def show_queues(seen: Situation, waiting: Sequence[WaitingMeasure]) -> Iterator[
     yield family("inturn_jobs_capped", _fold({each.queue: each.more for each in seen.queues}))
     served = {each.queue: each.workers > 0 for each in seen.queues}
     yield family("inturn_queue_served", _fold(served))
-    runnable = {each.queue: _find_age(each.runnable_since, seen.now) for each in seen.queues}
-    yield family("inturn_oldest_runnable_age_seconds", _fold(runnable))
+    yield family("inturn_oldest_runnable_age_seconds", _fold(_find_ages(seen)))
+    unknown = Counter(queue for queue, _ in seen.unknown_tasks)
+    yield family("inturn_unknown_tasks", _fold(unknown, add))
+
+
+def show_waiting(seen: Load, waiting: Sequence[WaitingMeasure]) -> Iterator[Metric]:
+    """Yield how long jobs of each queue have waited."""
+    runnable = _find_ages(seen)
     # A free job that could start also waits, and measure_waiting may have missed it.
     ages = {each.queue: _find_age(each.since, seen.now) for each in waiting}
     oldest = {queue: max(age, ages.get(queue, 0.0)) for queue, age in runnable.items()}
@@ -159,7 +167,7 @@ def show_queues(seen: Situation, waiting: Sequence[WaitingMeasure]) -> Iterator[
     yield family("inturn_lane_max_head_wait_seconds", _fold(in_lanes))
 
 
-def show_pauses(seen: Situation) -> Iterator[Metric]:
+def show_pauses(seen: Load) -> Iterator[Metric]:
     """Yield how long queues and tasks have been paused."""
     # The pause of all queues comes first, so that `_other` never includes it.
     paused = sorted(seen.paused_queues, key=lambda each: each.queue or "")
@@ -169,23 +177,21 @@ def show_pauses(seen: Situation) -> Iterator[Metric]:
     yield family("inturn_task_paused_seconds", _fold(of_tasks))
 
 
-def show_lanes(seen: Situation) -> Iterator[Metric]:
+def show_lanes(seen: Load) -> Iterator[Metric]:
     """Yield how many lanes are in each state."""
     yield family("inturn_lanes", {(state,): count for state, (count, _) in seen.lanes.items()})
     capped = {(state,): more for state, (_, more) in seen.lanes.items()}
     yield family("inturn_lanes_capped", capped)
 
 
-def show_troubles(seen: Situation, found: Measures) -> Iterator[Metric]:
+def show_troubles(found: Measures) -> Iterator[Metric]:
     """Yield the problems that only a person can end."""
-    unknown = Counter(queue for queue, _ in seen.unknown_tasks)
-    yield family("inturn_unknown_tasks", _fold(unknown, add))
     behind = Counter(each.queue for each in found.parents)
     yield family("inturn_jobs_behind_failed", _fold(behind, add))
     yield family("inturn_forgotten_batches", len(found.batches))
 
 
-def show_workers(seen: Situation, found: Measures) -> Iterator[Metric]:
+def show_workers(seen: Load, found: Measures) -> Iterator[Metric]:
     """Yield how many workers are in each state, and how late their schedules are."""
     states = {(state,): count for state, count in found.worker_states.items()}
     yield family("inturn_workers", states)
@@ -207,6 +213,11 @@ def _fold(
         label = (name if len(found) < MOST_QUEUES else OTHER,)
         found[label] = merge(found.get(label, 0), value)
     return found
+
+
+def _find_ages(seen: Load) -> dict[str, float]:
+    """Return for how many seconds each queue has had a job that could start."""
+    return {each.queue: _find_age(each.runnable_since, seen.now) for each in seen.queues}
 
 
 def _find_age(since: datetime | None, now: datetime) -> float:

@@ -29,8 +29,9 @@ from inturn.operations.engine.batches import ForgottenBatch
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading import overview
 from inturn.operations.reading.failures import FailedParent
-from inturn.operations.reading.measures import get_measures
+from inturn.operations.reading.measures import Troubles
 from inturn.operations.reading.overview import Counts
+from inturn.operations.reading.parts import read_parts
 from inturn.operations.reading.situation import get_situation
 
 T = TypeVar("T")
@@ -136,7 +137,7 @@ def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:
     """Query each part of a look. Keep at most `limit` lanes, queues and so on."""
     seen = run(get_situation(schema))
     counts = run(overview.get_counts())
-    found = run(get_measures(schema))
+    found = run(read_parts(Troubles, schema))
     holding = [each for each in run(limits.list_limits(MOST)) if each.limited]
     troubled = describe_lanes(run, run(overview.list_troubled_lanes(limit)), seen.now)
     return Look(

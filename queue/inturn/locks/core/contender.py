@@ -71,7 +71,7 @@ class Contender(ABC):
         """
 
     def renew(self, ttl: float | None) -> Steps[Renewal]:
-        """Check that the lock is still ours, and restart its time to live. A mutex has none."""
+        """Check that the lock is still ours. A lock with a time to live also restarts it."""
         return Renewal.RENEWED if (yield from self.owned()) else Renewal.GONE
 
     @abstractmethod

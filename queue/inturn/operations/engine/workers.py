@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import LiteralString, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from inturn.operations import Operation, Statement
@@ -19,15 +19,18 @@ SELECT id, heartbeat_at, late, locked, heartbeat_every FROM {schema}.last_heartb
 DECLARE_DEAD = "SELECT {schema}.declare_dead(%s, %s)"
 RESCUE = "SELECT id, worker_id, ended_as::text FROM {schema}.rescue(%s)"
 UNREGISTER = "SELECT {schema}.unregister_worker(%s, %s, %s)"
-LIST: LiteralString = """
+LIST = """
 SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
        heartbeat_at, loop_turned_at, listens, clock_ahead, trouble
 FROM {schema}.worker_status LIMIT %s
 """
 # The session's settings determine how JSON shows an interval.
-LIST_IN_JSON: LiteralString = LIST.replace(
-    "clock_ahead", "extract(epoch FROM clock_ahead)::float8 AS clock_ahead"
-)
+LIST_IN_JSON = """
+SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
+       heartbeat_at, loop_turned_at, listens,
+       extract(epoch FROM clock_ahead)::float8 AS clock_ahead, trouble
+FROM {schema}.worker_status LIMIT %s
+"""
 IN_HAND = """
 SELECT job.worker_id, job.id, job.status::text, job.task, job.lock, job.claimed_at
 FROM unnest(%s::uuid[]) AS asked(id)

@@ -10,7 +10,7 @@ from inturn.operations.engine.maintenance import IS_MIGRATED, VERSION
 from inturn.operations.engine.schedules import LIST as SCHEDULES
 from inturn.operations.engine.schedules import StoredSchedule
 from inturn.operations.reading.failures import PARENTS, FailedParent
-from inturn.operations.reading.parts import MOST, read_parts
+from inturn.operations.reading.parts import MOST
 
 WAITING = """
 SELECT queue, since, lane_since, longest, job_id, job_since, job_lock
@@ -62,12 +62,9 @@ class ServerMeasure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
-    """What metrics, the doctor and `queue top` read beside the situation."""
+class WorkerMeasures:
+    """How many workers there are, and the schedules."""
 
-    waiting: Annotated[list[WaitingMeasure], WAITING]
-    parents: Annotated[list[FailedParent], PARENTS]
-    batches: Annotated[list[ForgottenBatch], FORGOTTEN]
     workers: Annotated[list[tuple[str, int, list[str]]], WORKERS]
     schedules: Annotated[list[StoredSchedule], SCHEDULES, MOST]
 
@@ -82,9 +79,19 @@ class Measures:
         return {name for state, _, names in self.workers if state != "late" for name in names}
 
 
-def get_measures(schema: str) -> Operation[Measures]:
-    """Return the measures, in one statement."""
-    return (yield from read_parts(Measures, schema))
+@dataclass(frozen=True, slots=True)
+class Troubles(WorkerMeasures):
+    """Also what only a person can end."""
+
+    parents: Annotated[list[FailedParent], PARENTS]
+    batches: Annotated[list[ForgottenBatch], FORGOTTEN]
+
+
+@dataclass(frozen=True, slots=True)
+class Measures(Troubles):
+    """Also the waiting jobs: what metrics and the doctor read beside the situation."""
+
+    waiting: Annotated[list[WaitingMeasure], WAITING]
 
 
 def count_repairs() -> Operation[int]:

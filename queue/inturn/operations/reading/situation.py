@@ -33,24 +33,30 @@ SELECT NOT EXISTS (
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class Load:
+    """What waits and runs, and what is paused: cheap enough for metrics."""
+
+    now: Annotated[datetime, NOW]
+    queues: Annotated[list[QueueStatus], QUEUES]
+    unknown_tasks: Annotated[list[tuple[str, str]], UNKNOWN]
+    lanes: Annotated[dict[str, tuple[int, bool]], LANES]  # by state; True: there may be more
+    paused_queues: Annotated[list[PausedQueue], PAUSED_QUEUES]
+    paused_tasks: Annotated[list[PausedTask], PAUSED_TASKS]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation(Load):
     """The state of the queue: counts, and what keeps work from starting.
 
     Every page of the dashboard needs it, and most checks of the doctor.
     """
 
     schema: Annotated[str, "SELECT %s::text", SCHEMA]
-    now: Annotated[datetime, NOW]
     revision: Annotated[str | None, VERSION]
     served: Annotated[list[str], SERVED]
-    queues: Annotated[list[QueueStatus], QUEUES]
     workers: Annotated[list[WorkerStatus], LIST_IN_JSON, MOST]
-    unknown_tasks: Annotated[list[tuple[str, str]], UNKNOWN]
-    lanes: Annotated[dict[str, tuple[int, bool]], LANES]  # by state; True: there may be more
     halted: Annotated[list[tuple[str, datetime]], HALTED]
     paused: Annotated[list[PausedLane], PAUSED_LANES]
-    paused_queues: Annotated[list[PausedQueue], PAUSED_QUEUES]
-    paused_tasks: Annotated[list[PausedTask], PAUSED_TASKS]
     may_read_errors: Annotated[bool, MAY_READ_ERRORS, SCHEMA]
     is_new: Annotated[bool, IS_NEW, SCHEMA]  # no job was ever stored
     read_only: Annotated[str | None, READ_ONLY]  # why it accepts no writes

@@ -10,7 +10,8 @@ from typing import Any
 from inturn.errors import BadArgument
 from inturn.operations.engine import schedules
 from inturn.operations.engine.schedules import StoredSchedule, name_schedule
-from inturn.operations.reading.measures import get_measures
+from inturn.operations.reading.measures import WorkerMeasures
+from inturn.operations.reading.parts import read_parts
 from inturn.schedules.cron import Cron
 from inturn.web.page import Page, View
 from inturn.web.reading import PageReader
@@ -39,7 +40,7 @@ def read(view: View) -> dict[str, Any]:
 
 
 def _read(reader: PageReader, now: datetime) -> list[ScheduleLine]:
-    found = reader.run(get_measures(reader.schema))
+    found = reader.run(read_parts(WorkerMeasures, reader.schema))
     live = found.live_schedules
     return [
         make_line(each, name_schedule(each.task, each.periodic_id) in live, now)

@@ -1,4 +1,5 @@
 -- Locks gates until commit, and returns those that stay locked by others for longer than a moment.
+-- A gate without a row gets one.
 --
 -- It must not take the free gates first and then wait for the others: two callers could each hold
 -- what the other one waits for.
@@ -6,9 +7,18 @@ CREATE OR REPLACE FUNCTION await_gates(p_gates text[]) RETURNS text[]
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'
 AS $$
+DECLARE
+    v_gates text[] := ARRAY(SELECT DISTINCT unnest(p_gates));
+    v_held  integer;
 BEGIN
-    PERFORM FROM gates WHERE key = ANY (p_gates) ORDER BY key FOR UPDATE;
-    RETURN '{}';
-EXCEPTION WHEN lock_not_available THEN
-    RETURN ARRAY(SELECT unnest(p_gates) EXCEPT SELECT unnest(try_lock_gates(p_gates)));
+    BEGIN
+        PERFORM FROM gates WHERE key = ANY (v_gates) ORDER BY key FOR UPDATE;
+        GET DIAGNOSTICS v_held = ROW_COUNT;
+    EXCEPTION WHEN lock_not_available THEN
+        v_held := 0;
+    END;
+    IF v_held = cardinality(v_gates) THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(SELECT unnest(v_gates) EXCEPT SELECT unnest(try_lock_gates(v_gates)));
 END $$;

@@ -53,7 +53,10 @@ BEGIN
             busy := busy || ARRAY(
                 SELECT jobs.id
                 FROM unnest(mask_ids(p_ids, busy), p_claims) AS ours(id, claim_id)
-                JOIN jobs ON jobs.id = ours.id AND jobs.claim_id = ours.claim_id
+                CROSS JOIN LATERAL (
+                    SELECT j.id, j.limit_key FROM jobs AS j
+                    WHERE j.id = ours.id AND j.claim_id = ours.claim_id LIMIT 1
+                ) AS jobs
                 WHERE limit_gate(jobs.limit_key) IN (SELECT unnest(v_shut)));
         END IF;
     END IF;
