@@ -297,6 +297,17 @@ def test_a_monitor_reads_everything_and_the_look_changes_nothing(engine: Engine,
     assert {metric.name.removesuffix("_total") for metric in DATABASE} - names == set()
 
 
+def test_a_time_that_python_does_not_know_is_an_error_of_the_exporter(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            "INSERT INTO inturn.pauses (kind, name, paused_at, until, paused_by) "
+            "VALUES ('queue', 'mail', now(), 'infinity', 'eve')"
+        )
+    found = look(dsn)
+    assert found["inturn_exporter_errors_total"] == 1
+    assert found["inturn_database_up"] == 1
+
+
 @pytest.mark.landing
 def test_a_look_that_takes_too_long_is_given_up(dsn: str) -> None:
     """Somebody who locks the tables keeps the collector waiting for five seconds and no longer."""

@@ -552,7 +552,7 @@ def test_jobs_that_a_worker_claims_while_it_is_declared_dead_are_rescued_later(
 
 @story(
     Mutation(
-        "finish asks nobody whether the worker lives",
+        "finish does not check that the worker is registered",
         "handover_candidates.sql",
         "EXISTS (SELECT FROM workers WHERE workers.id = p_worker)",
         "true",

@@ -50,7 +50,7 @@ def describe_end(until: datetime | None, now: datetime) -> str:
 
 
 def name_pauser(pause: PausedQueue | PausedTask | None) -> str:
-    """Return `by eve: supplier is down`, or "" if there is no pause."""
+    """Return who paused it and why, such as `by eve: supplier is down`."""
     if pause is None:
         return ""
     return f"by {pause.by}{f': {pause.reason}' if pause.reason else ''}"

@@ -228,7 +228,7 @@ def resume(
     assert lock is not None
     get_report(database, lock)
     if not database.run(lanes.resume_lane(lock, by)):
-        raise _refuse(lock, f"The lane {visible(lock)} is neither paused nor halted.")
+        raise _conflict(lock, f"The lane {visible(lock)} is neither paused nor halted.")
     Output(form).record({"lane": database.run(lanes.report_lane(lock))}, f"resumed {visible(lock)}")
 
 
@@ -256,7 +256,7 @@ def skip_head(
     report = get_report(database, lock)
     job = report.failed if report.state == "halted" else report.head
     if job is None:
-        raise _refuse(lock, f"There is no job to skip in the lane {visible(lock)}.")
+        raise _conflict(lock, f"There is no job to skip in the lane {visible(lock)}.")
     if report.state != "held":  # the server refuses to skip a running job, and returns the reason
         verb = "Continue without the failed" if report.failed else "Cancel"
         behind = amount(report.waiting if report.failed else report.behind, "job")
@@ -302,13 +302,13 @@ def retry_head(
     get_report(database, lock)
     job_id = database.run(lanes.retry_head(lock, by))
     if job_id is None:
-        raise _refuse(lock, f"The lane {visible(lock)} does not wait for a retry.")
+        raise _conflict(lock, f"The lane {visible(lock)} does not wait for a retry.")
     Output(form).record(
         {"lock": lock, "job_id": str(job_id)}, f"job {job_id} of {visible(lock)} is due now"
     )
 
 
-def _refuse(lock: str, why: str) -> Conflict:
+def _conflict(lock: str, why: str) -> Conflict:
     return Conflict(f"{why} To see what it waits for: queue lanes explain {argument(lock)}")
 
 

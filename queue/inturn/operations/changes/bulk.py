@@ -176,7 +176,7 @@ def change_jobs(
 
     def step(ids: Sequence[int]) -> Operation[list[int]]:
         rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort, by])
-        return _add_but_busy(done, rows)
+        return _add_outcomes(done, rows)
 
     last: tuple[Any, ...] = (None, None, None)
     busy: list[int] = []
@@ -246,7 +246,7 @@ def change_lanes(
         rows = yield Statement(
             CHANGE_LANES, [action, list(locks), states, by, reason, until, which.error]
         )
-        return _add_but_busy(done, rows)
+        return _add_outcomes(done, rows)
 
     last = ""
     while locks := [
@@ -261,7 +261,7 @@ def change_lanes(
     return (yield from _retry_busy(step, busy, done, watch))
 
 
-def _add_but_busy(done: Bulk, outcomes: Sequence[tuple[K, str]]) -> list[K]:
+def _add_outcomes(done: Bulk, outcomes: Sequence[tuple[K, str]]) -> list[K]:
     """Add the outcomes of a step, and return the busy ones, which are tried again."""
     done.add([(key, outcome) for key, outcome in outcomes if outcome != "busy"])
     return [key for key, outcome in outcomes if outcome == "busy"]
