@@ -58,6 +58,7 @@ class Cost(NamedTuple):
 FREE = Cost("free", "free jobs", FREE_JOBS)
 COSTS = (
     Cost("limit", "jobs of one key, 10 at a time", Load(1, tool=Tool.LIMIT, width=10)),
+    Cost("wide", "jobs of one key, 10,000 at a time", Load(1, tool=Tool.LIMIT, width=10_000)),
     Cost("limits", "jobs of 100 keys, 2 at a time", Load(100, tool=Tool.LIMIT, width=2)),
     Cost("group", "jobs of 10 groups", Load(GROUPS, tool=Tool.GROUP, width=AT_ONCE)),
     Cost("after", "jobs in chains of ten", Load(tool=Tool.AFTER), depth=10),

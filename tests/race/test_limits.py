@@ -26,10 +26,10 @@ NOT_PASSED_ON = Mutation(
         "SET used = gates.used",
     ),
     Mutation(
-        "claims ahead start jobs with a limit",
+        "a claim that continues ignores limits",
         "claim_further.sql",
-        "WHERE free.limit_key IS NULL AND free.task",
-        "WHERE free.task",
+        "IF v_limited THEN",
+        "IF false THEN",
     ),
 )
 def test_no_more_jobs_of_a_key_run_than_its_limit_allows(stage: Stage) -> None:
@@ -326,18 +326,56 @@ def test_a_lane_does_not_hand_over_a_job_without_a_slot(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "jobs with a limit are claimed ahead",
+        "a worker's own slots do not matter",
         "take_slots.sql",
-        "(key IS NULL OR p_slots >=",
-        "(key IS NULL OR 10 >=",
+        "coalesce(spare, 0) OR p_slots >=",
+        "coalesce(spare, 0) OR 10 >=",
+    ),
+    Mutation(
+        "a worker claims ahead until no slot is left",
+        "take_slots.sql",
+        "room.free - (rule.slots + 1) / 2",
+        "room.free",
+    ),
+)
+def test_a_worker_claims_ahead_at_most_half_of_the_slots_of_a_limit(stage: Stage) -> None:
+    person, busy, idle = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", 5)
+    jobs = person.defer(None, *[0] * 6, limit="stripe")
+    promise(ids(busy.claim(10, slots=1)) == jobs[:2], "it can begin one, and takes another one")
+    promise(busy.claim(10, slots=0) == [], "half of the slots are taken")
+    promise(busy.claim_further(jobs[1]) == [], "also if it continues where it stopped")
+    promise(ids(idle.claim(10)) == jobs[2:5], "the others are for other workers")
+
+
+@story(
+    Mutation(
+        "a claim ahead takes tokens",
+        "take_slots.sql",
+        "CASE WHEN rule.rate IS NULL",
+        "CASE WHEN true",
     )
 )
-def test_a_worker_takes_no_slot_for_a_job_that_it_could_not_begin(stage: Stage) -> None:
-    person, busy, idle = stage.session(), stage.worker(), stage.worker()
-    person.set_limit("stripe", 9)
-    jobs = person.defer(None, 0, 0, 0, limit="stripe")
-    promise(ids(busy.claim(10, slots=1)) == jobs[:1], "it can begin one")
-    promise(ids(idle.claim(10)) == jobs[1:], "the others are for other workers")
+def test_no_job_with_a_rate_is_claimed_ahead(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", None, rate=9, burst=9)
+    person.defer(None, 0, limit="stripe")
+    promise(worker.claim(10, slots=0) == [], "its token would be lost if it were put back")
+
+
+@story(
+    Mutation(
+        "a limit makes claims small",
+        "take_slots.sql",
+        "line[:greatest(best, spare)]",
+        "line[:best]",
+    )
+)
+def test_a_limit_with_room_does_not_make_claims_smaller(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1000)
+    jobs = person.defer(None, *[0] * 200, limit="stripe")
+    promise(ids(worker.claim(150, slots=1)) == jobs[:150], "it takes as many as without a limit")
 
 
 @story(

@@ -66,6 +66,7 @@ class Attempt:
         "_is_overdue",
         "_thread_scope",
         "_timed_out",
+        "_timer",
         "committed",
         "context",
         "held_locks",
@@ -91,6 +92,7 @@ class Attempt:
         self.slot: Slot | None = None  # while it runs
         self._thread_scope: anyio.CancelScope | None = None  # of a sync task
         self._deadline: float | None = None  # while it runs, if it has a timeout
+        self._timer: asyncio.TimerHandle | None = None
         # The state:
         self._has_begun: bool | None = None  # False: it was too late to call the task
         self._aborted: str | None = None  # why
@@ -192,24 +194,14 @@ class Attempt:
         self, slot: Slot, limiter: anyio.CapacityLimiter, max_result: int
     ) -> Outcome | None:
         """Run the task. Return the outcome, or None if the job was given back or must wait."""
-        outcome = await self._run(slot, limiter, max_result)
-        if self._has_begun is not False:
-            return outcome
-        # No matter what middleware or a timeout made of it, the task was not called.
-        return None if self._aborted is None else Ended(self.job, Status.ABORTED, self._aborted)
-
-    async def _run(
-        self, slot: Slot, limiter: anyio.CapacityLimiter, max_result: int
-    ) -> Outcome | None:
-        timer: asyncio.TimerHandle | None = None
         process = os.getpid()
+        outcome: Outcome | None = None
         self.slot = slot
         running_job.set(self.job)  # until the next job of this slot
         try:
             if self.held_locks is not None:
                 await self.held_locks.take()
-            if self.job.timeout is not None:
-                timer = self._start_timer(self.job.timeout.total_seconds())
+            self._start_timer()
             try:
                 value = await self._call_task(limiter)
             finally:  # now, since a cancelled one looks as if the worker were cancelled
@@ -217,25 +209,32 @@ class Attempt:
                 left_open = close_scopes(slot.shield, slot.task)
             if left_open:
                 raise RuntimeError("the task left a cancel scope or a task group open")
-            return self._judge_value(value, max_result)
+            outcome = self._judge_value(value, max_result)
         except Abandoned:
-            return None
+            pass
         # SystemExit or a stray CancelledError: user code must not end the worker.
         except BaseException as error:
-            if self._was_stopped():
-                if isinstance(error, asyncio.CancelledError):
-                    return self._judge_cancellation()
-            elif is_cancelled():
+            if not self._was_stopped() and is_cancelled():
                 raise  # the worker itself is cancelled
-            return self._judge_error(error)
+            outcome = self._judge_error(error)
         finally:
-            self.slot = self._deadline = None
-            if timer is not None:
-                timer.cancel()
+            self._stop_timer()
+            self.slot = None
+        if self._has_begun is not False:
+            return outcome
+        # No matter what middleware or a timeout made of it, the task was not called.
+        return None if self._aborted is None else Ended(self.job, Status.ABORTED, self._aborted)
 
-    def _start_timer(self, seconds: float) -> asyncio.TimerHandle:
-        self._deadline = time.monotonic() + seconds
-        return asyncio.get_running_loop().call_later(seconds, self._time_out)
+    def _start_timer(self) -> None:
+        if self.job.timeout is not None:
+            seconds = self.job.timeout.total_seconds()
+            self._deadline = time.monotonic() + seconds
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._time_out)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._deadline = None
 
     def _time_out(self) -> None:
         self._timed_out = True
@@ -315,6 +314,8 @@ class Attempt:
 
     def _judge_error(self, error: BaseException) -> Outcome | None:
         """Return the outcome of a task that raised this, or None if it was only given back."""
+        if isinstance(error, asyncio.CancelledError) and self._was_stopped():
+            return self._judge_cancellation()
         if self._timed_out and self._aborted is None and not isinstance(error, JobTimeout):
             # It raised this because the timeout stopped it, or after the timeout.
             timeout = self._timeout_error()

@@ -123,9 +123,11 @@ class Slots:
         me, scope = slot.task, slot.scope
         references = sys.getrefcount(me)
         in_a_row = 0
-        while self._has_job() or await self._park():
-            if not self._has_job():  # another slot was faster
-                continue
+        while True:
+            if not self._has_job():
+                if not await self._park():
+                    break
+                continue  # unless another slot was faster
             await self._perform(self.waiting.popleft(), slot)
             # Code that still refers to this task may cancel it later, for example with a timer that
             # the job left behind, so this task must not run another job.

@@ -6,16 +6,16 @@ may have taken over. Nothing can stop a run that has begun, but no new one needs
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from inturn.worker.witness import HEARTBEATS
 
-
-def _seconds() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 # Unlike the monotonic clock, it runs while the machine is suspended. Not every system has it.
-read_clock: Callable[[], float] = _seconds if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+read_clock: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
 
 
 class Tenure:

@@ -1,12 +1,12 @@
 -- claim_further: starts more free jobs after a batch that this worker has just claimed, from where
 -- that claim stopped in each queue and priority. It leaves the rest to the next full claim: lanes,
--- due jobs, higher priorities, jobs that came back, and jobs with a limit or of a paused task.
--- Workers make full claims often enough. While jobs with a group wait or a queue is paused, it
--- starts nothing: a full claim respects turns and pauses.
+-- due jobs, higher priorities, jobs that came back, and jobs of a paused task or of a limit that is
+-- half used. Workers make full claims often enough. While jobs with a group wait or a queue is
+-- paused, it starts nothing: a full claim respects turns and pauses.
 --
 -- It is cheaper than a full claim. Its cost does not grow while an old transaction keeps finished
 -- jobs from being vacuumed, since their index entries lie before its starting point. Free jobs are
--- taken by their own row, so it takes no other lock.
+-- taken by their own row; the only other locks are those of gates, without waiting.
 CREATE OR REPLACE FUNCTION claim_further(
     p_worker     uuid,
     p_queues     text[],
@@ -30,7 +30,8 @@ DECLARE
         THEN front_shares(p_queues, p_limit, false, p_priorities, p_after)
         ELSE ARRAY[p_limit] END;
     v_paused text[] := '{}';   -- tasks that are paused
-    v_ids bigint[];
+    v_ids     bigint[];
+    v_limited boolean;
 BEGIN
     PERFORM require_registered(p_worker);
     IF (SELECT true FROM pauses LIMIT 1) THEN
@@ -43,9 +44,9 @@ BEGIN
         ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
         RETURN;
     END IF;
-    SELECT array_agg(free.id) FILTER (
-        WHERE free.limit_key IS NULL AND free.task NOT IN (SELECT unnest(v_paused)))
-    INTO v_ids
+    SELECT array_agg(free.id) FILTER (WHERE free.task NOT IN (SELECT unnest(v_paused))),
+        bool_or(free.limit_key IS NOT NULL)
+    INTO v_ids, v_limited
     FROM unnest(p_queues, p_priorities, p_after, v_shares) AS mark(queue, priority, id, share)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.limit_key, jobs.task FROM jobs
@@ -55,5 +56,8 @@ BEGIN
         LIMIT mark.share
         FOR UPDATE SKIP LOCKED
     ) AS free;
+    IF v_limited THEN
+        v_ids := (take_slots(v_ids, 0, '{}')).ids;
+    END IF;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
 END $$;

@@ -3,9 +3,13 @@
 --   ids     the jobs to start, including those without a gate
 --   closed  the gates that are closed: no slot or token is left, the task is paused (p_paused), or
 --           the gate stays locked. Their jobs now wait there (close_gates).
--- Other jobs stay as they are and are met again, because they could not begin at once (at most
--- p_slots can), or because the pause of their task has just ended. Never waits. It tries no more
--- limits than it may need, because each can keep an advisory lock until the end of the transaction.
+-- Other jobs stay as they are and are met again, because the pause of their task has just ended, or
+-- because they could not begin at once: only p_slots can. More start only while half of the slots
+-- of their limit stay free for other workers, and no rate counts starts. So a limit that rarely
+-- binds costs little, and no worker keeps more than that half for jobs that do not run yet.
+--
+-- Never waits. It tries no more limits than it may need, because each can keep an advisory lock
+-- until the end of the transaction; if all slots of the worker are busy, it tries one.
 --
 -- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
 -- takes none either: it waits at the gate of its task, and passes that of its limit later.
@@ -24,31 +28,26 @@ CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused 
     OUT ids bigint[], OUT closed text[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_mine  bigint[];
-    v_asked text[];   -- the gates of these jobs
-    v_gates text[];   -- those that we have locked
-    v_busy  text[];   -- those that another session has locked
-    v_stuck text[];   -- those that have been locked for some time
+    v_most  integer := CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 1 END;
+    v_ids   bigint[];   -- the jobs with a gate: those with a limit first, the best first
+    v_keys  text[];     -- their gates
+    v_asked text[];     -- the gates to try
+    v_gates text[];     -- those that we have locked
+    v_busy  text[];     -- those that another session has locked
+    v_stuck text[];     -- those that have been locked for some time
     v_late  bigint[];
 BEGIN
-    v_mine := ARRAY(
-        SELECT id FROM jobs
-        WHERE id = ANY (p_ids) AND limit_key IS NOT NULL AND status IN ('todo', 'blocked')
-            AND task NOT IN (SELECT unnest(p_paused))
-            AND (expires_at IS NULL OR was_attempted OR expires_at > clock())
-        ORDER BY priority DESC, id
-        LIMIT CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 0 END
-        FOR UPDATE SKIP LOCKED);
-    IF p_paused <> '{}' THEN
-        v_mine := v_mine || ARRAY(
-            SELECT id FROM jobs
-            WHERE id = ANY (p_ids) AND status IN ('todo', 'blocked')
-                AND task IN (SELECT unnest(p_paused))
-            FOR UPDATE SKIP LOCKED);
-    END IF;
+    SELECT array_agg(id), array_agg(key) INTO v_ids, v_keys
+    FROM (
+        SELECT id, next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) AS key
+        FROM jobs
+        WHERE id = ANY (p_ids)
+        ORDER BY task IN (SELECT unnest(p_paused)), priority DESC, id
+    ) AS gated
+    WHERE key IS NOT NULL;
     v_asked := ARRAY(
-        SELECT DISTINCT next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) FROM jobs
-        WHERE id = ANY (v_mine));
+        SELECT DISTINCT key FROM unnest(v_keys) WITH ORDINALITY AS gated(key, rank)
+        WHERE rank <= v_most OR key >= 'task:');
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
@@ -62,31 +61,45 @@ BEGIN
     END IF;
 
     WITH own AS MATERIALIZED (
-        SELECT key, room.*
+        SELECT key, room.*, CASE WHEN rule.rate IS NULL
+            THEN coalesce(room.free - (rule.slots + 1) / 2, cardinality(v_ids)) END AS spare
         FROM gates
         LEFT JOIN LATERAL gate_rule(key) AS rule ON true
         CROSS JOIN LATERAL fold_key(gates, rule) AS room
         WHERE key = ANY (v_gates)
+    ), mine AS MATERIALIZED (
+        SELECT id, priority,
+            next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) AS key
+        FROM jobs
+        WHERE status IN ('todo', 'blocked')
+            AND (task IN (SELECT unnest(p_paused)) OR expires_at IS NULL OR was_attempted
+                OR expires_at > clock())
+            AND id = ANY (ARRAY(
+                SELECT unnest(line[:greatest(best, spare)]) FROM (
+                    SELECT key, array_agg(id ORDER BY rank) AS line,
+                        count(*) FILTER (WHERE rank <= v_most OR key >= 'task:') AS best
+                    FROM unnest(v_ids, v_keys) WITH ORDINALITY AS gated(id, key, rank)
+                    GROUP BY key
+                ) AS gated
+                LEFT JOIN own USING (key)))
+        FOR UPDATE SKIP LOCKED
     ), job AS (
-        SELECT mine.*, own.tokens, own.refilled_at, own.next_at, own.key IS NULL AS is_busy,
-            mine.key >= 'task:' AS is_paused,
-            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_mine))
+        SELECT mine.id, mine.key, mine.priority, own.tokens, own.refilled_at, own.next_at,
+            own.spare, own.key IS NULL AS is_busy, mine.key >= 'task:' AS is_paused,
+            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_ids))
                  WHEN mine.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             row_number() OVER (PARTITION BY mine.key ORDER BY mine.priority DESC, mine.id) AS place
-        FROM (
-            SELECT id, next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) AS key,
-                priority
-            FROM jobs WHERE id = ANY (v_mine)
-        ) AS mine LEFT JOIN own ON own.key = mine.key
+        FROM mine LEFT JOIN own ON own.key = mine.key
     ), judged AS (
         SELECT *, place <= free AS fits FROM job
         UNION ALL
-        SELECT id, NULL, priority, NULL, NULL, NULL, false, false, NULL, NULL, true
+        SELECT id, NULL, priority, NULL, NULL, NULL, NULL, false, false, NULL, NULL, true
         FROM jobs
         WHERE id = ANY (p_ids) AND limit_key IS NULL AND task NOT IN (SELECT unnest(p_paused))
     ), started AS (
-        SELECT *, fits AND NOT is_paused AND (key IS NULL OR p_slots >= row_number() OVER (
-            PARTITION BY fits ORDER BY priority DESC, id)) AS starts
+        SELECT *, fits AND NOT is_paused AND (
+            key IS NULL OR place <= coalesce(spare, 0) OR p_slots >= row_number() OVER (
+                PARTITION BY fits ORDER BY priority DESC, id)) AS starts
         FROM judged
     ), counted AS MATERIALIZED (
         -- A slot that stays free would wake no job.
