@@ -36,6 +36,11 @@ KINDS: dict[str, list[LiteralString]] = {
         "SELECT -n, now() - interval '2 hours', now(), 'failed', 'hold', 'halt', 0, 1, 'default',"
         "  't', '{}', '[]', 0, n FROM numbers",
     ],
+    # No worker runs, so none of them becomes ready.
+    "due jobs": [
+        "INSERT INTO jobs (created_at, status, task, lock, scheduled_at) "
+        "SELECT now(), 'scheduled', 't', 'busy', now() - interval '1 minute' FROM numbers"
+    ],
     "fenced resources": ["INSERT INTO fences_seen SELECT 'resource ' || n, 0 FROM numbers"],
 }
 

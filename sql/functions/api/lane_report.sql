@@ -22,9 +22,10 @@ AS $$
     ), first AS (
         SELECT priority, id FROM lane_heads(ARRAY[p_lock])
         UNION ALL
-        SELECT priority, id FROM jobs
-        WHERE status = 'scheduled' AND scheduled_at <= clock()
-            AND (jobs.lock = p_lock OR p_lock = ANY (jobs.locks)) AND keeps_lanes IS NULL
+        SELECT priority, id FROM (
+            SELECT * FROM jobs WHERE status = 'scheduled' AND scheduled_at <= clock()
+            ORDER BY scheduled_at LIMIT 10000) AS due
+        WHERE (due.lock = p_lock OR p_lock = ANY (due.locks)) AND due.keeps_lanes IS NULL
     ), head AS MATERIALIZED (
         SELECT job.* FROM live_jobs AS job
         JOIN lane ON job.stored_as = 'doing' AND job.worker_id = lane.worker_id

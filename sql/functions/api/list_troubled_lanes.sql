@@ -45,10 +45,9 @@ BEGIN
         SELECT head.lock, CASE WHEN suspect.task IS NULL THEN 'unserved' ELSE 'unknown' END
                 AS trouble, head.since, head.id AS job_id
         FROM (
-            SELECT queue::text, NULL::text AS task FROM queue_status
-            WHERE workers = 0 AND runnable > 0
-            UNION ALL SELECT queue, task FROM unknown
-            LIMIT 20) AS suspect
+            (SELECT queue::text, NULL::text AS task FROM queue_status
+             WHERE workers = 0 AND runnable > 0 LIMIT 20)
+            UNION ALL SELECT queue, task FROM unknown) AS suspect
         CROSS JOIN LATERAL (
             SELECT first.lock, first.id, first.since FROM (
                 SELECT lock, id, task, coalesce(scheduled_at, created_at) AS since FROM jobs

@@ -12,9 +12,10 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
     WITH running AS MATERIALIZED (
-        SELECT job.lock, coalesce(is_live(worker), false) AS is_live
-        FROM (SELECT lock, worker_id FROM jobs WHERE status = 'doing' ORDER BY worker_id
-            LIMIT 10000) AS job
+        SELECT job.id, lane.name, coalesce(is_live(worker), false) AS is_live
+        FROM (SELECT id, lock, locks, worker_id FROM jobs WHERE status = 'doing'
+            ORDER BY worker_id LIMIT 10000) AS job
+        CROSS JOIN LATERAL unnest(coalesce(job.locks, ARRAY[job.lock])) AS lane(name)
         LEFT JOIN workers AS worker ON worker.id = job.worker_id
     ), halted AS MATERIALIZED (
         SELECT state FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT 10000
@@ -27,11 +28,11 @@ AS $$
     ), first AS MATERIALIZED (
         SELECT state FROM lanes ORDER BY lock LIMIT 10000
     )
-    SELECT 'held', count(*) FILTER (WHERE is_live), count(*) >= 10000
-    FROM running WHERE lock IS NOT NULL
+    SELECT 'held', count(DISTINCT name) FILTER (WHERE is_live), count(DISTINCT id) >= 10000
+    FROM running
     UNION ALL
-    SELECT 'stalled', count(*) FILTER (WHERE NOT is_live), count(*) >= 10000
-    FROM running WHERE lock IS NOT NULL
+    SELECT 'stalled', count(DISTINCT name) FILTER (WHERE NOT is_live), count(DISTINCT id) >= 10000
+    FROM running
     UNION ALL
     SELECT 'halted', count(*) FILTER (WHERE state = 'halted'), count(*) >= 10000 FROM halted
     UNION ALL

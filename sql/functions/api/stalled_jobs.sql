@@ -12,9 +12,9 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     SELECT job.*
-    FROM jobs AS job LEFT JOIN workers AS worker ON worker.id = job.worker_id
-    WHERE job.status = 'doing'
-      AND CASE WHEN p_running IS NULL
+    FROM (SELECT * FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000) AS job
+    LEFT JOIN workers AS worker ON worker.id = job.worker_id
+    WHERE CASE WHEN p_running IS NULL
                THEN worker.id IS NULL OR worker.heartbeat_at < clock() - p_silent
                ELSE job.started_at < clock() - p_running END
       AND (p_queue IS NULL OR job.queue = p_queue)

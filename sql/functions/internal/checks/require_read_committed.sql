@@ -1,6 +1,6 @@
 -- Raises an error unless the transaction is READ COMMITTED. The engine decides on what it reads
 -- *after* it has a lane. With one snapshot for the whole transaction it would decide on stale data,
--- so every transition refuses to run there.
+-- so calls that take a lane or a gate refuse to run there.
 CREATE OR REPLACE FUNCTION require_read_committed() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -12,6 +12,9 @@ DECLARE
     v_now    timestamptz := clock();
     v_result text[];
 BEGIN
+    IF coalesce(p_locks, '{}') = '{}' THEN
+        RETURN '{}';
+    END IF;
     WITH head AS MATERIALIZED (
         SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
         FROM lane_heads(p_locks) WHERE id IS DISTINCT FROM p_spared

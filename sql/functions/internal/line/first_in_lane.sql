@@ -15,9 +15,10 @@ LANGUAGE sql STABLE AS $$
             AND (head.expires_at IS NULL OR head.was_attempted OR head.expires_at > clock())
          ORDER BY waits.priority DESC, waits.id LIMIT 1)
         UNION ALL
-        SELECT due.priority, due.id FROM jobs AS due
-        WHERE due.status = 'scheduled' AND due.scheduled_at <= clock()
-            AND (due.lock = p_lock OR p_lock = ANY (due.locks)) AND due.keeps_lanes IS NULL
+        SELECT due.priority, due.id FROM (
+            SELECT * FROM jobs WHERE status = 'scheduled' AND scheduled_at <= clock()
+            ORDER BY scheduled_at LIMIT 10000) AS due
+        WHERE (due.lock = p_lock OR p_lock = ANY (due.locks)) AND due.keeps_lanes IS NULL
             AND (due.expires_at IS NULL OR due.was_attempted OR due.expires_at > clock())
     ) AS startable ORDER BY priority DESC, id LIMIT 1
 $$;
