@@ -218,6 +218,38 @@ CREATE TABLE inturn.rollup_days (
 )
 WITH (fillfactor='50');
 COMMENT ON TABLE inturn.rollup_days IS 'How far roll_up has counted each day of the history.';
+CREATE TABLE inturn.finished_jobs (
+    id bigint NOT NULL,
+    fence bigint,
+    worker_id uuid,
+    scheduled_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL,
+    status inturn.job_status NOT NULL,
+    on_retry inturn.retry_policy NOT NULL,
+    on_failure inturn.failure_policy NOT NULL,
+    priority integer NOT NULL,
+    attempts integer NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    task text NOT NULL,
+    lock text COLLATE pg_catalog."C",
+    queueing_lock text COLLATE pg_catalog."C",
+    args jsonb NOT NULL,
+    errors jsonb NOT NULL,
+    result jsonb,
+    timeout interval,
+    expires_at timestamp with time zone,
+    limit_key text COLLATE pg_catalog."C",
+    group_key text COLLATE pg_catalog."C",
+    batch_id bigint,
+    locks text[] COLLATE pg_catalog."C",
+    shared text[] COLLATE pg_catalog."C",
+    headers jsonb
+)
+PARTITION BY RANGE (finished_at);
+ALTER TABLE ONLY inturn.finished_jobs REPLICA IDENTITY FULL;
+COMMENT ON TABLE inturn.finished_jobs IS 'Append-only history, one partition per day, pruned by dropping partitions.';
 CREATE TABLE inturn.workers (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -280,38 +312,6 @@ CREATE TABLE inturn.gates (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 COMMENT ON TABLE inturn.gates IS 'Where ready jobs wait for something other than their lane: `limit:` and a key, for a slot or a token; or `task:` and a task, for the end of a pause.';
-CREATE TABLE inturn.finished_jobs (
-    id bigint NOT NULL,
-    fence bigint,
-    worker_id uuid,
-    scheduled_at timestamp with time zone,
-    created_at timestamp with time zone NOT NULL,
-    started_at timestamp with time zone,
-    finished_at timestamp with time zone NOT NULL,
-    status inturn.job_status NOT NULL,
-    on_retry inturn.retry_policy NOT NULL,
-    on_failure inturn.failure_policy NOT NULL,
-    priority integer NOT NULL,
-    attempts integer NOT NULL,
-    queue text NOT NULL COLLATE pg_catalog."C",
-    task text NOT NULL,
-    lock text COLLATE pg_catalog."C",
-    queueing_lock text COLLATE pg_catalog."C",
-    args jsonb NOT NULL,
-    errors jsonb NOT NULL,
-    result jsonb,
-    timeout interval,
-    expires_at timestamp with time zone,
-    limit_key text COLLATE pg_catalog."C",
-    group_key text COLLATE pg_catalog."C",
-    batch_id bigint,
-    locks text[] COLLATE pg_catalog."C",
-    shared text[] COLLATE pg_catalog."C",
-    headers jsonb
-)
-PARTITION BY RANGE (finished_at);
-ALTER TABLE ONLY inturn.finished_jobs REPLICA IDENTITY FULL;
-COMMENT ON TABLE inturn.finished_jobs IS 'Append-only history, one partition per day, pruned by dropping partitions.';
 CREATE TABLE inturn.lane_audit (
     id bigint NOT NULL,
     at timestamp with time zone NOT NULL,

@@ -372,7 +372,7 @@ MUTANTS = {
     "skip forgets the reservation": ("reopen_lanes.sql", "UPDATE lanes SET job_id = NULL "
                                      "WHERE lock = ANY (p_job.locks) AND job_id = p_job.id;", ""),
     "explain forgets who is due": ("first_in_lane.sql",
-                                   "due.status = 'scheduled' AND due.scheduled_at <= clock()",
+                                   "status = 'scheduled' AND scheduled_at <= clock()",
                                    "false"),
     "a release keeps the lane": ("retry.sql", "again.on_retry = 'release' AND", "false AND"),
 }  # fmt: skip

@@ -28,18 +28,9 @@ BEGIN
     END;
     IF v_statuses IS NULL OR v_statuses && '{succeeded,failed,cancelled,aborted}' THEN
         SELECT count(*) INTO v_finished FROM (
-            SELECT FROM newest_ended(v_search, v_statuses, (p_filter).batch_id,
-                (p_filter).before, NULL) AS job
-            WHERE (v_statuses IS NULL OR status = ANY (v_statuses))
-                AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
-                    job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-                    job.finished_at)
-            LIMIT p_limit - v_live
-        ) AS counted;
+            SELECT FROM ended_that_match(p_filter, v_search) LIMIT p_limit - v_live) AS counted;
     END IF;
     RETURN QUERY
     SELECT v_live + v_finished,
-           v_cut OR v_live + v_finished >= p_limit
-               OR more_have_ended(
-                   v_search, v_statuses, (p_filter).batch_id, (p_filter).before, NULL);
+        v_cut OR v_live + v_finished >= p_limit OR more_have_ended(p_filter, v_search);
 END $$;

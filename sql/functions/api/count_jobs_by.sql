@@ -40,11 +40,8 @@ BEGIN
         SELECT queue, task, locks, status FROM look_at_live(v_ids)
     ), finished AS MATERIALIZED (
         SELECT job.queue, job.task, coalesce(job.locks, ARRAY[job.lock]), job.status
-        FROM newest_ended(p_looked, p_statuses, NULL, NULL, NULL) AS job
-        WHERE matches(v_filter, job.id, job.queue, job.task, job.lock, job.locks,
-                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-                job.finished_at)
-            AND (p_by <> 'lock' OR job.lock IS NOT NULL)
+        FROM ended_that_match(v_filter, p_looked) AS job
+        WHERE p_by <> 'lock' OR job.lock IS NOT NULL
     ), named AS (
         SELECT each.name, status
         FROM (TABLE live UNION ALL TABLE finished) AS looked
@@ -63,7 +60,7 @@ BEGIN
            count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'),
            count(*) FILTER (WHERE status = 'cancelled'),
            count(*) FILTER (WHERE status = 'aborted'),
-           v_cut OR more_have_ended(p_looked, p_statuses, NULL, NULL, NULL)
+           v_cut OR more_have_ended(v_filter, p_looked)
                OR count(*) OVER () > p_limit
     FROM named GROUP BY name ORDER BY name LIMIT p_limit;
 END $$;

@@ -63,22 +63,14 @@ BEGIN
             CASE WHEN v_job.attempts > 0
                  THEN once_known(v_job.queue, v_job.task, 'queue jobs retry ' || p_id) END;
         v_waits := true;
-        v_found := true;
     END IF;
-    RETURN QUERY SELECT * FROM explain_pause(v_job.queue, v_job.task);
+    RETURN QUERY
+    SELECT * FROM explain_pause(v_job.queue, v_job.task)
+    UNION ALL SELECT * FROM explain_limit(v_job) WHERE v_job.limit_key IS NOT NULL
+    UNION ALL SELECT * FROM explain_parents(p_id) WHERE v_job.has_parents
+    UNION ALL SELECT * FROM explain_batch(v_job)
+        WHERE v_job.has_parents AND v_job.batch_id IS NOT NULL;
     v_waits := v_waits OR FOUND;
-    v_found := v_found OR FOUND;
-    IF v_job.limit_key IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM explain_limit(v_job);
-        v_waits := v_waits OR FOUND;
-        v_found := v_found OR FOUND;
-    END IF;
-    IF v_job.has_parents THEN
-        RETURN QUERY SELECT * FROM explain_parents(p_id)
-            UNION ALL SELECT * FROM explain_batch(v_job) WHERE v_job.batch_id IS NOT NULL;
-        v_waits := v_waits OR FOUND;
-        v_found := v_found OR FOUND;
-    END IF;
     IF v_job.lock IS NOT NULL AND v_job.status <> 'pending' THEN
         FOR reason, detail, unblock IN
             SELECT found.* FROM unnest(lanes_of(v_job.lock, v_job.locks)) AS lane
@@ -92,7 +84,7 @@ BEGIN
     END IF;
     RETURN QUERY SELECT * FROM explain_busy(p_id);
     v_waits := v_waits OR FOUND;
-    v_found := v_found OR FOUND;
+    v_found := v_found OR v_waits;
     IF v_job.group_key IS NOT NULL AND v_job.status = 'todo' AND NOT v_found THEN
         RETURN QUERY SELECT * FROM explain_turn(v_job);
         v_found := FOUND;

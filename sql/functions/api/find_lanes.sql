@@ -42,9 +42,12 @@ BEGIN
         WHERE other.lock IS NOT NULL AND starts_with(other.lock, coalesce(p_prefix, ''))
     )
     SELECT found.lock FROM (
-        SELECT lanes.lock FROM lanes
-        WHERE p_states IS NULL OR lanes.state = ANY (p_states::lane_state[])
-            OR lanes.stopped = ANY (p_states::lane_state[])
+        (SELECT lanes.lock FROM lanes
+         WHERE lanes.lock >= v_from AND (p_states IS NULL
+             OR lanes.state = ANY (p_states::lane_state[])
+             OR lanes.stopped = ANY (p_states::lane_state[]))
+         ORDER BY lanes.lock
+         LIMIT CASE WHEN p_states IS NULL AND p_error IS NULL THEN p_limit + 1 END)
         UNION
         SELECT idle_lanes.lock FROM idle_lanes WHERE 'idle' = ANY (p_states)
         UNION

@@ -43,12 +43,7 @@ BEGIN
         INTO v_ended, v_from, v_until
         FROM (
             SELECT job.id, job.finished_at
-            FROM newest_ended(p_search, v_statuses, (p_filter).batch_id, (p_filter).before,
-                p_before_id) AS job
-            WHERE (v_statuses IS NULL OR job.status = ANY (v_statuses))
-                AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
-                    job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-                    job.finished_at)
+            FROM ended_that_match(p_filter, p_search, p_before_id) AS job
             ORDER BY job.id DESC LIMIT p_limit
         ) AS found;
     END IF;

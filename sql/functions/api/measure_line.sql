@@ -8,15 +8,8 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off
 AS $$
-    SELECT (
-        SELECT count(*) FROM (
-            SELECT FROM jobs
-            WHERE jobs.lock = p_lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
-                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-            UNION ALL
-            SELECT FROM waits WHERE waits.lock = p_lock
-            LIMIT 1001) AS line
-    ), head.id, coalesce(head.scheduled_at, head.created_at)
+    SELECT (SELECT count(*) FROM (SELECT FROM line_of(p_lock, 1001) LIMIT 1001) AS line), head.id,
+        coalesce(head.scheduled_at, head.created_at)
     FROM (SELECT) AS always
     LEFT JOIN LATERAL (
         SELECT jobs.id, jobs.scheduled_at, jobs.created_at FROM jobs

@@ -46,13 +46,7 @@ BEGIN
     lanes := cardinality(v_mine);
     SELECT count(*) INTO waiting FROM (
         SELECT FROM unnest(v_mine) AS mine(lock)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id FROM jobs
-            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
-                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-            UNION ALL
-            SELECT waits.id FROM waits WHERE waits.lock = mine.lock
-        ) AS behind
+        CROSS JOIN LATERAL line_of(mine.lock, 2 * p_limit) AS behind
         WHERE behind.id NOT IN (SELECT unnest(v_ids))
         LIMIT p_limit
     ) AS counted;

@@ -38,13 +38,7 @@ BEGIN
     ) AS stop;
     SELECT count(*) INTO waiting FROM (
         SELECT FROM unnest(v_locks) AS mine(lock)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id FROM jobs
-            WHERE jobs.lock = mine.lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
-                AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-            UNION ALL
-            SELECT waits.id FROM waits WHERE waits.lock = mine.lock
-        ) AS behind
+        CROSS JOIN LATERAL line_of(mine.lock, p_limit) AS behind
         LIMIT p_limit
     ) AS counted;
 END $$;

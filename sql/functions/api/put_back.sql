@@ -49,7 +49,8 @@ BEGIN
     SELECT array_agg(queue) AS queues,
            array_agg(lock)
                FILTER (
-                   WHERE lock IS NOT NULL AND NOT was_attempted AND lock NOT IN (SELECT unnest(v_held.stopped))
+                   WHERE lock IS NOT NULL AND NOT was_attempted
+                       AND lock NOT IN (SELECT unnest(v_held.stopped))
                ) AS lanes,
            array_agg(back.lanes) FILTER (WHERE keeps_lanes) AS keeping,
            array_agg(back.lanes)

@@ -14,6 +14,6 @@ AS $$
 BEGIN
     live := (p_filter).ids IS NULL AND (candidates(
         p_filter, p_search, p_limit, greatest(p_search, p_limit), false, p_before_id)).is_cut;
-    ended := (p_filter).ids IS NULL AND NOT p_filter IS NULL AND more_have_ended(
-        p_search, (p_filter).statuses, (p_filter).batch_id, (p_filter).before, p_before_id);
+    ended := (p_filter).ids IS NULL AND NOT p_filter IS NULL
+        AND more_have_ended(p_filter, p_search, p_before_id);
 END $$;
