@@ -1,6 +1,6 @@
 -- Closes the schema after each change of the code, in the same transaction. CREATE OR REPLACE
--- resets a function to run as its caller, and PUBLIC may call a new function. Objects in the schema
--- that have another owner are left alone.
+-- resets a function to run as its caller, on its caller's search_path, and PUBLIC may call a new
+-- function. Objects in the schema that have another owner are left alone.
 DO $$
 DECLARE
     v_schema  regnamespace := quote_ident(current_schema())::regnamespace;

@@ -5,9 +5,7 @@
 -- is seen here, and a finish after it sees the mark.
 CREATE OR REPLACE FUNCTION await_end(p_id bigint)
     RETURNS TABLE (status job_status, result jsonb, error text)
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM require_read_committed();
     UPDATE jobs SET has_waiters = true WHERE id = p_id AND NOT has_waiters;

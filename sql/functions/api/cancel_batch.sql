@@ -15,9 +15,7 @@ CREATE OR REPLACE FUNCTION cancel_batch(
     p_by    text    DEFAULT NULL,
     OUT cancelled bigint, OUT asked bigint, OUT last bigint
 )
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_next   record;
     v_status job_status;

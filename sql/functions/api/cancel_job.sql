@@ -8,9 +8,7 @@
 CREATE OR REPLACE FUNCTION cancel_job(
     p_id bigint, p_abort boolean DEFAULT false, p_by text DEFAULT NULL
 ) RETURNS job_status
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     -- The job, if it is live. A finished one may be restored at any time, in a lane we do not hold.
     v_ids    bigint[];

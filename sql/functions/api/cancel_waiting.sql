@@ -2,9 +2,7 @@
 -- stay too, because they are not in the lane yet. Returns the number of cancelled jobs. Jobs whose
 -- other lane is locked by another session are left, and the audit tells how many.
 CREATE OR REPLACE FUNCTION cancel_waiting(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_lane  lanes := lock_lane(p_lock);
     v_ids   bigint[];

@@ -23,7 +23,6 @@ CREATE OR REPLACE FUNCTION change_jobs(
     p_by     text DEFAULT NULL
 ) RETURNS TABLE (id bigint, outcome text)
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

@@ -17,7 +17,6 @@ CREATE OR REPLACE FUNCTION change_lanes(
     p_error  text        DEFAULT NULL
 ) RETURNS TABLE (lock text, outcome text)
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

@@ -13,9 +13,7 @@ CREATE OR REPLACE FUNCTION change_limit(
     p_without text[]   DEFAULT '{}',
     p_by      text     DEFAULT NULL
 ) RETURNS SETOF limits
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_old limits;
     v_new limits;

@@ -8,9 +8,7 @@
 -- The row stays locked until the caller commits, even if the token is equal, so that a later start
 -- waits and writes afterwards. Call this first in the transaction that writes.
 CREATE OR REPLACE FUNCTION check_fence(p_resource text, p_token bigint) RETURNS void
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF p_token > (SELECT last_value FROM fences WHERE is_called) THEN
         RAISE EXCEPTION 'fence % was not given by this database', p_token

@@ -31,7 +31,6 @@ CREATE OR REPLACE FUNCTION claim(
     p_turns   jsonb   DEFAULT NULL   -- where the turns of the groups continue
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

@@ -15,7 +15,6 @@ CREATE OR REPLACE FUNCTION claim_further(
     p_limit      integer
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

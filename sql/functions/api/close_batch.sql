@@ -2,9 +2,7 @@
 -- one ends at once. Closing it again does nothing. Returns false if it does not exist. Never waits:
 -- a claim closes it. With p_by, lane_audit records who did it.
 CREATE OR REPLACE FUNCTION close_batch(p_id bigint, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM batches WHERE id = p_id) THEN
         RETURN false;

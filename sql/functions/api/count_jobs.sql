@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION count_jobs(
     p_search integer    DEFAULT 10000
 ) RETURNS TABLE (jobs_count bigint, more boolean)
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE

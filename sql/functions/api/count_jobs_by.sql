@@ -19,7 +19,6 @@ CREATE OR REPLACE FUNCTION count_jobs_by(
     aborted bigint, more boolean
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column

@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION count_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS bigint
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

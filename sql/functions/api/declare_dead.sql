@@ -4,9 +4,7 @@
 -- rescue takes back their jobs.
 CREATE OR REPLACE FUNCTION declare_dead(p_workers uuid[], p_heartbeats timestamptz[])
     RETURNS SETOF uuid
-LANGUAGE sql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql AS $$
     WITH silent AS MATERIALIZED (
         SELECT workers.id
         FROM unnest(p_workers, p_heartbeats) AS seen(id, heartbeat_at)

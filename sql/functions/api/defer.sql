@@ -29,9 +29,7 @@ CREATE OR REPLACE FUNCTION defer(
     shared        text[]      DEFAULT NULL,   -- the locks that it shares
     headers       jsonb       DEFAULT NULL    -- travels with the arguments
 ) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_locks   text[] := CASE WHEN locks IS NOT NULL OR shared <> '{}'
                              THEN lanes_of(lock, locks) END;

@@ -14,9 +14,7 @@ CREATE OR REPLACE FUNCTION defer_job(
     p_timeout    interval,
     p_headers    jsonb DEFAULT NULL
 ) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock();
     v_due timestamptz := coalesce(p_at, v_now + p_in);

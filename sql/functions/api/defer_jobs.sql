@@ -32,9 +32,7 @@ CREATE OR REPLACE FUNCTION defer_jobs(
     p_lanes_of   integer[] DEFAULT NULL,          -- the job that each is for: its index, from 1
     p_lanes_shared boolean[] DEFAULT NULL         -- whether that job shares the lane
 ) RETURNS TABLE (id bigint, is_new boolean)
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock();
     -- The limit is above Python's mebibyte, because PostgreSQL writes a space after each comma and

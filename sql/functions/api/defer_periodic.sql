@@ -30,7 +30,6 @@ CREATE OR REPLACE FUNCTION defer_periodic(
     p_lanes_shared   boolean[] DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET lock_timeout = '100ms'   -- the holder may hang, and other schedules are due
 AS $$
 DECLARE

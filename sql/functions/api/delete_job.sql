@@ -1,9 +1,7 @@
 -- delete_job: deletes a job, live or finished, unless it is running. Returns false if it is running
 -- or does not exist. With p_by, lane_audit records who did it.
 CREATE OR REPLACE FUNCTION delete_job(p_id bigint, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_count bigint;
     v_lock  text;

@@ -3,9 +3,7 @@
 -- the number of deleted jobs. prune_history drops whole days instead.
 CREATE OR REPLACE FUNCTION delete_old_jobs(p_older interval, p_queue text, p_statuses job_status[])
     RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_count bigint;
 BEGIN

@@ -1,7 +1,6 @@
 -- Returns whether a job ended in the last hour. It would be among those that were deferred last.
 CREATE OR REPLACE FUNCTION ended_lately() RETURNS boolean
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION explain(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

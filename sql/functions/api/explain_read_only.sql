@@ -1,9 +1,7 @@
 -- Returns why new sessions of this login cannot write to this database, or NULL if they can. While
 -- they cannot, no worker works here.
 CREATE OR REPLACE FUNCTION explain_read_only() RETURNS text
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN pg_is_in_recovery() THEN 'this server is a standby, which accepts no writes'
         WHEN current_setting('default_transaction_read_only')::boolean

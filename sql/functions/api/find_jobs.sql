@@ -13,7 +13,6 @@ CREATE OR REPLACE FUNCTION find_jobs(
     p_after_id       bigint  DEFAULT NULL
 ) RETURNS TABLE (id bigint, lock text, priority integer)
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column

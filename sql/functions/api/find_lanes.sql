@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION find_lanes(
     p_error  text DEFAULT NULL
 ) RETURNS SETOF text
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 SET jit = off
 AS $$

@@ -21,7 +21,6 @@ CREATE OR REPLACE FUNCTION finish(
     p_forget   job_status[] DEFAULT '{}'  -- jobs with these statuses leave no history
 ) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

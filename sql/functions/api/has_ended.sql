@@ -3,9 +3,7 @@
 -- means not known yet, because another session, perhaps a user's, has the job's row locked. A job
 -- that leaves no history (delete_jobs) has ended if it is gone.
 CREATE OR REPLACE FUNCTION has_ended(p_id bigint, p_claim uuid, p_fence bigint) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM require_read_committed();
     PERFORM await_locks('{}', ARRAY[p_id]);

@@ -6,9 +6,7 @@ CREATE OR REPLACE FUNCTION heartbeat(
     p_worker uuid, p_blocked interval DEFAULT '0', p_listens boolean DEFAULT NULL,
     p_trouble text DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF lock_worker(p_worker) THEN
         UPDATE workers SET heartbeat_at = clock(), loop_turned_at = clock() - p_blocked,

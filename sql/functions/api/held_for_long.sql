@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION held_for_long(p_limit integer)
     RETURNS TABLE (lock text, job_id bigint, task text, since timestamptz, usual interval,
                    limit_key text)
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET jit = off
 AS $$
     WITH running AS MATERIALIZED (

@@ -14,9 +14,7 @@ CREATE OR REPLACE FUNCTION jobs_where(
     before        timestamptz  DEFAULT NULL,   -- it ended, or was deferred, before
     ids           bigint[]     DEFAULT NULL
 ) RETURNS job_filter
-LANGUAGE sql IMMUTABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql IMMUTABLE AS $$
     SELECT ROW(statuses, queue, task, lock, queueing_lock, worker_id, batch_id, group_key,
         lock_prefix, error, before, ids)::job_filter
 $$;

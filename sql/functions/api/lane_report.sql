@@ -14,9 +14,7 @@ CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
     behind bigint, oldest timestamptz, next_ids bigint[], next_tasks text[],
     readers integer, waits_for text
 )
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     WITH lane AS MATERIALIZED (
         SELECT * FROM lanes WHERE lanes.lock = p_lock
     ), first AS (

@@ -8,9 +8,7 @@ CREATE OR REPLACE FUNCTION last_heartbeats(p_late_after interval)
 RETURNS TABLE (
     id uuid, heartbeat_at timestamptz, late boolean, locked boolean, heartbeat_every interval
 )
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY

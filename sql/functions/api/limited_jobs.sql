@@ -2,7 +2,6 @@
 -- 1,000 jobs that wait for their limits.
 CREATE OR REPLACE FUNCTION limited_jobs(p_limit integer) RETURNS SETOF bigint
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION list_groups(p_limit integer) RETURNS TABLE (
     name text, weight integer, waiting bigint, running bigint
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

@@ -21,7 +21,6 @@ CREATE OR REPLACE FUNCTION list_jobs(
     headers jsonb
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column

@@ -11,7 +11,6 @@ RETURNS TABLE (
     failed_task text, readers integer, waits_for text
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

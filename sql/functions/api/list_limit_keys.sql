@@ -5,9 +5,7 @@
 CREATE OR REPLACE FUNCTION list_limit_keys(p_after text, p_limit integer) RETURNS TABLE (
     key text, pattern text, slots integer, running integer, limited bigint
 )
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT gate_name(own.gate), rule.pattern, rule.slots, own.used, line.jobs
     FROM (
         SELECT gates.key AS gate, used FROM gates

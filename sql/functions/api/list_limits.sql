@@ -5,9 +5,7 @@ CREATE OR REPLACE FUNCTION list_limits(p_limit integer) RETURNS TABLE (
     pattern text, slots integer, rate integer, period interval, burst integer,
     running bigint, limited bigint
 )
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     WITH known AS MATERIALIZED (
         SELECT rule.pattern, used, 0 AS waiting FROM (
             SELECT key, used FROM gates WHERE key < 'task:'

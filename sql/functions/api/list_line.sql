@@ -1,7 +1,6 @@
 -- Returns the ids of the next jobs of a lane, in the order in which they will run, at most p_limit.
 CREATE OR REPLACE FUNCTION list_line(p_lock text, p_limit integer) RETURNS SETOF bigint
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

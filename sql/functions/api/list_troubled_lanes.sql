@@ -14,7 +14,6 @@ CREATE OR REPLACE FUNCTION list_troubled_lanes(
     p_trouble text DEFAULT NULL
 ) RETURNS TABLE (lock text, trouble text, since timestamptz, job_id bigint, waiting bigint)
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

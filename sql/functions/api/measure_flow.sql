@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION measure_flow()
 RETURNS TABLE (deferred bigint, ended bigint, failed bigint)
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

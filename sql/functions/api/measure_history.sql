@@ -22,7 +22,6 @@ CREATE OR REPLACE FUNCTION measure_history(
     wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

@@ -3,9 +3,7 @@
 -- shortest decides; those without the option keep what others are set to keep.
 CREATE OR REPLACE FUNCTION measure_history_size()
 RETURNS TABLE (history bigint, database bigint, days bigint, keep_history float8, worker text)
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT stored.*, told.keep_history, told.name FROM (
         SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,
             pg_database_size(current_database()), count(*) FILTER (WHERE relname ~ '[0-9]$')

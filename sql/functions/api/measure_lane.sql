@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION measure_lane(p_lock text) RETURNS TABLE (
     wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval, more boolean
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off

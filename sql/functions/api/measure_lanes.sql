@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION measure_lanes()
     RETURNS TABLE (state text, lanes bigint, more boolean)
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION measure_line(p_lock text)
 RETURNS TABLE (waiting bigint, job_id bigint, since timestamptz)
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

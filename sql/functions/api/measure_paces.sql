@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION measure_paces(p_locks text[])
 RETURNS TABLE (lock text, per_minute float8)
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

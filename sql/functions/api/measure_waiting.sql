@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION measure_waiting()
                    more boolean, job_id bigint, job_since timestamptz,
                    job_lock text)
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

@@ -2,9 +2,7 @@
 -- states are those of worker_status, which also counts the jobs of each worker.
 CREATE OR REPLACE FUNCTION measure_workers()
     RETURNS TABLE (state text, workers bigint, schedules text[])
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     WITH seen AS (
         SELECT CASE WHEN NOT is_live(worker) THEN 'late' WHEN is_blocked(worker) THEN 'blocked'
                     ELSE 'live' END AS state, worker.schedules

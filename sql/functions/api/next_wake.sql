@@ -15,7 +15,6 @@ CREATE OR REPLACE FUNCTION next_wake(
     OUT horizon xid8
 )
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

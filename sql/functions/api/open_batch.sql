@@ -15,9 +15,7 @@ CREATE OR REPLACE FUNCTION open_batch(
    locks      text[]   DEFAULT NULL,
    shared     text[]   DEFAULT NULL
 ) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_job   bigint;
     v_batch bigint;

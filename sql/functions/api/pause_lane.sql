@@ -5,9 +5,7 @@ CREATE OR REPLACE FUNCTION pause_lane(
     p_lock text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,
     p_by text DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_lane lanes := lock_lane(p_lock);
 BEGIN

@@ -6,9 +6,7 @@ CREATE OR REPLACE FUNCTION pause_queue(
     p_queue text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,
     p_by text DEFAULT NULL
 ) RETURNS void
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM require_read_committed();
     IF p_queue = '' OR octet_length(p_queue) > 63 OR has_invalid_queue(ARRAY[p_queue]) THEN

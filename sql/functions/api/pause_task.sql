@@ -6,9 +6,7 @@ CREATE OR REPLACE FUNCTION pause_task(
     p_task text, p_reason text DEFAULT NULL, p_until timestamptz DEFAULT NULL,
     p_by text DEFAULT NULL
 ) RETURNS void
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM require_read_committed();
     IF (octet_length(p_task) BETWEEN 1 AND 512) IS NOT TRUE THEN

@@ -7,7 +7,6 @@
 -- if there is time left. A job that finishes on a day without a partition is not lost.
 CREATE OR REPLACE FUNCTION prepare_history(p_days integer) RETURNS integer
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET timezone = 'UTC'
 SET lock_timeout = '50ms'
 AS $$

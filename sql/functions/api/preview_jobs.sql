@@ -18,7 +18,6 @@ CREATE OR REPLACE FUNCTION preview_jobs(
     OUT sample bigint[], OUT until timestamptz
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off

@@ -13,7 +13,6 @@ CREATE OR REPLACE FUNCTION preview_lanes(
     OUT retrying bigint, OUT held bigint, OUT waiting bigint, OUT sample text[]
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off

@@ -4,9 +4,7 @@
 CREATE OR REPLACE FUNCTION prune_batches(
     p_keep interval, p_limit integer, p_is_default boolean DEFAULT false
 ) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_count bigint;
     v_keep  interval := keep_for(p_keep, p_is_default);

@@ -11,7 +11,6 @@
 CREATE OR REPLACE FUNCTION prune_history(p_keep interval, p_is_default boolean DEFAULT false)
     RETURNS integer
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET timezone = 'UTC'
 SET lock_timeout = '50ms'
 AS $$

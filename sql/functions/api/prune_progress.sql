@@ -4,7 +4,6 @@
 -- One statement reads both tables, so it misses no job that moves from one to the other.
 CREATE OR REPLACE FUNCTION prune_progress(p_after bigint, p_limit integer) RETURNS bigint
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off

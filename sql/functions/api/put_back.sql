@@ -6,7 +6,6 @@
 -- open transaction, or whose lane or gate is: they are still ours, and must be put back again.
 CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

@@ -4,7 +4,6 @@
 -- a bug, or a row that was changed by hand.
 CREATE OR REPLACE FUNCTION reconcile(p_after text, p_limit integer) RETURNS text
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET jit = off

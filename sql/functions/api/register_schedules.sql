@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION register_schedules(p_tasks text[], p_periodic_ids text[], p_crons text[],
     p_zones text[]) RETURNS void
 LANGUAGE sql
-SET search_path FROM CURRENT
 SET lock_timeout = '100ms'
 AS $$
     INSERT INTO schedules (task, periodic_id, cron, tz, since)

@@ -8,9 +8,7 @@ CREATE OR REPLACE FUNCTION register_worker(
     p_heartbeat_every interval DEFAULT NULL, p_keep_history double precision DEFAULT NULL,
     p_age interval DEFAULT '0', p_clock timestamptz DEFAULT NULL
 ) RETURNS uuid
-LANGUAGE sql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql AS $$
     INSERT INTO workers (id, name, hostname, pid, queues, tasks, schedules, concurrency,
         started_at, heartbeat_at, loop_turned_at, heartbeat_every, keep_history,
         clock_ahead)

@@ -1,9 +1,7 @@
 -- remove_group: removes the weight of a pattern. Its groups then have the weight of the next
 -- matching pattern, or 1. Returns false if there is none.
 CREATE OR REPLACE FUNCTION remove_group(p_pattern text, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM groups WHERE pattern = p_pattern;
     IF NOT FOUND THEN

@@ -1,9 +1,7 @@
 -- remove_limit: removes the limit of a pattern. Its keys then have the limit of the next matching
 -- pattern, or none. Returns false if there is none. Like set_limit, it locks no key.
 CREATE OR REPLACE FUNCTION remove_limit(p_pattern text, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM require_read_committed();
     DELETE FROM limits WHERE pattern = p_pattern;

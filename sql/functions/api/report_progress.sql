@@ -12,7 +12,6 @@ CREATE OR REPLACE FUNCTION report_progress(
     p_texts  text[]
 ) RETURNS void
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET lock_timeout = '50ms'
 AS $$
 BEGIN

@@ -25,7 +25,6 @@ CREATE OR REPLACE FUNCTION rescue(
     p_error    text    DEFAULT NULL    -- what ended the worker, if it could tell
 ) RETURNS TABLE (id bigint, worker_id uuid, ended_as job_status)
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

@@ -1,9 +1,7 @@
 -- resume_lane: lets a paused or halted lane continue. The failed job stays failed. Returns false if
 -- the lane was not stopped.
 CREATE OR REPLACE FUNCTION resume_lane(p_lock text, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_lane lanes := lock_lane(p_lock);
 BEGIN

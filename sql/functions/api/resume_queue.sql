@@ -1,9 +1,7 @@
 -- resume_queue: lets a paused queue continue (NULL: ends the pause of all queues, while those of
 -- single queues stay). Returns false if it was not paused.
 CREATE OR REPLACE FUNCTION resume_queue(p_queue text, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM require_read_committed();
     RETURN resume('queue', coalesce(p_queue, ''), p_by);

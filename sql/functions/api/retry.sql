@@ -21,7 +21,6 @@ CREATE OR REPLACE FUNCTION retry(
     p_uncharged  boolean[]     DEFAULT NULL    -- true: the attempt does not count
 ) RETURNS TABLE (id bigint, busy boolean)
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off

@@ -5,9 +5,7 @@
 -- A job that has several lanes goes first in all of them, if it has halted all of them. Otherwise
 -- it waits in line.
 CREATE OR REPLACE FUNCTION retry_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_next record;
     v_id   bigint;

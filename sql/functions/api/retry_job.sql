@@ -3,9 +3,7 @@
 -- waits, runs, or does not exist. With p_by, lane_audit records who did it. Otherwise it records
 -- only that a halted lane continues.
 CREATE OR REPLACE FUNCTION retry_job(p_id bigint, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_lock  text := (SELECT min(lock) FROM lanes WHERE failed_job_id = p_id);
     v_locks text[];

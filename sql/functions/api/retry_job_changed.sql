@@ -10,9 +10,7 @@ CREATE OR REPLACE FUNCTION retry_job_changed(
     p_lock     text DEFAULT NULL,
     p_by       text DEFAULT NULL
 ) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_halted  text;
     v_locks   text[];

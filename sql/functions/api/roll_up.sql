@@ -14,7 +14,6 @@
 -- that are already there count as counted. Transaction ids of another server mean nothing either.
 CREATE OR REPLACE FUNCTION roll_up(p_pages integer) RETURNS boolean
 LANGUAGE plpgsql
-SET search_path FROM CURRENT
 SET timezone = 'UTC'
 SET lock_timeout = '50ms'
 SET enable_seqscan = off

@@ -6,9 +6,7 @@
 CREATE OR REPLACE FUNCTION schedule_progress(
     p_tasks text[], p_periodic_ids text[], p_crons text[], p_zones text[]
 ) RETURNS TABLE (now timestamptz, after timestamptz)
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT clock(), coalesce(
         greatest(
             CASE WHEN last_instant <= clock() + interval '1 day' THEN last_instant END,

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION search_is_cut(
     OUT live boolean, OUT ended boolean
 )
 LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
 BEGIN

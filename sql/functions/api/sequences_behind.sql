@@ -7,9 +7,7 @@
 -- shows that the sequence is behind.
 CREATE OR REPLACE FUNCTION sequences_behind()
     RETURNS TABLE (sequence text, last bigint, needed bigint)
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT name, reached, used
     FROM (
         SELECT 'jobs_id_seq' AS name, CASE WHEN is_called THEN last_value ELSE 0 END AS reached,

@@ -7,9 +7,7 @@ CREATE OR REPLACE FUNCTION set_group(
     p_weight  integer,
     p_by      text DEFAULT NULL
 ) RETURNS void
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_problem text := CASE
         WHEN (octet_length(p_pattern) BETWEEN 1 AND 1024

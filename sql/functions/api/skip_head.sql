@@ -2,9 +2,7 @@
 -- the failed job is left behind and the lane continues. Returns the id of the skipped job, or NULL
 -- if nothing waits.
 CREATE OR REPLACE FUNCTION skip_head(p_lock text, p_by text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_next record;
     v_id   bigint;

@@ -8,9 +8,7 @@ CREATE OR REPLACE FUNCTION stalled_jobs(
     p_queue   text DEFAULT NULL,
     p_task    text DEFAULT NULL
 ) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT job.*
     FROM (SELECT * FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000) AS job
     LEFT JOIN workers AS worker ON worker.id = job.worker_id

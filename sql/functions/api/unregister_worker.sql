@@ -6,9 +6,7 @@
 CREATE OR REPLACE FUNCTION unregister_worker(
     p_worker uuid, p_error text DEFAULT NULL, p_max_lost integer DEFAULT 5
 ) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM workers
     WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);

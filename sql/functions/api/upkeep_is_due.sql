@@ -3,7 +3,6 @@
 -- round can wait for an interval. It scans the workers that run jobs, not their jobs.
 CREATE OR REPLACE FUNCTION upkeep_is_due() RETURNS boolean
 LANGUAGE sql STABLE
-SET search_path FROM CURRENT
 SET timezone = 'UTC'
 SET enable_seqscan = off
 SET enable_bitmapscan = off

@@ -10,9 +10,7 @@
 -- PREPARE TRANSACTION refuses a transaction that has sent a notification. Such a transaction runs
 -- SET LOCAL inturn.quiet = on before it defers, and leaves its jobs to the workers' poll.
 CREATE OR REPLACE FUNCTION notify_workers(p_queues text[]) RETURNS void
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF p_queues = '{}' OR current_setting('inturn.quiet', true) = 'on'
         OR current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
