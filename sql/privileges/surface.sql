@@ -9,191 +9,80 @@
 -- secrets, and knowing a claim is enough to end its job. A new column is closed until it is listed
 -- here.
 CREATE OR REPLACE VIEW surface AS
-SELECT * FROM (VALUES
-    ('function', 'clock',               '{producer,worker,operator,monitor}'::text[], NULL::text),
-
-    -- Producers create jobs and learn how they end. To cancel a job, its id is enough.
-    ('function', 'defer',               '{producer}', NULL),
-    ('function', 'defer_job',           '{producer}', NULL),
-    ('function', 'defer_jobs',          '{producer}', NULL),
-    ('function', 'open_batch',          '{producer}', NULL),
-    ('function', 'close_batch',         '{producer,operator}', NULL),
-    ('function', 'cancel_batch',        '{producer,operator}', NULL),
-    ('function', 'await_end',           '{producer,operator}', NULL),
-    ('function', 'cancel_job',          '{producer,operator}', NULL),
-
-    -- A worker starts, lives and ends.
-    ('function', 'register_worker',     '{worker}', NULL),
-    ('function', 'heartbeat',           '{worker}', NULL),
-    ('function', 'set_awake',           '{worker}', NULL),
-    ('function', 'next_wake',           '{worker}', NULL),
-    ('function', 'unregister_worker',   '{worker}', NULL),
-
-    -- A worker's jobs.
-    ('function', 'claim',               '{worker}', NULL),
-    ('function', 'claim_further',       '{worker}', NULL),
-    ('function', 'jobs_of_worker',      '{worker}', NULL),
-    ('function', 'abort_requests',      '{worker}', NULL),
-    ('function', 'finish',              '{worker}', NULL),
-    ('function', 'retry',               '{worker}', NULL),
-    ('function', 'put_back',            '{worker}', NULL),
-    ('function', 'batch_counts',        '{worker}', NULL),
-    ('function', 'has_ended',           '{worker}', NULL),
-    ('function', 'check_fence',         '{worker}', NULL),
-    ('function', 'report_progress',     '{worker}', NULL),
-
-    -- Workers look after each other.
-    ('function', 'last_heartbeats',     '{worker}', NULL),
-    ('function', 'upkeep_is_due',       '{worker}', NULL),
-    ('function', 'declare_dead',        '{worker}', NULL),
-    ('function', 'rescue',              '{worker}', NULL),
-    ('function', 'reconcile',           '{worker}', NULL),
-    ('function', 'prepare_history',     '{worker}', NULL),
-    ('function', 'prune_history',       '{worker}', NULL),
-    ('function', 'roll_up',             '{worker}', NULL),
-    ('function', 'prune_progress',      '{worker}', NULL),
-    ('function', 'prune_batches',       '{worker}', NULL),
+SELECT kind, unnest(names) AS name, roles, NULL::text AS columns
+FROM (VALUES
+    ('function', '{producer,worker,operator,monitor}'::text[], '{clock}'::text[]),
+    ('function', '{producer}', '{defer, defer_job, defer_jobs, open_batch}'),
+    -- To cancel a job, its id is enough.
+    ('function', '{producer,operator}', '{close_batch, cancel_batch, await_end, cancel_job}'),
+    ('function', '{worker}', '{
+        register_worker, heartbeat, set_awake, next_wake, unregister_worker,
+        claim, claim_further, jobs_of_worker, abort_requests, finish, retry, put_back,
+        batch_counts, has_ended, check_fence, report_progress,
+        last_heartbeats, upkeep_is_due, declare_dead, rescue, reconcile, roll_up,
+        prepare_history, prune_history, prune_progress, prune_batches,
+        register_schedules, schedule_progress, defer_periodic}'),
     -- For the built-in task that deletes old jobs.
-    ('function', 'delete_old_jobs',     '{worker,operator}', NULL),
-    ('function', 'register_schedules',  '{worker}', NULL),
-    ('function', 'schedule_progress',   '{worker}', NULL),
-    ('function', 'defer_periodic',      '{worker}', NULL),
-
-    -- People change jobs and lanes.
-    ('function', 'explain',             '{operator}', NULL),
-    ('function', 'explain_read_only',   '{operator,monitor}', NULL),
-    ('function', 'jobs_where',          '{operator}', NULL),
-    ('function', 'list_jobs',           '{operator}', NULL),
-    ('function', 'search_is_cut',       '{operator}', NULL),
-    -- Not for monitors: its filter compares with errors.
-    ('function', 'count_jobs',          '{operator}', NULL),
-    ('function', 'count_jobs_by',       '{operator,monitor}', NULL),
-    ('function', 'stalled_jobs',        '{operator}', NULL),
-    ('function', 'list_lanes',          '{operator}', NULL),
-    ('function', 'held_for_long',       '{operator,monitor}', NULL),
-    ('function', 'count_lanes',         '{operator,monitor}', NULL),
-    ('function', 'lane_report',         '{operator}', NULL),
-    ('function', 'list_troubled_lanes', '{operator,monitor}', NULL),
-    ('function', 'list_line',           '{operator,monitor}', NULL),
-    ('function', 'limited_jobs',        '{operator,monitor}', NULL),
-    ('function', 'list_changes',        '{operator,monitor}', NULL),
-    ('function', 'list_audit',          '{operator,monitor}', NULL),
-    ('function', 'list_job_audit',      '{operator,monitor}', NULL),
-    ('function', 'list_schedules',      '{operator,monitor}', NULL),
-    ('function', 'retry_job',           '{operator}', NULL),
-    ('function', 'retry_job_changed',   '{operator}', NULL),
-    ('function', 'delete_job',          '{operator}', NULL),
-    ('function', 'find_jobs',           '{operator}', NULL),
-    ('function', 'preview_jobs',        '{operator}', NULL),
-    ('function', 'change_jobs',         '{operator}', NULL),
-    ('function', 'find_lanes',          '{operator}', NULL),
-    ('function', 'preview_lanes',       '{operator}', NULL),
-    ('function', 'change_lanes',        '{operator}', NULL),
-    ('function', 'pause_queue',         '{operator}', NULL),
-    ('function', 'resume_queue',        '{operator}', NULL),
-    ('function', 'pause_task',          '{operator}', NULL),
-    ('function', 'resume_task',         '{operator}', NULL),
-    ('function', 'pause_lane',          '{operator}', NULL),
-    ('function', 'resume_lane',         '{operator}', NULL),
-    ('function', 'skip_head',           '{operator}', NULL),
-    ('function', 'retry_head',          '{operator}', NULL),
-    ('function', 'cancel_waiting',      '{operator}', NULL),
-    ('function', 'list_limits',         '{operator,monitor}', NULL),
-    ('function', 'list_limit_keys',     '{operator,monitor}', NULL),
-    ('function', 'set_limit',           '{operator}', NULL),
-    ('function', 'change_limit',        '{operator}', NULL),
-    ('function', 'remove_limit',        '{operator}', NULL),
-    ('function', 'list_groups',         '{operator,monitor}', NULL),
-    ('function', 'set_group',           '{operator}', NULL),
-    ('function', 'remove_group',        '{operator}', NULL),
-    ('function', 'sequences_behind',    '{operator,monitor}', NULL),   -- for `queue doctor`
-
-    -- For metrics.
-    ('function', 'measure_waiting',     '{operator,monitor}', NULL),
-    ('function', 'measure_lanes',       '{operator,monitor}', NULL),
-    ('function', 'measure_workers',     '{operator,monitor}', NULL),
-    ('function', 'measure_history',     '{operator,monitor}', NULL),
-    ('function', 'measure_lane',        '{operator,monitor}', NULL),
-    ('function', 'measure_line',        '{operator,monitor}', NULL),
-    ('function', 'measure_paces',       '{operator,monitor}', NULL),
-    ('function', 'measure_flow',        '{operator,monitor}', NULL),
-    ('function', 'measure_history_size', '{operator,monitor}', NULL),
-    ('function', 'ended_lately',        '{operator,monitor}', NULL),
+    ('function', '{worker,operator}', '{delete_old_jobs}'),
+    -- count_jobs is not for monitors: its filter compares with errors.
+    ('function', '{operator}', '{
+        explain, jobs_where, list_jobs, search_is_cut, count_jobs, stalled_jobs, list_lanes,
+        lane_report, retry_job, retry_job_changed, delete_job,
+        find_jobs, preview_jobs, change_jobs, find_lanes, preview_lanes, change_lanes,
+        pause_queue, resume_queue, pause_task, resume_task,
+        pause_lane, resume_lane, skip_head, retry_head, cancel_waiting,
+        set_limit, change_limit, remove_limit, set_group, remove_group}'),
+    ('function', '{operator,monitor}', '{
+        explain_read_only, count_jobs_by, held_for_long, count_lanes, list_troubled_lanes,
+        list_line, limited_jobs, list_changes, list_audit, list_job_audit, list_schedules,
+        list_limits, list_limit_keys, list_groups, sequences_behind, ended_lately,
+        measure_waiting, measure_lanes, measure_workers, measure_history, measure_lane,
+        measure_line, measure_paces, measure_flow, measure_history_size}'),
 
     -- Clients check that the schema fits their version.
-    ('table', 'schema_version',         '{producer,worker,operator,monitor}', NULL),
-    ('table', 'applied_code',           '{producer,worker,operator,monitor}', NULL),
-
-    ('table', 'all_jobs',               '{producer}', 'id, status'),
-    ('table', 'all_jobs',               '{operator}', NULL),
-    ('table', 'all_jobs',               '{monitor}',
+    ('table', '{producer,worker,operator,monitor}', '{schema_version, applied_code}'),
+    ('table', '{producer,operator,monitor}', '{batch_status}'),
+    ('table', '{worker,operator,monitor}', '{schedules}'),
+    ('table', '{operator}', '{
+        all_jobs, live_jobs, jobs, finished_jobs, progress, lane_status, recent_failures,
+        shared_errors}'),
+    ('table', '{operator,monitor}', '{
+        claimed_jobs, edges, idle_lanes, lanes, waits, limits, gates, gated_jobs, groups,
+        lane_audit, queue_status, task_status, task_history, queue_history, rollups, rollup_days,
+        workers, worker_status, runnable_tasks, unknown_tasks, halted_lanes, paused_lanes,
+        paused_queues, paused_tasks, pauses, repaired_lanes, repaired_limits, miscounted_limits,
+        forgotten_batches, failed_parents, open_transactions, suspect_jobs, surface}')
+) AS listed (kind, roles, names)
+UNION ALL
+-- Not all columns.
+SELECT * FROM (VALUES
+    ('table', 'all_jobs', '{producer}'::text[], 'id, status'),
+    ('table', 'all_jobs', '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, '
         'limit_key, group_key, batch_id, locks, shared'),
-    ('table', 'live_jobs',              '{operator}', NULL),
-    ('table', 'live_jobs',              '{monitor}',
+    ('table', 'live_jobs', '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
         'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, '
         'limit_key, group_key, batch_id, locks, shared'),
-    ('table', 'claimed_jobs',           '{operator,monitor}', NULL),
-    ('table', 'jobs',                   '{operator}', NULL),
-    ('table', 'jobs',                   '{monitor}',
+    ('table', 'jobs', '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'worker_id, fence, queueing_lock, timeout, on_retry, on_failure, abort, '
         'has_waiters, has_children, has_parents, was_attempted, lost_queueing_lock, expires_at, '
         'limit_key, group_key, batch_id, locks, shared, keeps_lanes, delayed_at'),
-    ('table', 'finished_jobs',          '{operator}', NULL),
-    ('table', 'finished_jobs',          '{monitor}',
+    ('table', 'finished_jobs', '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, on_retry, on_failure, '
         'expires_at, limit_key, group_key, batch_id, locks, shared'),
-    ('table', 'batch_status',           '{producer,operator,monitor}', NULL),
-    ('table', 'edges',                  '{operator,monitor}', NULL),
-    ('table', 'progress',               '{operator}', NULL),
-    ('table', 'progress',               '{monitor}', 'job_id, fence, done, total, updated_at'),
-    ('table', 'lane_status',            '{operator}', NULL),
-    ('table', 'lane_status',            '{monitor}',
+    ('table', 'progress', '{monitor}', 'job_id, fence, done, total, updated_at'),
+    ('table', 'lane_status', '{monitor}',
         'lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at, '
         'waiting, more, stopped, stopped_at, stopped_until, stopped_by, stop_reason, '
         'failed_job_id, failed_task, readers, waits_for'),
-    ('table', 'idle_lanes',             '{operator,monitor}', NULL),
-    ('table', 'lanes',                  '{operator,monitor}', NULL),
-    ('table', 'waits',                  '{operator,monitor}', NULL),
-    ('table', 'limits',                 '{operator,monitor}', NULL),
-    ('table', 'gates',                  '{operator,monitor}', NULL),
-    ('table', 'gated_jobs',             '{operator,monitor}', NULL),
-    ('table', 'groups',                 '{operator,monitor}', NULL),
-    ('table', 'lane_audit',             '{operator,monitor}', NULL),
-    ('table', 'queue_status',           '{operator,monitor}', NULL),
-    ('table', 'task_status',            '{operator,monitor}', NULL),
-    ('table', 'task_history',           '{operator,monitor}', NULL),
-    ('table', 'queue_history',          '{operator,monitor}', NULL),
-    ('table', 'rollups',                '{operator,monitor}', NULL),
-    ('table', 'rollup_days',            '{operator,monitor}', NULL),
-    ('table', 'workers',                '{operator,monitor}', NULL),
-    ('table', 'worker_status',          '{operator,monitor}', NULL),
-    ('table', 'runnable_tasks',         '{operator,monitor}', NULL),
-    ('table', 'unknown_tasks',          '{operator,monitor}', NULL),
-    ('table', 'halted_lanes',           '{operator,monitor}', NULL),
-    ('table', 'paused_lanes',           '{operator,monitor}', NULL),
-    ('table', 'paused_queues',          '{operator,monitor}', NULL),
-    ('table', 'paused_tasks',           '{operator,monitor}', NULL),
-    ('table', 'pauses',                 '{operator,monitor}', NULL),
-    ('table', 'repaired_lanes',         '{operator,monitor}', NULL),
-    ('table', 'repaired_limits',        '{operator,monitor}', NULL),
-    ('table', 'miscounted_limits',      '{operator,monitor}', NULL),
-    ('table', 'forgotten_batches',      '{operator,monitor}', NULL),
-    ('table', 'failed_parents',         '{operator,monitor}', NULL),
-    ('table', 'recent_failures',        '{operator}', NULL),
-    ('table', 'recent_failures',        '{monitor}',
+    ('table', 'recent_failures', '{monitor}',
         'task, failed, last_at, job_id, first_at, lanes, job_ids'),
-    ('table', 'shared_errors',          '{operator}', NULL),
-    ('table', 'shared_errors',          '{monitor}', 'halted, retrying, job_id, task, lock'),
-    ('table', 'open_transactions',      '{operator,monitor}', NULL),
-    ('table', 'suspect_jobs',           '{operator,monitor}', NULL),
-    ('table', 'schedules',              '{worker,operator,monitor}', NULL),
-    ('table', 'surface',                '{operator,monitor}', NULL)
-) AS listed (kind, name, roles, columns);
+    ('table', 'shared_errors', '{monitor}', 'halted, retrying, job_id, task, lock')
+) AS limited (kind, name, roles, columns);
 
 COMMENT ON VIEW surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN surface.kind IS 'function or table; a view counts as a table.';
