@@ -39,7 +39,7 @@ def function_file(name: str) -> Path:
 
 
 def code() -> Iterator[str]:
-    """Yield the text of each function and view, then of the scripts that grant access to them.
+    """Yield the text of each function and view, then of the scripts that set plans and access.
 
     Functions come first, since views may call them.
     """
@@ -51,8 +51,8 @@ def code() -> Iterator[str]:
             yield from dict(_read_scripts(path)).values()
     yield from first
     yield from views.values()
-    for name in ("surface", "grant_to", "close"):
-        yield (root / "privileges" / f"{name}.sql").read_text(encoding="utf-8")
+    for name in ("planner", "privileges/surface", "privileges/grant_to", "privileges/close"):
+        yield (root / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def _read_scripts(folder: str | Path) -> Iterator[tuple[str, str]]:

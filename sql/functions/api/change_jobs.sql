@@ -22,15 +22,7 @@ CREATE OR REPLACE FUNCTION change_jobs(
     p_abort  boolean DEFAULT false,
     p_by     text DEFAULT NULL
 ) RETURNS TABLE (id bigint, outcome text)
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_material = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_held   text[];

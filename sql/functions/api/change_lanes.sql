@@ -16,15 +16,7 @@ CREATE OR REPLACE FUNCTION change_lanes(
     p_until  timestamptz DEFAULT NULL,
     p_error  text        DEFAULT NULL
 ) RETURNS TABLE (lock text, outcome text)
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_material = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_wanted text[];

@@ -30,15 +30,7 @@ CREATE OR REPLACE FUNCTION claim(
     p_slots   integer DEFAULT NULL,  -- how many of the jobs can begin now; NULL: all
     p_turns   jsonb   DEFAULT NULL   -- where the turns of the groups continue
 ) RETURNS SETOF jobs
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_material = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     r         claim_round;
     v_started integer;

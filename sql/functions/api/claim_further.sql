@@ -14,15 +14,7 @@ CREATE OR REPLACE FUNCTION claim_further(
     p_after      bigint[],    -- ids: start behind these
     p_limit      integer
 ) RETURNS SETOF jobs
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_material = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     -- How many jobs to read and lock behind each mark. It must not lock more than it takes.
     v_shares integer[] := CASE WHEN cardinality(p_queues) > 1

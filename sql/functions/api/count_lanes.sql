@@ -2,11 +2,7 @@
 -- Bounded (see lanes_to_list).
 CREATE OR REPLACE FUNCTION count_lanes(p_limit integer, p_states text[] DEFAULT NULL)
 RETURNS bigint
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT count(*) FROM (
         SELECT FROM lanes_to_list(p_limit) AS found
         WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])

@@ -1,10 +1,6 @@
 -- Returns whether a job ended in the last hour. It would be among those that were deferred last.
 CREATE OR REPLACE FUNCTION ended_lately() RETURNS boolean
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT EXISTS (
         SELECT FROM (
             SELECT finished_at FROM finished_jobs ORDER BY id DESC LIMIT 100) AS newest

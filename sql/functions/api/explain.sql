@@ -5,11 +5,7 @@
 -- them in both directions.
 CREATE OR REPLACE FUNCTION explain(p_id bigint)
     RETURNS TABLE (reason text, detail text, unblock text)
-LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_job   jobs;
     v_waits boolean := false;   -- for something that a worker with a free slot would not change

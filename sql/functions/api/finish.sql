@@ -20,15 +20,7 @@ CREATE OR REPLACE FUNCTION finish(
     p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
     p_forget   job_status[] DEFAULT '{}'  -- jobs with these statuses leave no history
 ) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_material = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_held    record;
     v_stopped text[];

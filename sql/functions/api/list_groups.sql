@@ -5,11 +5,7 @@
 CREATE OR REPLACE FUNCTION list_groups(p_limit integer) RETURNS TABLE (
     name text, weight integer, waiting bigint, running bigint
 )
-LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY

@@ -10,11 +10,7 @@ RETURNS TABLE (
     stopped_until timestamptz, stopped_by text, stop_reason text, failed_job_id bigint,
     failed_task text, readers integer, waits_for text
 )
-LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY

@@ -15,9 +15,6 @@ CREATE OR REPLACE FUNCTION list_troubled_lanes(
 ) RETURNS TABLE (lock text, trouble text, since timestamptz, job_id bigint, waiting bigint)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_custom_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -3,11 +3,7 @@
 -- its sessions adds to them once a second, and they include work that was rolled back.
 CREATE OR REPLACE FUNCTION measure_flow()
 RETURNS TABLE (deferred bigint, ended bigint, failed bigint)
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT pg_stat_get_tuples_inserted('jobs'::regclass),
         pg_stat_get_tuples_deleted('jobs'::regclass),
         (SELECT count(*) FROM (

@@ -21,11 +21,7 @@ CREATE OR REPLACE FUNCTION measure_history(
     at timestamptz, name text, succeeded bigint, failed bigint, cancelled bigint, aborted bigint,
     wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval
 )
-LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     v_kept  integer := CASE WHEN p_minutes % 60 = 0 OR p_from < clock() - interval '2 days'

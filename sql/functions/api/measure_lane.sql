@@ -10,10 +10,7 @@ CREATE OR REPLACE FUNCTION measure_lane(p_lock text) RETURNS TABLE (
     wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval, more boolean
 )
 LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
 SET enable_sort = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -5,11 +5,7 @@
 -- lanes only. `more` is true if there may be others.
 CREATE OR REPLACE FUNCTION measure_lanes()
     RETURNS TABLE (state text, lanes bigint, more boolean)
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     WITH running AS MATERIALIZED (
         SELECT job.id, lane.name, coalesce(is_live(worker), false) AS is_live
         FROM (SELECT id, lock, locks, worker_id FROM jobs WHERE status = 'doing'

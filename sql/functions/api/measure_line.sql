@@ -2,11 +2,7 @@
 -- One row. The job is NULL if none waits.
 CREATE OR REPLACE FUNCTION measure_line(p_lock text)
 RETURNS TABLE (waiting bigint, job_id bigint, since timestamptz)
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT (SELECT count(*) FROM (SELECT FROM line_of(p_lock, 1001) LIMIT 1001) AS line), head.id,
         coalesce(head.scheduled_at, head.created_at)
     FROM (SELECT) AS always

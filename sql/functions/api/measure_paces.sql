@@ -4,11 +4,7 @@
 -- that the number does not jump.
 CREATE OR REPLACE FUNCTION measure_paces(p_locks text[])
 RETURNS TABLE (lock text, per_minute float8)
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT lane.lock, 60 * count(*)
         / greatest(extract(epoch FROM clock() - min(job.finished_at)), 60)::float8
     FROM (

@@ -9,11 +9,7 @@ CREATE OR REPLACE FUNCTION measure_waiting()
     RETURNS TABLE (queue text, since timestamptz, lane_since timestamptz, longest bigint,
                    more boolean, job_id bigint, job_since timestamptz,
                    job_lock text)
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     WITH oldest AS MATERIALIZED (
         SELECT id, status, queue, lock, coalesce(scheduled_at, created_at) AS since FROM jobs
         ORDER BY id LIMIT 10000

@@ -14,11 +14,7 @@ CREATE OR REPLACE FUNCTION next_wake(
     p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT notified boolean,
     OUT horizon xid8
 )
-LANGUAGE sql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(leave_out_paused(coalesce(p_queues, ready_queues()))) AS q(queue)
         WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL

@@ -4,11 +4,8 @@
 -- One statement reads both tables, so it misses no job that moves from one to the other.
 CREATE OR REPLACE FUNCTION prune_progress(p_after bigint, p_limit integer) RETURNS bigint
 LANGUAGE plpgsql
-SET enable_seqscan = off
-SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
-SET jit = off
 AS $$
 DECLARE
     v_count integer;

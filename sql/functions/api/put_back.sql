@@ -5,15 +5,7 @@
 -- It locks lanes first, then gates of limits, then jobs. Returns the jobs that are locked by an
 -- open transaction, or whose lane or gate is: they are still ours, and must be put back again.
 CREATE OR REPLACE FUNCTION put_back(p_ids bigint[], p_claims uuid[]) RETURNS SETOF bigint
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_material = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_held record;
     v_back record;

@@ -3,11 +3,7 @@
 -- lane. Each repair is recorded in lane_audit (`reconcile`). There should never be any: each one is
 -- a bug, or a row that was changed by hand.
 CREATE OR REPLACE FUNCTION reconcile(p_after text, p_limit integer) RETURNS text
-LANGUAGE plpgsql
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_locks text[];
     v_lock  text;

@@ -26,10 +26,7 @@ CREATE OR REPLACE FUNCTION rescue(
 ) RETURNS TABLE (id bigint, worker_id uuid, ended_as job_status)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
 SET enable_material = off
-SET jit = off
 AS $$
 DECLARE
     v_seen record;

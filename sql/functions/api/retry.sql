@@ -20,15 +20,7 @@ CREATE OR REPLACE FUNCTION retry(
     p_locks      text[]        DEFAULT NULL,
     p_uncharged  boolean[]     DEFAULT NULL    -- true: the attempt does not count
 ) RETURNS TABLE (id bigint, busy boolean)
-LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_material = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_held    record;
     v_left    text[];   -- the lanes that the jobs are in now, if jobs change lanes

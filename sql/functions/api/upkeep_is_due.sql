@@ -4,9 +4,6 @@
 CREATE OR REPLACE FUNCTION upkeep_is_due() RETURNS boolean
 LANGUAGE sql STABLE
 SET timezone = 'UTC'
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
 AS $$
     WITH RECURSIVE owner(worker_id) AS (
         (SELECT worker_id FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 1)

@@ -16,11 +16,7 @@
 CREATE OR REPLACE FUNCTION defer_unless_waiting(
     p_tasks text[], p_args jsonb[], p_options job_options[], p_on_conflict conflict_policy
 ) RETURNS TABLE (id bigint, is_new boolean)
-LANGUAGE plpgsql
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_now timestamptz := clock();

@@ -11,9 +11,6 @@ CREATE OR REPLACE FUNCTION retake_queueing_locks(
 ) RETURNS void
 LANGUAGE plpgsql
 SET lock_timeout = '2ms'
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
 AS $$
 DECLARE
     v_half integer := cardinality(p_ids) / 2;

@@ -21,11 +21,7 @@ CREATE OR REPLACE FUNCTION candidates(
     p_before_id bigint  DEFAULT NULL,    -- only jobs with smaller ids
     OUT ids bigint[], OUT is_cut boolean
 )
-LANGUAGE plpgsql STABLE
-SET enable_seqscan = off     -- a plan based on wrong statistics would sort the whole table
-SET enable_bitmapscan = off
-SET jit = off
-AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_waiting job_status[] := ARRAY(
         SELECT status FROM unnest(coalesce((p_filter).statuses,
