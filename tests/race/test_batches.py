@@ -344,14 +344,14 @@ def test_nobody_waits_for_a_callback_that_an_open_transaction_has_locked(stage: 
 @story(
     Mutation(
         "a retry does not share the gate",
-        "rejoin_batch.sql",
-        "WHERE batch_id = p_batch FOR KEY SHARE",
-        "WHERE batch_id = p_batch",
+        "restore_job.sql",
+        "WHERE batch_id = v_back.batch_id FOR KEY SHARE",
+        "WHERE batch_id = v_back.batch_id",
     ),
     Mutation(
         "a retried job is not waited for",
-        "rejoin_batch.sql",
-        "PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1, p_id);",
+        "restore_job.sql",
+        "PERFORM note_batch_event(v_back.batch_id, v_back.status::text::batch_event, -1, p_id);",
         "NULL;",
     ),
 )

@@ -79,8 +79,8 @@ def test_a_job_that_is_lost_once_more_than_five_times_fails_and_its_lane_goes_on
     Mutation(
         "jobs that a worker gives back count as lost",
         "rescue.sql",
-        "CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END",
-        "times_lost(jobs.errors) + 1",
+        "CASE WHEN p_lost THEN 1 +",
+        "CASE WHEN true THEN 1 +",
     ),
 )
 def test_jobs_that_a_worker_gives_back_when_it_ends_do_not_count_as_lost(stage: Stage) -> None:

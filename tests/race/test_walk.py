@@ -174,8 +174,8 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     ),
     "a retry does not rejoin its batch": (
         ("batches",),
-        "rejoin_batch.sql",
-        "PERFORM note_batch_event(p_batch, p_status::text::batch_event, -1, p_id);",
+        "restore_job.sql",
+        "PERFORM note_batch_event(v_back.batch_id, v_back.status::text::batch_event, -1, p_id);",
         "NULL;",
     ),
     "nobody settles the batches": (

@@ -51,5 +51,5 @@ def test_the_table_names_functions_of_the_engine() -> None:
     named = [name for row in read_table() for cell in row[2:] for name in cell]
     assert set(named) - known == set()
     explaining = {name for name in known if name.startswith("explain_")}
-    others = {"explain_read_only", "explain_busy", "explain_progress", "explain_workers"}
+    others = {"explain_read_only", "explain_busy", "explain_workers"}
     assert explaining - set(named) == others  # about what concerns no single obstacle

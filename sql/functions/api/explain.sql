@@ -37,7 +37,9 @@ BEGIN
                 ELSE ', attempt ' || v_job.attempts END,
             ending_of_run(p_id)
         FROM claimed_jobs AS job WHERE job.worker_id = v_job.worker_id AND job.id = p_id;
-        RETURN QUERY SELECT * FROM explain_progress(p_id, v_job.fence);
+        RETURN QUERY SELECT 'progress', done || coalesce(' of ' || total, '')
+            || ' at ' || updated_at || coalesce(': ' || text, ''), NULL
+        FROM progress WHERE job_id = p_id AND fence = v_job.fence;
         RETURN QUERY SELECT * FROM explain_holder(v_job.worker_id);
         -- A running job is locked for a moment whenever its worker reports about it.
         RETURN QUERY SELECT * FROM explain_busy(p_id) AS busy WHERE busy.unblock IS NOT NULL;

@@ -43,7 +43,9 @@ BEGIN
         FROM owner WHERE owner.worker_id IS NOT NULL
     ), orphan AS (
         SELECT jobs.id, jobs.claim_id, jobs.worker_id,
-               CASE WHEN p_lost THEN times_lost(jobs.errors) + 1 ELSE 0 END AS times
+               CASE WHEN p_lost THEN 1 + (
+                   SELECT count(*) FROM jsonb_array_elements(jobs.errors) AS error
+                   WHERE error ? 'lost') ELSE 0 END AS times
         FROM owner
         CROSS JOIN LATERAL (
             SELECT j.id, j.claim_id, j.worker_id, j.errors FROM jobs AS j

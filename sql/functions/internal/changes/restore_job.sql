@@ -4,7 +4,8 @@
 --
 -- Its new end is always announced, because a child that this call cannot see may wait for it. The
 -- edges stay as they are: only a session that has locked the child may change them (see
--- settle_ends). A batch that has not ended waits for the job again.
+-- settle_ends). A batch that has not ended waits for the job again. Like join_batches, this keeps
+-- the batch open until commit.
 CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -37,8 +38,9 @@ BEGIN
     IF v_back.joins THEN
         PERFORM join_lanes(ARRAY[p_id]);
     END IF;
-    IF v_back.batch_id IS NOT NULL THEN
-        PERFORM rejoin_batch(p_id, v_back.batch_id, v_back.status);
+    PERFORM FROM batch_gates WHERE batch_id = v_back.batch_id FOR KEY SHARE;
+    IF FOUND THEN
+        PERFORM note_batch_event(v_back.batch_id, v_back.status::text::batch_event, -1, p_id);
     END IF;
     RETURN v_back.count;
 END $$;
