@@ -223,8 +223,8 @@ def test_cancel_waiting_leaves_what_runs_and_what_comes_later(stage: Stage) -> N
     Mutation(
         "cancel ends a job whose lane it has not taken",
         "cancel_job.sql",
-        "archive_jobs(v_ids,",
-        "archive_jobs(ARRAY[p_id],",
+        "archive_jobs(v_ids)",
+        "archive_jobs(ARRAY[p_id])",
     )
 )
 def test_a_failed_job_cannot_be_cancelled_in_the_moment_in_which_it_is_brought_back(

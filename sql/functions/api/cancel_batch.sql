@@ -54,8 +54,7 @@ BEGIN
     END IF;
     last := v_next.free[cardinality(v_next.free)];
     v_next.free := ARRAY(SELECT id FROM jobs WHERE id = ANY (v_next.free) FOR UPDATE SKIP LOCKED);
-    SELECT count(*) INTO cancelled FROM archive_jobs(v_next.free, NULL,
-        array_fill('cancelled'::job_status, ARRAY[cardinality(v_next.free)]), NULL);
+    SELECT count(*) INTO cancelled FROM archive_jobs(v_next.free);
     IF p_abort THEN
         UPDATE jobs SET abort = true WHERE id = ANY (v_next.free) AND status = 'doing';
         GET DIAGNOSTICS asked = ROW_COUNT;

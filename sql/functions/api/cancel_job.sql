@@ -29,8 +29,7 @@ BEGIN
         EXIT WHEN FOUND OR NOT EXISTS (SELECT FROM jobs WHERE id = p_id);
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END LOOP;
-    SELECT status INTO v_status
-    FROM archive_jobs(v_ids, NULL, ARRAY['cancelled'::job_status], NULL);
+    SELECT status INTO v_status FROM archive_jobs(v_ids);
     IF v_status IS NOT NULL THEN
         PERFORM reopen_lanes(v_lanes, v_kept);
         IF p_by IS NOT NULL THEN

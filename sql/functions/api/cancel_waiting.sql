@@ -17,9 +17,7 @@ BEGIN
             AND lock IS NOT NULL AND keeps_lanes IS NULL AND locks IS NULL
             AND id IS DISTINCT FROM v_lane.job_id
     );
-    SELECT count(*) INTO v_count
-    FROM archive_jobs(v_ids, NULL, array_fill('cancelled'::job_status, ARRAY[cardinality(v_ids)]),
-        NULL);
+    SELECT count(*) INTO v_count FROM archive_jobs(v_ids);
     SELECT * INTO v_more FROM cancel_in_lanes(p_lock);
     UPDATE lanes SET job_id = NULL WHERE lock = p_lock AND job_id IN (SELECT unnest(v_ids));
     PERFORM reopen_lane(p_lock);

@@ -18,7 +18,7 @@ BEGIN
         PERFORM clear_stop(p_lock);
     ELSE
         SELECT keeps_lanes INTO v_kept FROM jobs WHERE id = v_id;
-        PERFORM archive_jobs(ARRAY[v_id], NULL, ARRAY['cancelled'::job_status], NULL);
+        PERFORM archive_jobs(ARRAY[v_id]);
         PERFORM reopen_lane(p_lock) WHERE v_id IS NULL;
     END IF;
     PERFORM reopen_lanes(v_next.job, v_kept);

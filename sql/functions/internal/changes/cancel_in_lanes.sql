@@ -32,8 +32,7 @@ BEGIN
         SELECT ROW(id, locks, shared)::job_lanes AS lanes, keeps_lanes AS kept
         FROM jobs WHERE id = ANY (v_ids) ORDER BY id
     LOOP
-        PERFORM archive_jobs(
-            ARRAY[(v_job.lanes).id], NULL, ARRAY['cancelled'::job_status], NULL)
+        PERFORM archive_jobs(ARRAY[(v_job.lanes).id])
         WHERE NOT EXISTS (
             SELECT FROM unnest((v_job.lanes).locks) AS lane
             WHERE lane NOT IN (SELECT unnest(v_held)));

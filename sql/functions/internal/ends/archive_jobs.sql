@@ -11,9 +11,9 @@
 -- must be woken (leave_looks).
 CREATE OR REPLACE FUNCTION archive_jobs(
     p_ids      bigint[],
-    p_claims   uuid[],
-    p_statuses job_status[],
-    p_errors   jsonb[],
+    p_claims   uuid[]       DEFAULT NULL, -- NULL: no job is running, and all are cancelled
+    p_statuses job_status[] DEFAULT NULL,
+    p_errors   jsonb[]      DEFAULT NULL,
     p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
     p_forget   job_status[] DEFAULT '{}'  -- leave no history, unless the job halts its lane
 )
@@ -34,7 +34,8 @@ BEGIN
             ORDER BY e.id
         ) AS ended
         WHERE jobs.id = ANY (ARRAY[ended.id]) AND jobs.claim_id IS NOT DISTINCT FROM ended.claim_id
-        RETURNING jobs.*, ended.status AS outcome, ended.error, ended.result
+        RETURNING jobs.*, ended.error, ended.result,
+            CASE WHEN p_claims IS NULL THEN 'cancelled' ELSE ended.status END AS outcome
     ), kept AS (
         INSERT INTO finished_jobs (
             id, fence, worker_id, scheduled_at, created_at, started_at, finished_at, status,

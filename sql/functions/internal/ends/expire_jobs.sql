@@ -44,8 +44,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) AS late;
     IF v_gone.ids IS NOT NULL THEN
-        PERFORM archive_jobs(v_gone.ids, NULL,
-            array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors);
+        PERFORM archive_jobs(v_gone.ids, p_errors => v_gone.errors);
     END IF;
     PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
 END $$;

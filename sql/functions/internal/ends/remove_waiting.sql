@@ -6,8 +6,7 @@ DECLARE
     v_kept job_lanes[] := ARRAY(
         SELECT ROW(id, locks, shared)::job_lanes FROM jobs WHERE id = ANY (p_ids) AND keeps_lanes);
 BEGIN
-    PERFORM FROM archive_jobs(p_ids, NULL,
-        array_fill('cancelled'::job_status, ARRAY[cardinality(p_ids)]), NULL);
+    PERFORM FROM archive_jobs(p_ids);
     UPDATE lanes SET job_id = NULL
     WHERE job_id IN (SELECT unnest(p_ids)) AND lock IN (
         SELECT lane FROM finished_jobs AS job

@@ -27,7 +27,5 @@ BEGIN
         WHERE e.outcome <> 'succeeded' AND edges.on_parent = 'cancel'
         GROUP BY e.child
     ) AS bad;
-    PERFORM archive_jobs(v_gone.ids, NULL,
-        array_fill('cancelled'::job_status, ARRAY[cardinality(v_gone.ids)]), v_gone.errors)
-    WHERE v_gone.ids IS NOT NULL;
+    PERFORM archive_jobs(v_gone.ids, p_errors => v_gone.errors) WHERE v_gone.ids IS NOT NULL;
 END $$;
