@@ -130,7 +130,7 @@ def test_a_lane_in_an_open_transaction_is_left_and_the_others_go_on(stage: Stage
     Mutation(
         "only the rows of lanes are locked",
         "try_take_lanes.sql",
-        "WHERE pg_try_advisory_xact_lock(lane_key(lock))",
+        "WHERE pg_try_advisory_xact_lock(lock_key('lane', lock))",
         "",
     )
 )
@@ -138,7 +138,7 @@ def test_a_person_who_is_about_to_lock_a_lane_does_not_stop_the_step(stage: Stag
     failed = fail(stage, "a")
     person, bulk = stage.session(), stage.session()
     person.begin()
-    person.run("SELECT pg_advisory_xact_lock(lane_key('a'))")  # lock_lane's first step
+    person.run("SELECT pg_advisory_xact_lock(lock_key('lane', 'a'))")  # lock_lane's first step
     promise(change(bulk, "retry", [failed], "{failed}") == {failed: "busy"}, "nobody waits")
     promise(person.retry_head("a") == failed, "the person goes on")
     person.commit()

@@ -82,7 +82,7 @@ def test_a_claim_with_room_for_many_starts_one_job_of_a_lane(stage: Stage) -> No
     Mutation(
         "nothing filters out a lane that another claim is just inserting",
         "acquire_lanes.sql",
-        "pg_try_advisory_xact_lock(lane_key(wanted.lock))",
+        "pg_try_advisory_xact_lock(lock_key('lane', wanted.lock))",
         "true",
         beneath=True,
     )
@@ -742,9 +742,7 @@ def test_a_claim_that_could_not_take_a_retry_over_leaves_it_its_token(stage: Sta
     promise(stage.drain() == [first, second], "the retry is found again")
 
 
-AT_IT = (
-    "hashtextextended(concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)"
-)
+AT_IT = "lock_key('block_behind', p_queues::text)"
 TRY = f"IF NOT pg_try_advisory_xact_lock({AT_IT})"
 WAIT = f"PERFORM pg_advisory_xact_lock({AT_IT}); IF false"
 

@@ -15,7 +15,8 @@ from tests.race.harness import Mutation, Session, Stage, Worker, promise, story
 README = find_folder("sql") / "functions" / "README.md"
 NAMES = "names of lanes"
 LANES: LiteralString = (
-    "SELECT pg_advisory_xact_lock(lane_key(lock)) FROM unnest('{a,b,d,h,p,z}'::text[]) AS lock"
+    "SELECT pg_advisory_xact_lock(lock_key('lane', lock)) "
+    "FROM unnest('{a,b,d,h,p,z}'::text[]) AS lock"
 )
 TABLES = ("workers", "lanes", "jobs", "gates", "batch_gates", "finished_jobs")
 ROWS = SQL("SELECT FROM {} FOR UPDATE")

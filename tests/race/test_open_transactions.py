@@ -518,7 +518,7 @@ def test_a_worker_whose_row_somebody_has_locked_lives_and_can_leave(stage: Stage
 
 @story(
     Mutation("the reconciler waits for a lane", "repair_lane.sql",
-             "IF NOT pg_try_advisory_xact_lock(lane_key(p_lock))", "IF false"),
+             "IF NOT pg_try_advisory_xact_lock(lock_key('lane', p_lock))", "IF false"),
     Mutation("the reconciler waits for a lane's row", "repair_lane.sql", "IF NOT FOUND AND EXISTS",
              "IF false AND EXISTS"),
 )  # fmt: skip

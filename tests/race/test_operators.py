@@ -28,7 +28,7 @@ TAKEN_UNLOCKED = Mutation(
 TAKEN_UNANNOUNCED = Mutation(
     "the advisory lock that announces the taking of a lane is left out",
     "lock_lane.sql",
-    "PERFORM pg_advisory_xact_lock(lane_key(p_lock));",
+    "PERFORM pg_advisory_xact_lock(lock_key('lane', p_lock));",
     "",
     beneath=True,
 )

@@ -75,7 +75,7 @@ def test_a_job_that_waits_for_one_lane_reserves_no_other(stage: Stage) -> None:
     older = late.defer_several("a", "b")
     newer = person.defer_several("a", "b")
     other.begin()
-    other.run("SELECT pg_advisory_xact_lock(lane_key('b'))")
+    other.run("SELECT pg_advisory_xact_lock(lock_key('lane', 'b'))")
     promise(worker.claim() == [], "it wins a, and somebody else is just taking b")
     other.rollback()
     late.commit()
@@ -96,7 +96,7 @@ def test_a_job_that_waits_for_one_lane_reserves_no_other(stage: Stage) -> None:
     Mutation(
         "a claim waits for the row that another one inserts",
         "win_lanes.sql",
-        "THEN pg_try_advisory_xact_lock(lane_key(v_lock)) END",
+        "THEN pg_try_advisory_xact_lock(lock_key('lane', v_lock)) END",
         "THEN true END",
     ),
 )
@@ -337,7 +337,7 @@ def test_a_claim_blocks_no_job_that_nobody_would_wake(stage: Stage) -> None:
     person, worker, other = stage.session(), stage.worker(), stage.worker()
     both = person.defer_several("a", "b")
     other.begin()
-    other.run("SELECT pg_advisory_xact_lock(lane_key('b'))")
+    other.run("SELECT pg_advisory_xact_lock(lock_key('lane', 'b'))")
     promise(worker.claim() == [], "b is not to be had")
     other.rollback()
     promise(ids(worker.claim()) == [both], "it is still its own token")

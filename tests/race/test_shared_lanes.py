@@ -112,7 +112,7 @@ def test_a_reader_is_not_blocked_behind_readers(stage: Stage) -> None:
     worker.claim()
     reader = person.defer_several("a", "b", shared="a")
     other.begin()
-    other.run("SELECT pg_advisory_xact_lock(lane_key('b'))")
+    other.run("SELECT pg_advisory_xact_lock(lock_key('lane', 'b'))")
     promise(worker.claim() == [], "b is not to be had")
     other.rollback()
     promise(ids(worker.claim()) == [reader], "nobody would wake it")

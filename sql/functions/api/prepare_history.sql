@@ -18,8 +18,7 @@ BEGIN
     FOR v_day IN SELECT clock()::date + n FROM generate_series(0, least(p_days, 31)) AS n LOOP
         v_name := 'finished_jobs_' || to_char(v_day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;
-        IF NOT pg_try_advisory_xact_lock(hashtextextended(
-            concat_ws(' ', 'inturn history', current_schema()), 0)) THEN
+        IF NOT pg_try_advisory_xact_lock(lock_key('history')) THEN
             RETURN NULL;
         END IF;
         IF v_day > clock()::date + 1 THEN

@@ -25,8 +25,7 @@ DECLARE
     v_file oid;
     v_to   bigint;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended(
-        concat_ws(' ', 'inturn rollup', current_schema()), 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(lock_key('rollup')) THEN
         RETURN false;
     END IF;
     PERFORM begin_rollups();

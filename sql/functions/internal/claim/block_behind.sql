@@ -17,8 +17,7 @@ DECLARE
     v_rest   bigint;
     v_gates  text[];
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended(
-        concat_ws(' ', 'inturn block_behind', current_schema(), p_queues::text), 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(lock_key('block_behind', p_queues::text)) THEN
         RETURN NULL;
     END IF;
 

@@ -7,7 +7,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_fence bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended('inturn fences ' || current_schema(), 0));
+    PERFORM pg_advisory_xact_lock(lock_key('fences'));
     v_fence := nextval('fences');
     IF (v_fence >> 40) & 65535 <> p_timeline THEN
         PERFORM setval('fences', next_epoch(v_fence, p_timeline));

@@ -13,7 +13,7 @@ BEGIN
         INSERT INTO gates (key)
         SELECT wanted.key FROM unnest(p_gates) AS wanted(key)
         WHERE CASE WHEN (SELECT k.key FROM gates AS k WHERE k.key = wanted.key) IS NULL
-                   THEN pg_try_advisory_xact_lock(gate_key(wanted.key)) END
+                   THEN pg_try_advisory_xact_lock(lock_key('gate', wanted.key)) END
         ON CONFLICT DO NOTHING;
     END IF;
     IF p_to_close AND 'task:' < (SELECT max(key) FROM unnest(p_gates) AS key) THEN

@@ -38,7 +38,7 @@ BEGIN
         INSERT INTO lanes (lock, worker_id, since)
         SELECT wanted.lock, p_worker, clock() FROM unnest(p_locks) AS wanted(lock)
         WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
-                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
+                   THEN pg_try_advisory_xact_lock(lock_key('lane', wanted.lock)) END
         LIMIT p_limit - (SELECT count(*) FROM reserved)
         ON CONFLICT DO NOTHING
         RETURNING lanes.lock

@@ -7,7 +7,7 @@ DECLARE
     v_lane lanes;
 BEGIN
     PERFORM require_read_committed();
-    PERFORM pg_advisory_xact_lock(lane_key(p_lock));
+    PERFORM pg_advisory_xact_lock(lock_key('lane', p_lock));
     LOOP
         SELECT * INTO v_lane FROM lanes WHERE lock = p_lock FOR UPDATE;
         IF NOT FOUND THEN

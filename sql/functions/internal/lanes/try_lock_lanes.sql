@@ -12,7 +12,7 @@ BEGIN
         INSERT INTO lanes (lock, since)
         SELECT wanted.lock, clock() FROM unnest(p_locks) AS wanted(lock)
         WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
-                   THEN pg_try_advisory_xact_lock(lane_key(wanted.lock)) END
+                   THEN pg_try_advisory_xact_lock(lock_key('lane', wanted.lock)) END
         ON CONFLICT DO NOTHING
         RETURNING lanes.lock
     )

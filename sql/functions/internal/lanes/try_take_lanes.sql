@@ -6,5 +6,5 @@ LANGUAGE plpgsql AS $$
 BEGIN
     RETURN coalesce(try_lock_lanes(ARRAY(
         SELECT DISTINCT lock FROM unnest(p_locks) AS lock
-        WHERE pg_try_advisory_xact_lock(lane_key(lock)))), '{}');
+        WHERE pg_try_advisory_xact_lock(lock_key('lane', lock)))), '{}');
 END $$;

@@ -22,7 +22,7 @@ BEGIN
                 CASE WHEN is_shared THEN 1 END, clock()
             FROM (SELECT coalesce(v_lock = ANY (p_job.shared), false)) AS lane(is_shared)
             WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = v_lock) IS NULL
-                       THEN pg_try_advisory_xact_lock(lane_key(v_lock)) END
+                       THEN pg_try_advisory_xact_lock(lock_key('lane', v_lock)) END
             ON CONFLICT DO NOTHING;
             IF NOT FOUND THEN
                 lost := v_lock;

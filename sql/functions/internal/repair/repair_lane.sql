@@ -6,7 +6,7 @@ DECLARE
     v_lane  lanes;
     v_found boolean;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(lane_key(p_lock)) THEN
+    IF NOT pg_try_advisory_xact_lock(lock_key('lane', p_lock)) THEN
         RETURN;
     END IF;
     PERFORM FROM lanes WHERE lock = p_lock FOR UPDATE SKIP LOCKED;
