@@ -6,28 +6,17 @@
 -- fires twice when that clock is set back. A last instant more than a day ahead was written by a
 -- wrong clock and is ignored.
 CREATE OR REPLACE FUNCTION defer_periodic(
-    p_periodic_id text,
-    p_instant     timestamptz,
-    p_tasks       text[],    -- one element each: what defer_jobs takes
-    p_args        jsonb[],
-    p_queues      text[],
-    p_locks       text[],
-    p_priorities  integer[],
-    p_at          timestamptz[],
-    p_in          interval[],
-    p_on_retry    retry_policy[] DEFAULT NULL,
-    p_on_failure  failure_policy[] DEFAULT NULL,
-    p_queueing_locks text[] DEFAULT NULL,
-    p_on_conflict    conflict_policy DEFAULT 'raise',  -- then no job is deferred
-    p_timeouts       interval[] DEFAULT NULL,
-    p_limit_keys     text[] DEFAULT NULL,
-    p_group_keys     text[] DEFAULT NULL,
-    p_expires_at     timestamptz[] DEFAULT NULL,
-    p_expires_in     interval[] DEFAULT NULL,
-    p_headers        jsonb[] DEFAULT NULL,
-    p_lanes          text[] DEFAULT NULL,
-    p_lanes_of       integer[] DEFAULT NULL,
-    p_lanes_shared   boolean[] DEFAULT NULL
+    p_periodic_id text, p_instant timestamptz,
+    -- One element each: what defer_jobs takes.
+    p_tasks text[], p_args jsonb[], p_queues text[], p_locks text[], p_priorities integer[],
+    p_at timestamptz[], p_in interval[], p_on_retry retry_policy[] DEFAULT NULL,
+    p_on_failure failure_policy[] DEFAULT NULL, p_queueing_locks text[] DEFAULT NULL,
+    p_on_conflict conflict_policy DEFAULT 'raise',  -- then no job is deferred
+    p_timeouts interval[] DEFAULT NULL, p_limit_keys text[] DEFAULT NULL,
+    p_group_keys text[] DEFAULT NULL, p_expires_at timestamptz[] DEFAULT NULL,
+    p_expires_in interval[] DEFAULT NULL, p_headers jsonb[] DEFAULT NULL,
+    p_lanes text[] DEFAULT NULL, p_lanes_of integer[] DEFAULT NULL,
+    p_lanes_shared boolean[] DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql
 SET lock_timeout = '100ms'   -- the holder may hang, and other schedules are due
