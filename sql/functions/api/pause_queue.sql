@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION pause_queue(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM require_read_committed();
     IF p_queue = '' OR octet_length(p_queue) > 63 OR has_invalid_queue(ARRAY[p_queue]) THEN
         PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION pause_task(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM require_read_committed();
     IF (octet_length(p_task) BETWEEN 1 AND 512) IS NOT TRUE THEN
         RAISE EXCEPTION 'task: give a name of 1 to 512 bytes'
             USING ERRCODE = 'invalid_parameter_value';

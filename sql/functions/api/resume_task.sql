@@ -3,8 +3,6 @@
 --
 -- It is quick however many jobs wait: the next claims wake them, as many at a time as a claim can.
 CREATE OR REPLACE FUNCTION resume_task(p_task text, p_by text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM require_read_committed();
-    RETURN resume('task', p_task, p_by);
-END $$;
+LANGUAGE sql AS $$
+    SELECT resume('task', p_task, p_by)
+$$;
