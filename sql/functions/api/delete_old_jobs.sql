@@ -3,11 +3,8 @@
 -- the number of deleted jobs. prune_history drops whole days instead.
 CREATE OR REPLACE FUNCTION delete_old_jobs(p_older interval, p_queue text, p_statuses job_status[])
     RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_count bigint;
-BEGIN
-    PERFORM check_age(p_older);
+LANGUAGE sql AS $$
+    SELECT check_age(p_older);
     WITH gone AS (
         DELETE FROM finished_jobs AS old
         WHERE old.finished_at < clock() - p_older
@@ -16,6 +13,5 @@ BEGIN
           AND NOT EXISTS (SELECT FROM lanes WHERE lanes.failed_job_id = old.id)
         RETURNING keep_uncounted(old, old.tableoid, old.xmin, old.ctid)
     )
-    SELECT count(*) INTO v_count FROM gone;
-    RETURN v_count;
-END $$;
+    SELECT count(*) FROM gone
+$$;

@@ -5,10 +5,7 @@
 CREATE OR REPLACE FUNCTION list_groups(p_limit integer) RETURNS TABLE (
     name text, weight integer, waiting bigint, running bigint
 )
-LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
+LANGUAGE sql STABLE AS $$
     WITH RECURSIVE level(queue, free, priority, number) AS (
         SELECT q.queue, kind.free, 2147483648, 0
         FROM unnest(ready_queues()) AS q(queue), (VALUES (true), (false)) AS kind(free)
@@ -54,5 +51,5 @@ BEGIN
     LEFT JOIN groups ON groups.pattern = known.name
     LEFT JOIN waiting ON waiting.name = known.name
     LEFT JOIN running ON running.name = known.name
-    ORDER BY known.name COLLATE "C";
-END $$;
+    ORDER BY known.name COLLATE "C"
+$$;

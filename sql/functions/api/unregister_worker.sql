@@ -6,9 +6,8 @@
 CREATE OR REPLACE FUNCTION unregister_worker(
     p_worker uuid, p_error text DEFAULT NULL, p_max_lost integer DEFAULT 5
 ) RETURNS bigint
-LANGUAGE plpgsql AS $$
-BEGIN
+LANGUAGE sql AS $$
     DELETE FROM workers
     WHERE id IN (SELECT id FROM workers WHERE id = p_worker FOR UPDATE SKIP LOCKED);
-    RETURN (SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error));
-END $$;
+    SELECT count(*) FROM rescue(p_max_lost, p_worker, p_error IS NOT NULL, p_error)
+$$;

@@ -2,9 +2,7 @@
 -- jobs that these lanes wait for, and at most p_looked jobs that keep their lanes. p_lock NULL
 -- means any lane. Takes some probes for each lane in which jobs wait.
 CREATE OR REPLACE FUNCTION lane_starters(p_looked integer, p_lock text) RETURNS SETOF bigint
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN QUERY
+LANGUAGE sql STABLE AS $$
     (SELECT jobs.id FROM jobs WHERE jobs.keeps_lanes ORDER BY jobs.id LIMIT p_looked)
     UNION ALL
     SELECT head.id FROM lane_heads(ARRAY[p_lock]) AS head WHERE p_lock IS NOT NULL
@@ -31,5 +29,5 @@ BEGIN
          UNION ALL
          -- A lane that waits for a retry may have another head.
          SELECT lanes.job_id FROM lanes
-         WHERE lanes.lock = found.lock AND lanes.job_id IS NOT NULL) AS starter);
-END $$;
+         WHERE lanes.lock = found.lock AND lanes.job_id IS NOT NULL) AS starter)
+$$;
