@@ -510,7 +510,7 @@ async def test_names_are_made_of_arguments(
     [
         ({"resources": "redis://h/0#n"}, BadArgument, "Pass a list"),
         ({"resources": [3]}, BadArgument, "3 is not a resource. Pass an address"),
-        ({"resources": ["redis://h/0"]}, BadArgument, "after the address"),
+        ({"resources": ["redis://h/0"]}, BadArgument, r"address: redis://host/0#printer-{id}, "),
         ({"resources": ["redis://{printer}/0#n"]}, BadArgument, "after the address"),
         ({"resources": ["redis://h/0#{"]}, BadArgument, "resources: "),
         ({"resources": ["redis://h/0#{}"]}, TaskDefinitionError, "no argument ''"),

@@ -99,7 +99,7 @@ def _check(task: str, signature: Signature, one: Resource) -> None:
         raise BadArgument(
             "resources",
             f"{one!r} does not name a lock. Add the name, which may contain arguments, after the "
-            f"address: redis://host/0#printer-{id}, or file:///folder#printer-{id}.lock",
+            "address: redis://host/0#printer-{id}, or file:///folder#printer-{id}.lock",
         )
     try:
         fields = [field for _, field, _, _ in Formatter().parse(name) if field is not None]
