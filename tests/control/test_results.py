@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from inturn import App, RetryStrategy
 from inturn.control import results
-from inturn.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
+from inturn.database.session import Session
+from inturn.errors import ConfigurationError, JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from inturn.model import Job
 from inturn.worker import result_json
 from tests.conftest import NO_POLL, Query, Until
@@ -211,6 +212,32 @@ async def test_a_waiter_outlives_the_loss_of_its_listener(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE application_name = 'inturn results'"
         )
+        await app.run_worker_async()
+        await until(future.done)
+        assert future.result() == 7
+
+
+async def test_a_waiter_outlives_an_address_that_is_wrong_for_a_while(
+    app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def give() -> int:
+        return 7
+
+    connect, refused = app.connector.connect, threading.Event()
+
+    def refuse_once(role: str, **options: Any) -> Session:
+        if role == "results" and not refused.is_set():
+            refused.set()
+            raise ConfigurationError("the environment has no address")
+        return connect(role, **options)
+
+    monkeypatch.setattr(app.connector, "connect", refuse_once)
+    id = give.defer()
+    with ThreadPoolExecutor() as threads:
+        future = threads.submit(app.job_manager.result, id, LONG)
+        await until(refused.is_set)
+        await until(lambda: query(LISTENERS) == [(1,)])
         await app.run_worker_async()
         await until(future.done)
         assert future.result() == 7

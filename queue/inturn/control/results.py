@@ -15,10 +15,9 @@ from datetime import timedelta
 from threading import Event, Lock, Thread
 
 import anyio
-import psycopg
 
 from inturn.database.connector import Connector
-from inturn.errors import ConnectorException, ResultTimeout
+from inturn.errors import ResultTimeout
 from inturn.operations.changes import jobs
 from inturn.operations.changes.jobs import End
 
@@ -69,7 +68,7 @@ class ResultListener:
                         if time.monotonic() - looked_at > POLL:
                             connection.execute("")  # raises if the connection is lost
                             looked_at = time.monotonic()
-            except (ConnectorException, psycopg.Error) as error:
+            except Exception as error:  # whatever it is, they still wait
                 if self._callbacks:
                     logger.warning("results.lost: %s; polling every %g s", error, POLL)
                     time.sleep(1)

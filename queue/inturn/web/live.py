@@ -22,7 +22,6 @@ from starlette.types import Receive, Scope, Send
 
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.errors import ConnectorException
 from inturn.operations.reading import dashboard
 
 logger = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ class Live:
                     connection.execute(listen)
                     self.wake("changed")  # something may have changed already
                     self._follow(connection)
-            except (ConnectorException, psycopg.Error) as error:
+            except Exception as error:  # whatever it is, they still watch
                 logger.warning("dashboard.listen_lost: %s", error)
                 self.wake("delayed")
                 time.sleep(LOOK_SECONDS)
