@@ -9,6 +9,7 @@ import anyio
 from inturn.app import App
 from inturn.operations.engine.maintenance import check_schema
 from inturn.worker.options import options
+from inturn.worker.probes import serve_probes
 from inturn.worker.worker import Worker
 
 GRACE = 10.0  # seconds: a server that does not stop is soon killed
@@ -44,12 +45,14 @@ def lifespan(
                 **given,
                 "install_signal_handlers": False,
             }
-            running = Worker(app, app.connector, options(combined))
-            async with anyio.create_task_group() as group:
-                group.start_soon(running.run)
-                try:
-                    yield
-                finally:
-                    running.stop("the web application ends")
+            settings = options(combined)
+            with serve_probes(app, app.connector, settings) as probes:
+                running = Worker(app, app.connector, settings, probes=probes)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(running.run)
+                    try:
+                        yield
+                    finally:
+                        running.stop("the web application ends")
 
     return run
