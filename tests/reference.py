@@ -25,7 +25,6 @@ from inturn.control.jobs import Jobs
 from inturn.control.lanes import Lanes
 from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
-from inturn.database.direct import DirectConnector
 from inturn.model import BatchCounts, BatchProgress, Lane, Progress, Reason
 from inturn.operations.changes.bulk import Bulk, JobPreview, LanePreview
 from inturn.tasks import middleware
@@ -108,7 +107,7 @@ SPOKEN = {"App": "app", "JobContext": "context"}  # what docstrings call their o
 # Bases whose methods are documented with the class that users see.
 WITHOUT_ENTRY = {
     "Blueprint": (Periodics,),
-    "PsycopgConnector": (DirectConnector,),
+    "PsycopgConnector": (inturn.BaseConnector,),
     "app.job_manager": (JobLists, JobBulks),
     "app.lanes": (LaneBulks,),
 }

@@ -15,7 +15,6 @@ import psycopg
 
 from inturn.database import caller_connection, drive, pools
 from inturn.database.connector import Connector
-from inturn.database.direct import DirectConnector
 from inturn.database.pools import AsyncPool, Pool, PoolUse
 from inturn.database.session import AsyncSession, check_event_loop
 from inturn.errors import (
@@ -55,7 +54,7 @@ def refuse_pool_options(options: Mapping[str, Any]) -> None:
         )
 
 
-class PsycopgConnector(DirectConnector):
+class PsycopgConnector(Connector):
     """Where the queue lives: a DSN and a schema.
 
     PsycopgConnector("postgresql://user@host/database", schema="jobs", max_size=20)

@@ -12,7 +12,8 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 
 from inturn.database import caller_connection, drive
-from inturn.database.unpooled import UnpooledConnector
+from inturn.database.connector import Connector
+from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.operations import Operation
 
@@ -33,7 +34,7 @@ def connector_params(alias: str = "default") -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in known and value is not None}
 
 
-class DjangoConnector(UnpooledConnector):
+class DjangoConnector(Connector):
     """Reaches the queue through one of Django's DATABASES, which `alias` names.
 
     If this thread's connection is in a transaction, your jobs become part of it.
@@ -76,6 +77,9 @@ class DjangoConnector(UnpooledConnector):
     async def close_idle_async(self) -> None:
         """Like `close_idle`, for the thread of Django's async calls."""
         await sync_to_async(self.close_idle)()
+
+    def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
+        return PsycopgConnector(**self._settings_at(dsn, schema))
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run the operation. `connection` can also be an alias."""

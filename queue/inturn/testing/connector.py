@@ -8,13 +8,13 @@ import psycopg
 
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.database.unpooled import UnpooledConnector
+from inturn.database.connectors import PsycopgConnector
 from inturn.operations import Operation
 
 T = TypeVar("T")
 
 
-class OpenConnector(UnpooledConnector):
+class OpenConnector(Connector):
     """A connector without `open` and not bound to an event loop, since each test has its own."""
 
     _role = "test"
@@ -25,6 +25,9 @@ class OpenConnector(UnpooledConnector):
         )
         self._using = Lock()
         self._kept: psycopg.Connection[Any] | None = None
+
+    def at(self, dsn: str | None = None, *, schema: str | None = None) -> PsycopgConnector:
+        return PsycopgConnector(**self._settings_at(dsn, schema))
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         if connection is not None:
