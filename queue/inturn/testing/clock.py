@@ -37,7 +37,7 @@ class Clock:
 
     def now(self) -> datetime:
         with closing(self._connector.connect("clock")) as connection:
-            return drive.run(get_now(), connection, self._connector.schema)
+            return self._connector.run(get_now(), connection)
 
     def set(self, at: datetime) -> None:
         check_moment("at", at)
@@ -60,7 +60,7 @@ class Clock:
         ):
             connection.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(schema))
             connection.execute(SQL(BLOCK_HEARTBEATS).format(schema=schema))
-            before = drive.run(get_now(), connection, self._connector.schema)
+            before = self._connector.run(get_now(), connection)
             connection.execute(function)
-            moved: timedelta = drive.run(get_now(), connection, self._connector.schema) - before
+            moved: timedelta = self._connector.run(get_now(), connection) - before
             connection.execute(SQL(MOVE_HEARTBEATS).format(schema=schema), [moved, moved])

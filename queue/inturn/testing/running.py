@@ -11,7 +11,6 @@ from uuid import uuid4
 import anyio
 
 from inturn.app import App
-from inturn.database import drive
 from inturn.errors import ConfigurationError
 from inturn.model import Status
 from inturn.operations import Operation
@@ -149,7 +148,7 @@ class Runner:
         The app's own connection may not work in an event loop; Django's does not.
         """
         with closing(self._app.connector.connect("test")) as own:
-            return drive.run(operation, own, self._app.connector.schema)
+            return self._app.connector.run(operation, own)
 
 
 def run_in_a_loop(name: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:

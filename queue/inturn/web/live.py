@@ -20,7 +20,6 @@ from psycopg.sql import SQL, Identifier
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.operations.reading import dashboard
 
@@ -96,9 +95,8 @@ class Live:
         while self._has_clients():
             notified = self._wait(connection)
             # The server's counter lags by up to a second, so it may report the same change.
-            with drive.translate_errors():
-                asked = dashboard.get_activity(self._connector.schema)
-                count = drive.run(asked, connection, self._connector.schema)
+            asked = dashboard.get_activity(self._connector.schema)
+            count = self._connector.run(asked, connection)
             if notified or before not in (-1, count):
                 self.wake("changed")
             before = count

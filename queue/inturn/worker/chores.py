@@ -7,22 +7,18 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
 
 import psycopg
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable
 from inturn.formatting import span
 from inturn.model import Status
-from inturn.operations import Operation
 from inturn.operations.engine import batches, maintenance, progress, workers
 from inturn.worker.backoff import Backoff
 from inturn.worker.failure_log import is_unlisted
 from inturn.worker.options import Options
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HOUR, MINUTE = 3600.0, 60.0
 EACH_ROUND = 0.0
@@ -96,7 +92,7 @@ class Chores:
     def __init__(self, connector: Connector, options: Options) -> None:
         # A chore that breaks the connection each time must leave time for judging.
         rest = 2 * options.stalled_worker_timeout
-        self._connector = connector
+        self._run = connector.run
         self._keep = options.history
         self._is_default = options.has_default_history
         self._max_lost = options.max_lost_attempts
@@ -129,9 +125,6 @@ class Chores:
     def until_retry(self) -> float:
         """Return the seconds until a failed chore is retried, or infinity."""
         return min(each.retry_at for each in (self.rescue, *self._others)) - time.monotonic()
-
-    def _run(self, operation: Operation[T], connection: psycopg.Connection) -> T:
-        return drive.run(operation, connection, self._connector.schema)
 
     def _rescue(self, connection: psycopg.Connection) -> float:
         for job_id, worker_id, ended_as in self._run(

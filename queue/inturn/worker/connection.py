@@ -56,7 +56,7 @@ class WorkerConnection:
         """
         if self._connection is None:
             return None
-        return await drive.run_async(operation, self._connection, self._connector.schema)
+        return await self._connector.run_async(operation, self._connection)
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -17,7 +17,6 @@ from uuid import UUID
 
 import psycopg
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.worker.backoff import shorten
 from inturn.worker.failure_log import FailureLog
@@ -97,7 +96,7 @@ class Heartbeat:
         worker_id = self._registration.worker_id
         beat = self._registration.beat_operation(timedelta(seconds=self._blocked))
         asked_at = self._registration.tenure.ask()
-        if drive.run(beat, connection, self._connector.schema):
+        if self._connector.run(beat, connection):
             self._registration.tenure.confirm(asked_at)
         else:
             self._reactions.lost(worker_id)

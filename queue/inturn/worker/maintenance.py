@@ -15,7 +15,6 @@ from uuid import UUID
 
 import psycopg
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.operations import Operation
@@ -148,10 +147,9 @@ class Maintenance:
 
         Also note whether any worker is late but cannot be judged yet.
         """
-        schema = self._connector.schema
-        everybody = drive.run(self._list_heartbeats(), connection, schema)
+        everybody = self._connector.run(self._list_heartbeats(), connection)
         silent = self._observe(everybody)
-        dead = drive.run(workers.declare_dead(silent), connection, schema) if silent else set()
+        dead = self._connector.run(workers.declare_dead(silent), connection) if silent else set()
         # The others' rows are locked, so they may be unable to store a heartbeat.
         for worker_id in silent.keys() - dead:
             self._witness.forget(worker_id)

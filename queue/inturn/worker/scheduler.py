@@ -16,7 +16,6 @@ from threading import Event, Thread
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseUnavailable
 from inturn.operations.engine import enqueue, schedules
@@ -88,15 +87,11 @@ class Scheduler:
                 pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _register(self, connection: psycopg.Connection) -> None:
-        drive.run(
-            schedules.register_schedules(self._descriptions), connection, self._connector.schema
-        )
+        self._connector.run(schedules.register_schedules(self._descriptions), connection)
 
     def run_once(self, connection: psycopg.Connection) -> timedelta:
         """Defer what is due. Return how long to sleep until the next instant."""
-        progress = drive.run(
-            schedules.get_progress(self._descriptions), connection, self._connector.schema
-        )
+        progress = self._connector.run(schedules.get_progress(self._descriptions), connection)
         if any(each.after is None for each in progress):  # the row was deleted
             self._register(connection)
             return SHORTEST_SLEEP
@@ -134,7 +129,7 @@ class Scheduler:
 
     def _defer(self, connection: psycopg.Connection, schedule: Schedule, instant: datetime) -> None:
         operation = enqueue.defer_periodic(schedule.periodic_id, instant, schedule.job(instant))
-        job_id = drive.run(operation, connection, self._connector.schema)
+        job_id = self._connector.run(operation, connection)
         if job_id is not None:
             logger.info(
                 "schedule.deferred: job %s of %s for %s", job_id, schedule, instant.isoformat()

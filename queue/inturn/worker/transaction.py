@@ -20,7 +20,6 @@ from typing import Any
 import anyio
 import psycopg
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import ConnectorException, DatabaseBusy, DatabaseUnavailable, JobLost
 from inturn.model import Ended, Status
@@ -69,7 +68,7 @@ class FinishingTransaction(JobTransaction):
             with self._connector.lend() as connection, connection.transaction():
                 yield connection
                 body_is_done = True
-                drive.run(self._end(), connection, self._connector.schema)
+                self._connector.run(self._end(), connection)
         except BaseException as error:
             self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
             if not body_is_done or isinstance(error, JobLost):
@@ -93,7 +92,7 @@ class FinishingTransaction(JobTransaction):
                 yield connection
                 body_is_done = True
                 with anyio.CancelScope(shield=True):
-                    await drive.run_async(self._end(), connection, self._connector.schema)
+                    await self._connector.run_async(self._end(), connection)
         except BaseException as error:
             self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
             if not body_is_done or isinstance(error, JobLost):
@@ -142,9 +141,7 @@ class FinishingTransaction(JobTransaction):
         """Return True if the COMMIT took effect. Raise `error` if that is unknown."""
         try:
             with self._connector.connect("task") as connection:
-                return drive.run(
-                    finish.has_ended(self._attempt.job), connection, self._connector.schema
-                )
+                return self._connector.run(finish.has_ended(self._attempt.job), connection)
         except ConnectorException:
             raise error from None  # what the worker then reports is fenced too
 
@@ -152,8 +149,8 @@ class FinishingTransaction(JobTransaction):
         """Return True if the COMMIT took effect. Raise `error` if that is unknown."""
         try:
             async with await self._connector.connect_async("task") as connection:
-                return await drive.run_async(
-                    finish.has_ended(self._attempt.job), connection, self._connector.schema
+                return await self._connector.run_async(
+                    finish.has_ended(self._attempt.job), connection
                 )
         except ConnectorException:
             raise error from None

@@ -17,7 +17,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.operations.engine import maintenance
@@ -392,7 +391,7 @@ class Worker:
         error = "the event loop of its worker died while it had this job in hand"
         unregister = self._state.registration.unregister_operation(error)
         with closing(self._connector.connect("worker")) as connection:
-            drive.run(unregister, connection, self._connector.schema)
+            self._connector.run(unregister, connection)
 
 
 def _has_signals(caught: signals.Caught | None) -> bool:

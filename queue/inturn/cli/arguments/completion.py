@@ -42,7 +42,6 @@ def _complete(
 
 
 def _ask(context: click.Context, *operations: Operation[Any]) -> list[Any]:
-    from inturn.database import drive
     from inturn.database.connectors import PsycopgConnector
     from inturn.sql import SCHEMA
 
@@ -53,7 +52,7 @@ def _ask(context: click.Context, *operations: Operation[Any]) -> list[Any]:
         timeout=PATIENCE,
     )
     with closing(connector.connect()) as connection:
-        return [drive.run(each, connection, connector.schema) for each in operations]
+        return [connector.run(each, connection) for each in operations]
 
 
 def _find_locks(context: click.Context) -> Found:

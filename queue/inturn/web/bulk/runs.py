@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
-from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.errors import InturnError
 from inturn.formatting import visible
@@ -96,8 +95,7 @@ class BulkRuns:
         try:
             with closing(self._connector.connect("web")) as connection:
                 connection.execute(TERMS)
-                operation = run.change(run.done, run.watch)
-                drive.run(operation, connection, self._connector.schema)
+                self._connector.run(run.change(run.done, run.watch), connection)
             state = "ended"
         except _Stopped:
             state = "stopped"
