@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from inturn.health.checks import Health
+from inturn.vitals import Vitals
 from tests.cli.conftest import Run, Start, Until, defer
 from tests.conftest import Query
 from tests.metrics.scrape import free_ports, get
@@ -131,17 +132,24 @@ def test_a_probe_that_lost_its_own_connection_asks_over_another(
 
 
 def test_a_worker_whose_loop_waits_for_too_long_is_not_ready() -> None:
-    class Stuck:
-        is_registered, is_stopping, is_database_away, trouble = True, False, False, None
-        longest_pause = 600.0
-        last_turn = time.monotonic() - 659.0
-
+    worker = Vitals(
+        is_registered=True,
+        is_stopping=False,
+        is_database_away=False,
+        trouble=None,
+        last_turn=time.monotonic() - 659.0,
+        longest_pause=600.0,
+        slots=1,
+        busy_slots=0,
+        is_listening=None,
+        counted_wakeups={},
+        heartbeat_failures=0,
+    )
     health = Health(lambda: 0.0, lambda: None)
     assert health.check_readiness()["registered"] == "not yet"
-    worker = Stuck()
-    health.attach(worker)
+    health.attach(lambda: worker)
     assert set(health.check_readiness().values()) == {"ok"}
-    worker.last_turn -= 2.0
+    worker = worker._replace(last_turn=worker.last_turn - 2.0)
     assert health.check_readiness()["worker loop"] == "has waited for 661 s"
 
 

@@ -7,9 +7,9 @@ all workers. `ready` fails if the worker cannot run jobs now, for whatever reaso
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from inturn.endpoint import Answer, Route
+from inturn.vitals import Vitals
 
 LIVE, READY, STARTUP = "/-/live", "/-/ready", "/-/startup"
 OK = "ok"
@@ -17,34 +17,6 @@ MOST_BLOCKED = 10.0  # seconds for which the event loop may be blocked
 MOST_STUCK = 60.0  # seconds for which the worker's loop may wait beyond its normal wait
 
 Checks = Mapping[str, str]  # each value is OK or the problem
-
-
-class Condition(Protocol):
-    """A worker's state. Other threads read it."""
-
-    @property
-    def is_registered(self) -> bool:
-        """Return True once the worker has registered."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Return True if the worker takes no more jobs."""
-
-    @property
-    def is_database_away(self) -> bool:
-        """Return True if the worker's last call did not reach the database."""
-
-    @property
-    def trouble(self) -> str | None:
-        """Return why the database refuses a call from the worker, or None."""
-
-    @property
-    def last_turn(self) -> float:
-        """Return when the worker's loop last did something, by the monotonic clock."""
-
-    @property
-    def longest_pause(self) -> float:
-        """Return how many seconds its loop may wait when idle."""
 
 
 class Health:
@@ -55,11 +27,11 @@ class Health:
     ) -> None:
         self._blocked = blocked  # seconds for which the event loop has been blocked
         self._ask_database = ask_database  # returns its problem or None
-        self._worker: Condition | None = None
+        self._look: Callable[[], Vitals] | None = None
 
-    def attach(self, worker: Condition) -> None:
+    def attach(self, look: Callable[[], Vitals]) -> None:
         """Answer for this worker from now on."""
-        self._worker = worker
+        self._look = look
 
     def routes(self) -> dict[str, Route]:
         """Return the routes of the endpoint."""
@@ -77,16 +49,16 @@ class Health:
 
     def check_start(self) -> Checks:
         """Check that the worker has registered."""
-        is_registered = self._worker is not None and self._worker.is_registered
+        is_registered = self._look is not None and self._look().is_registered
         return {"registered": OK if is_registered else "not yet"}
 
     def check_readiness(self) -> Checks:
         """Check everything that the worker needs to run jobs."""
         checks = {**self.check_life(), **self.check_start()}
         checks["database"] = self._ask_database() or OK
-        worker = self._worker
-        if worker is None:
+        if self._look is None:
             return checks
+        worker = self._look()
         if worker.is_database_away and checks["database"] == OK:
             checks["database"] = "it is back, but the worker has not noticed yet"
         if worker.trouble:

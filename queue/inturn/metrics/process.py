@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
-from typing import Protocol
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 from prometheus_client.core import Metric
@@ -15,30 +14,7 @@ from inturn.metrics.catalogue import ALL, BUCKETS, METRICS, MOST_QUEUES, OTHER
 from inturn.metrics.exposition import Sources, WithoutCreated, family, make_route
 from inturn.metrics.producer import count_deferred_jobs
 from inturn.model import Job, Outcome, name_outcome
-
-
-class MeasuredWorker(Protocol):
-    """A worker's state. Other threads read it."""
-
-    @property
-    def slots(self) -> int:
-        """Return how many jobs the worker can run at once."""
-
-    @property
-    def busy_slots(self) -> int:
-        """Return how many jobs it is running."""
-
-    @property
-    def is_listening(self) -> bool | None:
-        """Return True if notifications wake the worker, and None if listening is off."""
-
-    @property
-    def counted_wakeups(self) -> Mapping[str, int]:
-        """Return what made the worker look for jobs, with counts."""
-
-    @property
-    def heartbeat_failures(self) -> int:
-        """Return how many heartbeats could not be stored."""
+from inturn.vitals import Vitals
 
 
 class ProcessMetrics:
@@ -69,9 +45,9 @@ class ProcessMetrics:
     def _make_histogram(self, name: str) -> Histogram:
         return Histogram(name, *_describe(name), buckets=BUCKETS[name], registry=self._registry)
 
-    def attach(self, worker: MeasuredWorker) -> None:
+    def attach(self, look: Callable[[], Vitals]) -> None:
         """Export the state of this worker from now on."""
-        self._state.worker = worker
+        self._state.look = look
 
     def routes(self) -> dict[str, Route]:
         """Return the routes of the endpoint."""
@@ -131,7 +107,7 @@ class WorkerState:
     """The state of a worker's parts, read at each scrape."""
 
     def __init__(self, connector: Connector, lag: Callable[[], float]) -> None:
-        self.worker: MeasuredWorker | None = None
+        self.look: Callable[[], Vitals] | None = None
         self.last_claim_at = 0.0
         self._connector = connector
         self._lag = lag
@@ -145,9 +121,9 @@ class WorkerState:
         yield family("inturn_db_pool_size", pool.size)
         yield family("inturn_db_pool_available", pool.available)
         yield family("inturn_db_pool_waiting", pool.waiting)
-        worker = self.worker
-        if worker is None:
+        if self.look is None:
             return
+        worker = self.look()
         yield family("inturn_worker_slots", worker.slots)
         yield family("inturn_worker_slots_busy", worker.busy_slots)
         if worker.is_listening is not None:

@@ -4,6 +4,7 @@ It makes one call to the server at a time; only claims run beside it. While a cl
 the loop ignores what the server reports about the worker's jobs.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 
 from inturn.errors import InturnError, WorkerLost
@@ -35,13 +36,13 @@ class Loop:
         self._recovery = recovery
         self._reporting = Reporting(state, failures, claiming)
         self._is_settled = is_settled
-        self.turns = 0  # how often it has done something
+        self.turned_at = time.monotonic()  # when it last did something
 
     async def work(self) -> None:
         """Run until there is nothing left to do."""
         try:
             while not self._is_over():
-                self.turns += 1
+                self.turned_at = time.monotonic()
                 await self._run_once_or_recover()
         finally:
             await self._claiming.cancel()

@@ -6,14 +6,18 @@ Other workers import nothing and pay nothing.
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from inturn.database.connector import Connector
 from inturn.tasks.blueprint import Blueprint
-from inturn.worker.observer import Observer
+from inturn.vitals import Vitals
+from inturn.worker.failures import Failures
+from inturn.worker.heartbeat import Heartbeat
+from inturn.worker.loop import Loop
 from inturn.worker.options import Options
+from inturn.worker.state import LoopState
 
 if TYPE_CHECKING:
     from inturn.endpoint import Route
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
     from inturn.health.systemd import Notifier
     from inturn.metrics.process import ProcessMetrics
     from inturn.worker.pulse import Pulse
-    from inturn.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -31,24 +34,19 @@ class Probes:
 
     def __init__(
         self,
-        pulse: "Pulse",
         metrics: "ProcessMetrics | None",
         health: "Health | None",
         notifier: "Notifier | None",
     ) -> None:
-        self._pulse = pulse
-        self._metrics = metrics
+        self.metrics = metrics
         self._health = health
         self._notifier = notifier
-        self.observer: Observer | None = metrics
 
-    def attach(self, vitals: "Vitals") -> None:
+    def attach(self, look: Callable[[], Vitals]) -> None:
         """Watch this worker from now on."""
-        self._pulse.at_each_beat(vitals.look_at_loop)
-        if self._metrics is not None:
-            self._metrics.attach(vitals)
-        if self._health is not None:
-            self._health.attach(vitals)
+        for each in (self.metrics, self._health):
+            if each is not None:
+                each.attach(look)
 
     def note_serving(self) -> None:
         """Note that the worker has registered and begins to run jobs."""
@@ -90,7 +88,24 @@ def serve_probes(app: Blueprint, connector: Connector, options: Options) -> Iter
             interval = min(interval, notifier.watchdog / 3)
             pulse.at_each_beat(notifier.say_alive)
         pulse.start(interval)
-        yield Probes(pulse, metrics, health, notifier)
+        yield Probes(metrics, health, notifier)
+
+
+def read_vitals(state: LoopState, failures: Failures, loop: Loop, heartbeat: Heartbeat) -> Vitals:
+    """Read the parts of a worker, which need not know who asks."""
+    return Vitals(
+        is_registered=hasattr(state.registration, "worker_id"),
+        is_stopping=state.is_stopped,
+        is_database_away=failures.is_database_away,
+        trouble=state.registration.trouble,
+        last_turn=loop.turned_at,
+        longest_pause=state.options.abort_job_polling_interval,
+        slots=state.options.concurrency,
+        busy_slots=len(state.running.attempts),
+        is_listening=state.registration.listens(),
+        counted_wakeups=state.wakeups.counted,
+        heartbeat_failures=heartbeat.failures,
+    )
 
 
 def _find_notifier(stack: ExitStack) -> "Notifier | None":

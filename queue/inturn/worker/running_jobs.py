@@ -21,7 +21,6 @@ from inturn.worker import joblog
 from inturn.worker.attempt import Attempt
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
-from inturn.worker.observer import Observer
 from inturn.worker.options import Options
 from inturn.worker.progress import ProgressReports
 from inturn.worker.slots import Slot, Slots, Waiting, is_cancelled
@@ -29,6 +28,7 @@ from inturn.worker.transaction import FinishingTransaction
 from inturn.worker.unreported import UnreportedOutcomes
 
 if TYPE_CHECKING:
+    from inturn.metrics.process import ProcessMetrics
     from inturn.worker.resources import ResourceLocks
 
 # An event loop that was blocked for this long explains a run that overruns its timeout.
@@ -51,7 +51,7 @@ class RunningJobs:
         ended: Callable[[], None],
         chain: MiddlewareChain,
         progress: ProgressReports,
-        observer: Observer | None = None,
+        observer: "ProcessMetrics | None" = None,
     ) -> None:
         self.observer = observer
         self.unreported = UnreportedOutcomes()

@@ -35,7 +35,7 @@ from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.maintenance import Maintenance
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options, options
-from inturn.worker.probes import Probes, serve_probes
+from inturn.worker.probes import Probes, read_vitals, serve_probes
 from inturn.worker.progress import ProgressReports
 from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
@@ -44,7 +44,6 @@ from inturn.worker.scheduler import Scheduler
 from inturn.worker.slots import is_cancelled
 from inturn.worker.start import patiently
 from inturn.worker.state import LoopState
-from inturn.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +104,7 @@ class Worker:
         link, claims = WorkerConnection(connector), WorkerConnection(connector)
         mine = Registration(link, options, app)
         wakeups = Wakeups(options.fetch_job_polling_interval)
-        observer = None if probes is None else probes.observer
+        observer = None if probes is None else probes.metrics
         chain = MiddlewareChain(self, options.task_middleware, options.worker_middleware)
         progress = ProgressReports(link, wakeups.interrupt_wait)
         self._running = running = RunningJobs(
@@ -126,7 +125,7 @@ class Worker:
         mine.callers = failures, self._heartbeat, self._maintenance, self._scheduler, self._listener
         self._probes = probes
         if probes is not None:
-            probes.attach(Vitals(state, failures, self._loop, self._heartbeat))
+            probes.attach(partial(read_vitals, state, failures, self._loop, self._heartbeat))
         self._helpers: TaskGroup | None = None
         # Tasks may have taken all threads of the default limiter, and keep them.
         self._limiter = anyio.CapacityLimiter(1)

@@ -17,7 +17,6 @@ from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import AwakeFlag
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.failures import BUSY_PAUSES, Failures
-from inturn.worker.observer import Observer
 from inturn.worker.state import LoopState
 
 DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often
@@ -207,12 +206,10 @@ class Claiming:
         none = claim.claim(self._registration.worker_id, self._options.queues, 0, True, 0)
         await self._connection.run(none)
 
-    def _run(self, operation: Operation[list[Job]]) -> Awaitable[list[Job]]:
-        if self._running.observer is None:
-            return self._connection.run(operation)
-        return self._run_observed(operation, self._running.observer)
-
-    async def _run_observed(self, operation: Operation[list[Job]], observer: Observer) -> list[Job]:
+    async def _run(self, operation: Operation[list[Job]]) -> list[Job]:
+        observer = self._running.observer
+        if observer is None:
+            return await self._connection.run(operation)
         began = time.monotonic()
         try:
             jobs = await self._connection.run(operation)
