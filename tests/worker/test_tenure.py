@@ -12,7 +12,7 @@ import pytest
 
 from inturn import App
 from inturn.worker import attempt, resources
-from inturn.worker.tenure import Tenure, read_clock
+from inturn.worker.registration import Tenure, read_clock
 from tests.conftest import Query, Until
 from tests.worker.parts import Parts
 

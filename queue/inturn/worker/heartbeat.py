@@ -95,10 +95,7 @@ class Heartbeat:
         """Store one heartbeat, and call `lost` if others declared the worker dead."""
         worker_id = self._registration.worker_id
         beat = self._registration.beat_operation(timedelta(seconds=self._blocked))
-        asked_at = self._registration.tenure.ask()
-        if self._connector.run(beat, connection):
-            self._registration.tenure.confirm(asked_at)
-        else:
+        if not self._connector.run(beat, connection):
             self._reactions.lost(worker_id)
 
     def _wait(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -15,9 +16,15 @@ from inturn.operations.engine.schedules import name_schedule
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options
-from inturn.worker.tenure import Tenure
+from inturn.worker.witness import HEARTBEATS
 
 logger = logging.getLogger(__name__)
+# Unlike the monotonic clock, it runs while the machine is suspended. Not every system has it.
+read_clock: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
 
 
 class Caller(Protocol):
@@ -89,15 +96,17 @@ class Registration:
 
     async def beat(self) -> bool:
         """Store a heartbeat. Return False if the row is gone because others declared us dead."""
-        asked_at = self.tenure.ask()
-        is_known = await self._connection.run(self.beat_operation())
-        if is_known:
-            self.tenure.confirm(asked_at)
-        return is_known
+        return await self._connection.run(self.beat_operation())
 
     def beat_operation(self, blocked: timedelta = timedelta(0)) -> Operation[bool]:
         """Return the operation of `beat`. `blocked` is how long the event loop has not turned."""
-        return workers.record_heartbeat(self.worker_id, blocked, self.listens(), self.trouble)
+        asked_at = self.tenure.ask()
+        is_known = yield from workers.record_heartbeat(
+            self.worker_id, blocked, self.listens(), self.trouble
+        )
+        if is_known:
+            self.tenure.confirm(asked_at)
+        return is_known
 
     async def unregister(self, error: str | None) -> int:
         """Delete the row and give all jobs back to their lanes. Return their number."""
@@ -109,3 +118,31 @@ class Registration:
         With an error, the jobs count as lost, as if the worker had died.
         """
         return workers.unregister_worker(self.worker_id, error, self._options.max_lost_attempts)
+
+
+class Tenure:
+    """Decides whether the worker may start a job without asking whether it still owns it.
+
+    It begins with each heartbeat that the server confirms, and lasts for half the time that a
+    worker with this `interval` may be silent. Others cannot have taken over our jobs while it
+    lasts. But a worker that was stopped, or whose machine was suspended, wakes up with jobs in hand
+    that others may have. Nothing can stop a run that has begun, but no new one needs to begin.
+    """
+
+    def __init__(self, interval: float, clock: Callable[[], float] = read_clock) -> None:
+        self._seconds = interval * HEARTBEATS / 2
+        self._clock = clock
+        self._confirmed_at = clock()
+
+    def ask(self) -> float:
+        """Return the argument of `confirm`. Call it before you ask the server."""
+        return self._clock()
+
+    def confirm(self, asked_at: float) -> None:
+        """Note that the server has confirmed that the worker still owns its jobs."""
+        self._confirmed_at = max(self._confirmed_at, asked_at)
+
+    @property
+    def lasts(self) -> bool:
+        """Return True if the worker may start jobs."""
+        return self._clock() - self._confirmed_at <= self._seconds
