@@ -2,6 +2,8 @@
 
 import random
 
+OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most
+
 
 class Backoff:
     """Pauses that grow from `first` to `longest` seconds.

@@ -14,9 +14,9 @@ from inturn.errors import (
     SchemaMismatch,
 )
 from inturn.operations.engine import maintenance
-from inturn.worker.backoff import Backoff
+from inturn.worker.backoff import OUTAGE_PAUSES, Backoff
 from inturn.worker.failure_log import FailureLog
-from inturn.worker.start import OUTAGE_PAUSES, grace_is_over
+from inturn.worker.start import grace_is_over
 from inturn.worker.state import LoopState
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,6 @@
 """Rescues dead workers' jobs, repairs lanes and maintains the history, without a leader.
 
-It is a thread with its own connection, so a task that blocks the event loop does not hold up other
-workers' jobs. The worker's own heartbeat is sent elsewhere (heartbeat.py), because maintenance may
-have to wait.
+The worker's own heartbeat is sent elsewhere (heartbeat.py), because maintenance may have to wait.
 """
 
 import contextlib
@@ -10,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from threading import Event, Thread
 from uuid import UUID
 
 import psycopg
@@ -20,7 +17,8 @@ from inturn.errors import InturnError
 from inturn.operations import Operation
 from inturn.operations.engine import maintenance, workers
 from inturn.operations.engine.workers import LastHeartbeat
-from inturn.worker.backoff import shorten
+from inturn.worker.backoff import Backoff
+from inturn.worker.beside import ThreadBeside
 from inturn.worker.chores import Chores
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.failure_log import FailureLog
@@ -28,14 +26,13 @@ from inturn.worker.options import Options
 from inturn.worker.witness import Witness
 
 logger = logging.getLogger(__name__)
-STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
 LONGEST_PAUSE = 1.0  # seconds until the next try to reach the database
 
 
-class Maintenance:
-    """Runs until `stop`.
+class Maintenance(ThreadBeside):
+    """Judges which workers are dead, and does the chores.
 
-    Its thread calls `settled` once no worker is suspected any more.
+    The thread calls `settled` once no worker is suspected any more.
     """
 
     def __init__(
@@ -45,26 +42,23 @@ class Maintenance:
         worker_id: Callable[[], UUID],
         settled: Callable[[], object],
     ) -> None:
-        self.suspects = False  # a worker with jobs in hand is late but not judged yet
-        self._connector = connector
-        self._worker_id = worker_id
         self._interval = options.update_heartbeat_interval
+        pause = min(LONGEST_PAUSE, self._interval)
+        failures = FailureLog(logger, "maintenance.failed")
+        super().__init__(connector, "maintenance", failures, Backoff(pause, pause))
+        self.suspects = False  # a worker with jobs in hand is late but not judged yet
+        self._worker_id = worker_id
         self._patience = options.stalled_worker_timeout
         self._witness = Witness(self._patience, 2 * self._interval)
         self._chores = Chores(connector, options)
         self._judging_until = 0.0  # the chores can wait until then
         self._settled = settled
         self._must_settle = False
-        self._failures = FailureLog(logger, "maintenance.failed")
-        self._pause = 0.0  # seconds before the first round
-        self._end = Event()
-        self._has_looked = Event()
-        self._thread = Thread(target=self._run, name="inturn maintenance", daemon=True)
 
     @property
     def trouble(self) -> str | None:
         """Return why the database refuses its calls, or None if it does not."""
-        return self._failures.trouble or self._chores.trouble
+        return super().trouble or self._chores.trouble
 
     async def begin(self, connection: WorkerConnection) -> None:
         """Take a first look over an existing connection, and start the thread.
@@ -76,39 +70,11 @@ class Maintenance:
             upkeep_is_due = await connection.run_beside(maintenance.is_upkeep_due())
             if everybody and not upkeep_is_due and not any(each.late for each in everybody):
                 self._observe(everybody)
-                self._pause = self._interval
+                self._first_pause = self._interval
         self.start()
 
-    def start(self) -> None:
-        """Start the thread unless it is already started."""
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread, if it was started, and wait briefly for it."""
-        self._end.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
-
-    def wait_for_first_look(self) -> None:
-        """Wait until the first rescue is done, or the database turned out to be unreachable."""
-        self._has_looked.wait()
-
-    def _run(self) -> None:
-        self._end.wait(self._pause)
-        while not self._end.is_set():
-            try:
-                with contextlib.closing(self._connector.connect("maintenance")) as connection:
-                    while not self._end.is_set():
-                        pause = self.run_once(connection)
-                        self._failures.forget()
-                        self._end.wait(pause)
-            except Exception as error:  # whatever it is, the rescue must continue
-                pause = shorten(min(LONGEST_PAUSE, self._interval))
-                self._failures.note(error, pause)
-                self._witness.forget()  # a worker that was away must not judge others
-                self._has_looked.set()
-                self._end.wait(pause)
+    def _note_failure(self) -> None:
+        self._witness.forget()  # a worker that was away must not judge others
 
     def run_once(self, connection: psycopg.Connection) -> float:
         """Judge which workers are dead and do the chores that are due.

@@ -3,15 +3,12 @@
 Every worker does this, without a leader: for each instant of a schedule, the database stores one
 job, for the first worker that asks (defer_periodic.sql).
 
-It is a thread with its own connection, so a task that blocks the event loop delays nothing. Each
-time it wakes, it asks the server for the time. A wrong local clock does no harm, because it is only
-used to sleep.
+Each time the thread wakes, it asks the server for the time. A wrong local clock does no harm,
+because it is only used to sleep.
 """
 
-import contextlib
 import logging
 from datetime import datetime, timedelta
-from threading import Event, Thread
 
 import psycopg
 from psycopg.errors import LockNotAvailable
@@ -22,78 +19,42 @@ from inturn.operations.engine import enqueue, schedules
 from inturn.operations.engine.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.task import Schedule
+from inturn.worker.backoff import OUTAGE_PAUSES, Backoff
+from inturn.worker.beside import ThreadBeside
 from inturn.worker.failure_log import FailureLog
 
 logger = logging.getLogger(__name__)
-LONGEST_SLEEP = timedelta(minutes=1)  # the server's clock may be set while we sleep
-SHORTEST_SLEEP = timedelta(milliseconds=5)  # the server's clock may run slower than ours
-LONGEST_PAUSE = 1.0
-STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
+LONGEST_SLEEP = 60.0  # seconds; the server's clock may be set while we sleep
+SHORTEST_SLEEP = 0.005  # the server's clock may run slower than ours
 BUSY_PAUSE = timedelta(seconds=1)  # before the next try if another session's lock is in the way
 
 
-class Scheduler:
+class Scheduler(ThreadBeside):
     """Runs until `stop`, through outages of the database."""
 
     def __init__(self, connector: Connector, app: Periodics) -> None:
-        self._connector = connector
+        super().__init__(
+            connector, "schedule", FailureLog(logger, "schedule.lost"), Backoff(*OUTAGE_PAUSES)
+        )
         self._policies = {schedule: app.policy(schedule) for schedule in app.schedules()}
         self._descriptions = [_describe(schedule) for schedule in self._policies]
         self._missed: dict[Schedule, datetime] = {}  # the newest missed instant that was logged
-        self._failures = FailureLog(logger, "schedule.lost")
-        self._end = Event()
-        self._has_looked = Event()
-        self._thread = Thread(target=self._run, name="inturn schedule", daemon=True)
-
-    @property
-    def trouble(self) -> str | None:
-        """Return why the database refuses its calls, or None if it does not."""
-        return self._failures.trouble
 
     def start(self) -> None:
         """Start the thread, if there is anything to schedule."""
         if self._policies:
-            self._thread.start()
+            super().start()
         else:
             self._has_looked.set()
 
-    def wait_for_first_look(self) -> None:
-        """Wait until what was due at startup has been deferred, or this has failed."""
-        self._has_looked.wait()
-
-    def stop(self) -> None:
-        """Stop the thread and wait briefly for it."""
-        self._end.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
-
-    def _run(self) -> None:
-        pause = 0.1
-        while not self._end.is_set():
-            try:
-                with contextlib.closing(self._connector.connect("schedule")) as connection:
-                    self._register(connection)
-                    while not self._end.is_set():
-                        sleep = self.run_once(connection)
-                        self._failures.forget()
-                        if sleep > SHORTEST_SLEEP:
-                            self._has_looked.set()
-                        pause = 0.1
-                        self._end.wait(sleep.total_seconds())
-            except Exception as error:  # whatever it is, schedules must continue
-                self._has_looked.set()
-                self._failures.note(error, pause)
-                self._end.wait(pause)
-                pause = min(LONGEST_PAUSE, 2 * pause)
-
-    def _register(self, connection: psycopg.Connection) -> None:
+    def _begin(self, connection: psycopg.Connection) -> None:
         self._connector.run(schedules.register_schedules(self._descriptions), connection)
 
-    def run_once(self, connection: psycopg.Connection) -> timedelta:
-        """Defer what is due. Return how long to sleep until the next instant."""
+    def run_once(self, connection: psycopg.Connection) -> float:
+        """Defer what is due. Return the seconds until the next instant."""
         progress = self._connector.run(schedules.get_progress(self._descriptions), connection)
         if any(each.after is None for each in progress):  # the row was deleted
-            self._register(connection)
+            self._begin(connection)
             return SHORTEST_SLEEP
         waits = [LONGEST_SLEEP]
         for schedule, (now, after) in zip(self._policies, progress, strict=True):
@@ -102,8 +63,11 @@ class Scheduler:
             if following is not None and following <= now:
                 following = self._catch_up(connection, schedule, after, now)
             if following is not None:
-                waits.append(following - now)
-        return max(SHORTEST_SLEEP, min(waits))
+                waits.append((following - now).total_seconds())
+        sleep = max(SHORTEST_SLEEP, min(waits))
+        if sleep > SHORTEST_SLEEP:
+            self._has_looked.set()
+        return sleep
 
     def _catch_up(
         self, connection: psycopg.Connection, schedule: Schedule, after: datetime, now: datetime

@@ -12,11 +12,10 @@ from typing import TypeVar
 import anyio
 
 from inturn.errors import ConnectorException, DatabaseUnavailable, InturnError
-from inturn.worker.backoff import Backoff
+from inturn.worker.backoff import OUTAGE_PAUSES, Backoff
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most
 
 
 def grace_is_over(grace: float, error: InturnError) -> DatabaseUnavailable:
