@@ -4,7 +4,6 @@ Nothing depends on it: the worker's poll finds what it misses.
 """
 
 import logging
-import random
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
@@ -15,11 +14,10 @@ from psycopg.sql import SQL, Identifier
 
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable
+from inturn.worker.backoff import OUTAGE_PAUSES, Backoff
 from inturn.worker.failure_log import FailureLog
 
 logger = logging.getLogger(__name__)
-FIRST_PAUSE = 0.1  # approximate seconds before the next try to connect
-LONGEST_PAUSE = 1.0  # without notifications, a job waits for the poll
 LOOK = 5.0  # seconds; a session that only listens does not notice that its server is gone
 
 ABORT = "!"  # the payload of cancel_job.sql: an operator wants a running job to end
@@ -41,7 +39,7 @@ class Listener:
         self._wake = wake
         self._abort = abort
         self.is_connected = False
-        self._pause = FIRST_PAUSE
+        self._pauses = Backoff(*OUTAGE_PAUSES)
         self._failures = FailureLog(logger, "listen.lost", reminder=inf)  # the worker polls
 
     @property
@@ -53,27 +51,28 @@ class Listener:
         """Listen forever. Reconnect when the connection is lost."""
         while True:
             try:
-                async with await self._connector.connect_async(
-                    "listener", to_listen=True
-                ) as connection:
-                    await self._begin(connection)
-                    while True:
-                        await self.run_once(connection)
+                await self._listen()
             except Exception as error:  # whatever it is, the worker keeps polling
-                self._failures.note(error, self._pause)
-            finally:
-                self.is_connected = False
-            # Randomized, so that workers do not all come back at once.
-            await anyio.sleep(self._pause * random.uniform(0.5, 1.5))  # noqa: S311 (it protects nothing)
-            self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+                pause = self._pauses.next()
+                self._failures.note(error, pause)
+                await anyio.sleep(pause)
 
-    async def _begin(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        await connection.execute(SQL("LISTEN {}").format(Identifier(self._connector.schema)))
-        self.is_connected = True
-        self._pause = FIRST_PAUSE
-        self._failures.forget()
-        self._wake()  # for notifications sent before we listened
-        self._abort()
+    async def _listen(self) -> None:
+        listen = SQL("LISTEN {}").format(Identifier(self._connector.schema))
+        try:
+            async with await self._connector.connect_async(
+                "listener", to_listen=True
+            ) as connection:
+                await connection.execute(listen)
+                self.is_connected = True
+                self._pauses.reset()
+                self._failures.forget()
+                self._wake()  # for notifications sent before we listened
+                self._abort()
+                while True:
+                    await self.run_once(connection)
+        finally:
+            self.is_connected = False
 
     async def run_once(
         self, connection: psycopg.AsyncConnection[Any], seconds: float | None = None
