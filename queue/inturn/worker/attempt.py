@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from types import CoroutineType
@@ -22,7 +22,6 @@ from inturn.worker import result_json
 from inturn.worker.error_text import MAX_CHARACTERS, describe, storable
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.slots import Slot, close_scopes, is_cancelled
-from inturn.worker.user_code import catch, end_copy_of
 
 # How many attempts an outage may cost a task without `retry`. After that, the task itself may be
 # breaking the connection.
@@ -205,7 +204,7 @@ class Attempt:
             try:
                 value = await self._call_task(limiter)
             finally:  # now, since a cancelled one looks as if the worker were cancelled
-                end_copy_of(process)
+                _end_copy_of(process)
                 left_open = close_scopes(slot.shield, slot.task)
             if left_open:
                 raise RuntimeError("the task left a cancel scope or a task group open")
@@ -274,7 +273,7 @@ class Attempt:
         # Shielded: only `abandon` ends the wait for a thread.
         with anyio.CancelScope(shield=True) as self._thread_scope:
             error, value = await anyio.to_thread.run_sync(
-                catch,
+                _catch,
                 function,
                 args,
                 self.job.task_kwargs,
@@ -363,3 +362,28 @@ class Attempt:
         except Exception as mistake:
             both = f"{text}\nand its retry strategy failed:\n{describe(mistake)}"
             return Ended(self.job, Status.FAILED, both[-MAX_CHARACTERS:])
+
+
+def _catch(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[BaseException | None, Any]:
+    """Return what the function raised and what it returned.
+
+    The error is returned because StopIteration and SystemExit cannot be raised out of a thread.
+    """
+    process = os.getpid()
+    try:
+        return None, function(*args, **kwargs)
+    except BaseException as error:
+        return error, None
+    finally:
+        _end_copy_of(process)
+
+
+def _end_copy_of(process: int) -> None:
+    """End this process if the task forked it and returned in the child.
+
+    The copy is not a worker, but would write to its parent's connections.
+    """
+    if os.getpid() != process:
+        os._exit(1)

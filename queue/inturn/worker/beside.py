@@ -6,8 +6,7 @@ from threading import Event, Thread
 import psycopg
 
 from inturn.database.connector import Connector
-from inturn.worker.backoff import Backoff
-from inturn.worker.failure_log import FailureLog
+from inturn.worker.retrying import Backoff, FailureLog
 
 STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
 

@@ -15,9 +15,8 @@ from inturn.errors import DatabaseUnavailable
 from inturn.formatting import span
 from inturn.model import Status
 from inturn.operations.engine import batches, maintenance, progress, workers
-from inturn.worker.backoff import Backoff
-from inturn.worker.failure_log import is_unlisted
 from inturn.worker.options import Options
+from inturn.worker.retrying import Backoff, is_unlisted
 
 logger = logging.getLogger(__name__)
 HOUR, MINUTE = 3600.0, 60.0

@@ -6,9 +6,7 @@ from types import TracebackType
 MAX_CHARACTERS = 8192
 MAX_LOGGED = 65536  # bytes of a traceback; if it is longer, only the stored end is logged
 # The frames between the worker and the task's code tell a reader nothing.
-HIDDEN_MODULES = frozenset(
-    {"inturn.worker.attempt", "inturn.worker.middleware_chain", "inturn.worker.user_code"}
-)
+HIDDEN_MODULES = frozenset({"inturn.worker.attempt", "inturn.worker.middleware_chain"})
 
 
 def describe(error: BaseException) -> str:

@@ -1,8 +1,10 @@
-"""What to do when a call of the worker's loop fails: how long to wait, and when to give up."""
+"""What to do when a call of the worker fails: how long to wait, and when to give up."""
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import anyio
 
@@ -14,11 +16,10 @@ from inturn.errors import (
     SchemaMismatch,
 )
 from inturn.operations.engine import maintenance
-from inturn.worker.backoff import OUTAGE_PAUSES, Backoff
-from inturn.worker.failure_log import FailureLog
-from inturn.worker.start import grace_is_over
+from inturn.worker.retrying import OUTAGE_PAUSES, Backoff, FailureLog
 from inturn.worker.state import LoopState
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 BUSY_PAUSES = 0.02, 1.0  # seconds before the next try if another session's lock is in the way
 
@@ -132,3 +133,36 @@ class Failures:
         if self._failure is None:
             self._failing_since = time.monotonic()
         self._failure = error
+
+
+def grace_is_over(grace: float, error: InturnError) -> DatabaseUnavailable:
+    """Return the error that ends a worker after too long an outage."""
+    return DatabaseUnavailable(
+        f"The database was away for longer than db_grace ({grace:g} s): {error}"
+    )
+
+
+async def patiently(
+    step: Callable[[], Awaitable[T]],
+    grace: float | None,
+    is_told_to_end: Callable[[], bool] = lambda: False,
+) -> T:
+    """Run a step, and retry for `grace` seconds while the database is away or refuses it.
+
+    If `grace` is None, raise the error at once, since the address may be wrong. Do so too once the
+    worker is told to end.
+    """
+    until = time.monotonic() + (grace or 0.0)
+    pauses = Backoff(*OUTAGE_PAUSES)
+    while True:
+        try:
+            return await step()
+        except ConnectorException as error:  # it is away, or refuses the call
+            if grace is None or is_told_to_end():
+                raise
+            left = until - time.monotonic()
+            if left <= 0:
+                raise grace_is_over(grace, error) from error
+            pause = min(pauses.next(), left)
+            logger.warning("database.away: %s; next try in %.1f s", error, pause)
+            await anyio.sleep(pause)

@@ -15,11 +15,10 @@ from uuid import UUID
 import psycopg
 
 from inturn.database.connector import Connector
-from inturn.worker.backoff import Backoff
 from inturn.worker.beside import ThreadBeside
-from inturn.worker.failure_log import FailureLog
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.registration import Registration
+from inturn.worker.retrying import Backoff, FailureLog
 
 logger = logging.getLogger(__name__)
 TICK = 1.0  # seconds between looks at the loop, and between tries to store a heartbeat

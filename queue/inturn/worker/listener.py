@@ -14,8 +14,7 @@ from psycopg.sql import SQL, Identifier
 
 from inturn.database.connector import Connector
 from inturn.errors import DatabaseUnavailable
-from inturn.worker.backoff import OUTAGE_PAUSES, Backoff
-from inturn.worker.failure_log import FailureLog
+from inturn.worker.retrying import OUTAGE_PAUSES, Backoff, FailureLog
 
 logger = logging.getLogger(__name__)
 LOOK = 5.0  # seconds; a session that only listens does not notice that its server is gone

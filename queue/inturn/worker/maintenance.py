@@ -17,12 +17,11 @@ from inturn.errors import InturnError
 from inturn.operations import Operation
 from inturn.operations.engine import maintenance, workers
 from inturn.operations.engine.workers import LastHeartbeat
-from inturn.worker.backoff import Backoff
 from inturn.worker.beside import ThreadBeside
 from inturn.worker.chores import Chores
 from inturn.worker.connection import WorkerConnection
-from inturn.worker.failure_log import FailureLog
 from inturn.worker.options import Options
+from inturn.worker.retrying import Backoff, FailureLog
 from inturn.worker.witness import Witness
 
 logger = logging.getLogger(__name__)

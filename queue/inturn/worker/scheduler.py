@@ -19,9 +19,8 @@ from inturn.operations.engine import enqueue, schedules
 from inturn.operations.engine.schedules import KnownSchedule
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.task import Schedule
-from inturn.worker.backoff import OUTAGE_PAUSES, Backoff
 from inturn.worker.beside import ThreadBeside
-from inturn.worker.failure_log import FailureLog
+from inturn.worker.retrying import OUTAGE_PAUSES, Backoff, FailureLog
 
 logger = logging.getLogger(__name__)
 LONGEST_SLEEP = 60.0  # seconds; the server's clock may be set while we sleep

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from inturn.model import Outcome
 from inturn.worker import joblog
-from inturn.worker.backoff import Backoff
+from inturn.worker.retrying import Backoff
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds before a held outcome is retried
 LOGGED_AFTER = 6  # failed tries, about a second

@@ -27,7 +27,7 @@ from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.error_text import describe
-from inturn.worker.failures import Failures
+from inturn.worker.failures import Failures, patiently
 from inturn.worker.heartbeat import Heartbeat, Reactions
 from inturn.worker.listener import Listener
 from inturn.worker.loop import Loop
@@ -42,7 +42,6 @@ from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import Scheduler
 from inturn.worker.slots import is_cancelled
-from inturn.worker.start import patiently
 from inturn.worker.state import LoopState
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from inturn.errors import DatabaseUnavailable
-from inturn.worker.failure_log import MOST, REMINDER, FailureLog
+from inturn.worker.retrying import MOST, REMINDER, FailureLog
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,13 @@
-"""Logs repeated failures, such as those of every call during an outage."""
+"""How to try again after failures, and log them, such as those of every call in an outage."""
 
 import logging
+import random
 import time
 from collections.abc import Callable
 
 from inturn.errors import DatabaseUnavailable, WorkerLost
 
+OUTAGE_PAUSES = 0.1, 1.0  # seconds before the next try: at first, and at most
 CONDITIONS = (DatabaseUnavailable, WorkerLost)
 REMINDER = 30.0  # seconds between two lines for the same reason
 MOST = 100  # reasons to remember; reasons that contain numbers would pile up
@@ -54,3 +56,26 @@ class FailureLog:
         """Note a success, so that the next failure is new again."""
         self._remind_at.clear()
         self.trouble = None
+
+
+class Backoff:
+    """Pauses that grow from `first` to `longest` seconds.
+
+    Each is twice the previous one, randomly shortened by up to half so that callers do not return
+    together.
+    """
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first = first
+        self._longest = longest
+        self.failures = 0  # in a row
+
+    def next(self) -> float:
+        """Return the seconds to wait after another failure."""
+        pause = min(self._longest, self._first * float(2 ** min(self.failures, 20)))
+        self.failures += 1
+        return pause * random.uniform(0.5, 1.0)  # noqa: S311 (it protects nothing)
+
+    def reset(self) -> None:
+        """Start again with the first pause."""
+        self.failures = 0
