@@ -15,7 +15,7 @@ import anyio.to_thread
 from inturn.errors import DatabaseUnavailable, JobAborted, JobSkipped, JobTimeout, Snoozed
 from inturn.logs import running_job
 from inturn.model import Again, AttemptDetails, Committed, Ended, Job, Outcome, Status
-from inturn.tasks.context import HeldResource, JobContext
+from inturn.tasks.context import JobContext
 from inturn.tasks.retry import count_attempts
 from inturn.tasks.task import Task
 from inturn.worker import result_json
@@ -102,13 +102,6 @@ class Attempt:
         self.lost_database = False  # in its own transaction, which is rolled back
         self.committed = False  # by its own transaction: the job has ended, no matter what follows
         self._committed_result: str | None = None
-
-    # ------------------------------------------------------------------ before it runs
-
-    def provide_leases(self, leases: tuple[HeldResource, ...]) -> None:
-        """Show the task the leases on its resources."""
-        if self.context is not None:
-            self.context.provide_leases(leases)
 
     # ------------------------------------------------------------------ while the task runs
 

@@ -56,10 +56,6 @@ class ResourceLocks:
         self._held: dict[Key, HeldLocks] = {}
         self._releasing: set[anyio.Event] = set()
 
-    def held_by(self, attempt: Attempt) -> "HeldLocks":
-        """Return the locks of an attempt, not taken yet."""
-        return HeldLocks(attempt, self)
-
     def lock(self, wanted: object, attempt: Attempt) -> AsyncLock:
         """Return the lock for what the task declared: a URL, or an async lock."""
         lock = self._lock_at(wanted) if isinstance(wanted, str) else wanted
@@ -174,7 +170,8 @@ class HeldLocks:
             raise Snoozed(timedelta(seconds=spec.seconds)) from error
         self._all = locks
         self._resource_locks.add(self, self._attempt)
-        self._attempt.provide_leases(tuple(self._leases))
+        if self._attempt.context is not None:
+            self._attempt.context.provide_leases(tuple(self._leases))
         loop = asyncio.get_running_loop()
         for lease in self._leases:  # a sync task's thread may notice the loss
             lease.on_lost(lambda: loop.call_soon_threadsafe(self._note_loss))

@@ -29,7 +29,7 @@ from inturn.worker.unreported import UnreportedOutcomes
 
 if TYPE_CHECKING:
     from inturn.metrics.process import ProcessMetrics
-    from inturn.worker.resources import ResourceLocks
+    from inturn.worker.resources import HeldLocks, ResourceLocks
 
 # An event loop that was blocked for this long explains a run that overruns its timeout.
 BLOCKED_SECONDS = 1.0
@@ -117,7 +117,10 @@ class RunningJobs:
         self._slots.resume()
 
     def _prepare(self, job: Job) -> Attempt | None:
-        """Return an attempt at the job, or None if it failed because it cannot be started."""
+        """Return an attempt at the job, or None if it ended because it cannot be started."""
+        if job.start_before is not None and time.monotonic() >= job.start_before:
+            self.unreported.add(Ended(job, Status.CANCELLED, EXPIRED))
+            return None
         try:
             if isinstance(job.task_kwargs, Unreadable):
                 self.unreported.add(Ended(job, Status.FAILED, job.task_kwargs.reason))
@@ -142,7 +145,7 @@ class RunningJobs:
         if task.pass_context or chain is not None:
             attempt.context = self._make_context(attempt)
         if task.resources is not None:
-            attempt.held_locks = self._load_resource_locks().held_by(attempt)
+            attempt.held_locks = self._make_locks(attempt)
         return attempt
 
     def _make_context(self, attempt: Attempt) -> JobContext:
@@ -159,20 +162,16 @@ class RunningJobs:
             note_progress=self.progress.in_this_loop().note,
         )
 
-    def _load_resource_locks(self) -> "ResourceLocks":
-        if self._resource_locks is None:
-            from inturn.worker.resources import ResourceLocks
+    def _make_locks(self, attempt: Attempt) -> "HeldLocks":
+        from inturn.worker.resources import HeldLocks, ResourceLocks
 
+        if self._resource_locks is None:
             self._resource_locks = ResourceLocks(self._connector)
-        return self._resource_locks
+        return HeldLocks(attempt, self._resource_locks)
 
     async def _perform(self, waiting: Waiting, slot: Slot) -> None:
         job = waiting.job
-        if job.start_before is not None and time.monotonic() >= job.start_before:
-            self.unreported.add(Ended(job, Status.CANCELLED, EXPIRED))
-            attempt = None
-        else:
-            attempt = self._prepare(job)
+        attempt = self._prepare(job)
         if attempt is None:
             self._leave_slot()
             return
@@ -181,7 +180,11 @@ class RunningJobs:
             if self._notes_starts:
                 self._note_start(waiting)
             began = time.monotonic() if self._measures else None
-            outcome = await self._run(attempt, slot)
+            most = self._options.max_result_size
+            run: Awaitable[Outcome | None] = attempt.perform(slot, self._limiter, most)
+            if self._tracing is not None:
+                run = self._tracing.process(attempt.job, self._options.name, run)
+            outcome = await run
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
             if outcome is not None:
@@ -202,12 +205,6 @@ class RunningJobs:
             seconds = time.monotonic() - began
             outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
         self.unreported.add(outcome)
-
-    def _run(self, attempt: Attempt, slot: Slot) -> Awaitable[Outcome | None]:
-        run = attempt.perform(slot, self._limiter, self._options.max_result_size)
-        if self._tracing is None:
-            return run
-        return self._tracing.process(attempt.job, self._options.name, run)
 
     def _note_start(self, waiting: Waiting) -> None:
         if joblog.logs_starts():

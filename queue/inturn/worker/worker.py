@@ -114,7 +114,9 @@ class Worker:
         prefetch = prefetch or Prefetch(options.concurrency)
         self._claims, self._claiming = claims, Claiming(state, failures, claims, prefetch)
         self._recovery = Recovery(state, failures, self._claiming)
-        self._loop = Loop(state, failures, self._claiming, self._recovery, self._is_settled)
+        self._loop = Loop(
+            state, failures, self._claiming, self._recovery, lambda: not self._maintenance.suspects
+        )
         self._listener = self._make_listener() if options.listen_notify else None
         self._scheduler = Scheduler(connector, app)
         self._maintenance = Maintenance(
@@ -145,8 +147,11 @@ class Worker:
                 # An abandoned thread runs beside the next attempt at its job. Only the end of the
                 # process prevents that.
                 self._owns_process = caught is not None
-                is_told_to_end = partial(_has_signals, caught)
-                await patiently(self._state.registration.register, grace, is_told_to_end)
+                await patiently(
+                    self._state.registration.register,
+                    grace,
+                    lambda: caught is not None and not caught.counted.empty(),
+                )
                 if self._probes is not None:
                     self._probes.note_serving()
                 await self._serve(caught)
@@ -359,9 +364,6 @@ class Worker:
         with suppress(RuntimeError):  # the loop is closed
             self._event_loop.call_soon_threadsafe(function, *arguments)
 
-    def _is_settled(self) -> bool:
-        return not self._maintenance.suspects
-
     def _end_with_dead_loop(self) -> None:
         """Unregister, and end the process if it is a worker's, or if its main thread was one.
 
@@ -390,7 +392,3 @@ class Worker:
         unregister = self._state.registration.unregister_operation(error)
         with closing(self._connector.connect("worker")) as connection:
             self._connector.run(unregister, connection)
-
-
-def _has_signals(caught: signals.Caught | None) -> bool:
-    return caught is not None and not caught.counted.empty()
