@@ -108,6 +108,9 @@ class DatabaseBusy(DatabaseUnavailable):
     Retry soon.
     """
 
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, connection_lost=False, outcome_unknown=False)
+
 
 class EmbeddedServerError(InturnError):
     """The embedded PostgreSQL is missing or did not start."""

@@ -48,9 +48,7 @@ class Database:
 
         found = find_table_lock(self.run)
         if found is not None:
-            raise DatabaseBusy(
-                f"{found.detail}: {found.advice}", connection_lost=False, outcome_unknown=False
-            )
+            raise DatabaseBusy(f"{found.detail}: {found.advice}")
 
     def name_person(self, by: str | None) -> str:
         """Return the name for the audit: --by, or else the database user."""

@@ -66,9 +66,7 @@ def translate(error: psycopg.Error, *, connecting: bool = False) -> InturnError:
 def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | None:
     state, reason = error.sqlstate or "", first_line(error)
     if state.startswith(BUSY):
-        return DatabaseBusy(
-            f"The database is busy: {reason}", connection_lost=False, outcome_unknown=False
-        )
+        return DatabaseBusy(f"The database is busy: {reason}")
     if state.startswith(WORN_OUT) or error.diag.source_function in PLAN_CHANGED:
         return DatabaseUnavailable(
             f"The database cannot do this now: {reason}", outcome_unknown=False

@@ -74,9 +74,7 @@ class Reading:
     def take(self) -> Session:
         """Return a connection, or raise DatabaseBusy if all stay in use for too long."""
         if not self._room.acquire(timeout=WAIT_SECONDS):
-            raise DatabaseBusy(
-                "Other pages are being read", connection_lost=False, outcome_unknown=False
-            )
+            raise DatabaseBusy("Other pages are being read")
         try:
             with self._guard:
                 while self._idle:

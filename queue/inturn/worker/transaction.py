@@ -127,9 +127,7 @@ class FinishingTransaction(JobTransaction):
                 break
             if time.monotonic() > give_up_at:
                 raise DatabaseBusy(
-                    "An open transaction keeps the end of this job from being stored",
-                    connection_lost=False,
-                    outcome_unknown=False,
+                    "An open transaction keeps the end of this job from being stored"
                 )
         if job.id not in done.accepted:
             raise JobLost(
