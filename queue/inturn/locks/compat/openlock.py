@@ -14,6 +14,7 @@ network file system.
 """
 
 import atexit
+import copy
 import fcntl
 import logging
 import os
@@ -25,23 +26,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypedDict, Unpack
 
 from inturn.locks.compat.lockfile import (
     LockFileRecord,
     foreign_holder_lives,
     make_own_record,
     parse_record,
-)
-from inturn.locks.compat.openlock_options import (
-    Defaults,
-    InvalidLockFile,
-    InvalidOption,
-    InvalidRelease,
-    OpenLockException,
-    Timeout,
-    get_defaults,
-    set_defaults,
 )
 from inturn.locks.core.pauses import LONGEST_PAUSE, grow_pauses
 from inturn.locks.core.process import process
@@ -65,6 +56,49 @@ __all__ = [
 logger = logging.getLogger(__name__)
 GUARD_PATIENCE = 5.0  # seconds; a guard is held for milliseconds, unless its holder was stopped
 LONGEST_RECORD = 65536
+
+
+class OpenLockException(LockError):
+    """The base of every error here."""
+
+
+class Timeout(OpenLockException):
+    """The lock was held elsewhere for as long as the caller would wait."""
+
+
+class InvalidRelease(OpenLockException):
+    """The lock to release is not ours."""
+
+
+class InvalidLockFile(OpenLockException):
+    """No valid lock file could be created."""
+
+
+class InvalidOption(OpenLockException):
+    """There is no such option."""
+
+
+class Defaults(TypedDict, total=False):
+    """How lock files are created and waited for."""
+
+    race_delay: float  # seconds before our own file is confirmed
+    tries: int  # attempts to create a valid one
+    retry_period: float  # seconds between two tries
+
+
+_defaults: Defaults = {"race_delay": 0.2, "tries": 2, "retry_period": 0.3}
+
+
+def get_defaults() -> Defaults:
+    return copy.copy(_defaults)
+
+
+def set_defaults(**kw: Unpack[Defaults]) -> None:
+    """Change the defaults for locks created from now on."""
+    for key in kw:
+        if key not in _defaults:
+            raise InvalidOption(f"Invalid option: '{key}'")
+    _defaults.update(kw)
 
 
 class ProcessLocks:
