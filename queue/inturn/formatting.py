@@ -131,7 +131,7 @@ def last_line(error: str | None) -> str:
 
 def size(count: int) -> str:
     """Return a number of bytes as 17.3 MB."""
-    exponent = min(max(count, 1).bit_length() // 10, len(UNITS) - 1)
+    exponent = min((max(count, 1).bit_length() - 1) // 10, len(UNITS) - 1)
     return f"{count / 1024**exponent:.1f} {UNITS[exponent]}" if exponent else f"{count} B"
 
 

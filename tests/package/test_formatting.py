@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inturn.formatting import at_least, list_remedies, relative
+from inturn.formatting import at_least, list_remedies, relative, size
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -69,3 +69,19 @@ def test_a_command_to_copy_stands_apart_from_its_sentence(
 
 def test_a_count_that_saw_nothing_and_not_everything_is_unknown() -> None:
     assert [at_least(0, False), at_least(0, True), at_least(1000, True)] == ["0", "?", "1,000+"]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (512, "512 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KB"),
+        (700 * 1024, "700.0 KB"),
+        (3 * 2**20, "3.0 MB"),
+        (5000 * 2**40, "5000.0 TB"),
+    ],
+)
+def test_a_size_has_the_largest_unit_that_it_reaches(count: int, text: str) -> None:
+    assert size(count) == text
