@@ -19,6 +19,7 @@ from inturn.values import Decoders, JsonDumps, simplify
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
+HIGHEST_ID = 2**63 - 1
 MAX_BYTES = 2**20
 MAX_DEPTH = 64
 MAX_LOCK_BYTES = 1024
@@ -286,6 +287,12 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
             name, f"has {size:,} bytes; the limit is {MAX_LOCK_BYTES:,}. Hash the long part"
         )
     return lock
+
+
+def read_id(text: str) -> int | None:
+    """Return the number, or None if it is none that PostgreSQL could store as an id."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(HIGHEST_ID))
+    return int(text) if is_number and int(text) <= HIGHEST_ID else None
 
 
 def check_queue(queue: object) -> str:

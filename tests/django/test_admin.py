@@ -259,6 +259,7 @@ def test_finished_jobs_are_found_by_lock_task_and_id(app: App, browser: Any, shi
     assert found("finishedjob", "7") == [2]  # there is no job 7, but a lock
     assert found("finishedjob", "CUSTOMER:ANN") == []
     assert found("finishedjob", str(2**63)) == []
+    assert found("finishedjob", "9" * 5000) == []
     ship.configure(lock="customer:bob").defer(order=1)
     assert found("job", "customer:bob") == found("job", "store.tasks.ship") == found("job", "3")
     assert found("job", "customer:bob") == [3]

@@ -152,7 +152,7 @@ def test_a_result_that_is_not_there(app: App, tasks: Any, ship: Any) -> None:
     from inturn.django.tasks_api import TaskResultDoesNotExist
 
     others = ship.defer(order=1)
-    for result_id in ("0", "x", "-1", "99999", str(int(others))):
+    for result_id in ("0", "x", "-1", "99999", "9" * 30, "9" * 5000, str(int(others))):
         with pytest.raises(TaskResultDoesNotExist):
             tasks.add.get_backend().get_result(result_id)
 

@@ -15,12 +15,12 @@ from django.db.models import Q, QuerySet
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 
+from inturn.arguments import read_id
 from inturn.django import actions
 from inturn.django.models import Batch, FinishedJob, Job, Lane, Schedule, Worker
 
 MOST = 1000  # rows on all pages; search for older ones by id
 NEWEST = 10_000  # jobs that a filter by status searches, and finished ones that a search covers
-BIGGEST_ID = 2**63 - 1
 DAY = timedelta(days=1)
 
 
@@ -68,10 +68,6 @@ def newest(model: Any) -> Any:
     return model.objects.order_by("-id").values("id")[:NEWEST]
 
 
-def is_id(term: str) -> bool:
-    return term.isdecimal() and int(term) <= BIGGEST_ID
-
-
 class SearchPage(ReadOnly):
     """A page of rows with ids, newest first. You search for an id or a text."""
 
@@ -85,8 +81,9 @@ class SearchPage(ReadOnly):
         term = search_term.strip()
         if not term:
             return queryset, False
-        if is_id(term):
-            found = queryset.filter(id=int(term))
+        id = read_id(term)
+        if id is not None:
+            found = queryset.filter(id=id)
             if found.exists():
                 return found, False
         return self.search_text(queryset, term), False

@@ -16,6 +16,7 @@ from django.core import checks
 from django.utils import timezone
 
 from inturn.app import App
+from inturn.arguments import read_id
 from inturn.django.running_tasks import register
 from inturn.django.task_results import make_result, read_result
 from inturn.django.tasks_api import (
@@ -122,7 +123,8 @@ class InturnBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """Return the result of a job. Raise TaskResultDoesNotExist if the job is unknown."""
-        job = self.app.connector.run(get_job(int(result_id))) if result_id.isdecimal() else None
+        id = read_id(result_id)
+        job = None if id is None else self.app.connector.run(get_job(id))
         if job is None:
             raise TaskResultDoesNotExist(result_id)
         return read_result(job, self.alias, self.job_options)

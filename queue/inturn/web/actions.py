@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from inturn.app import App
+from inturn.arguments import HIGHEST_ID
 from inturn.database import drive
 from inturn.errors import BadArgument, InturnError
 from inturn.formatting import visible
@@ -26,7 +27,6 @@ from inturn.operations import Operation
 from inturn.operations.changes import jobs, lanes
 from inturn.web.access import Access
 from inturn.web.gate import LONGEST_BODY
-from inturn.web.page import HIGHEST_ID
 from inturn.web.rendering import make_url
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from markupsafe import Markup
 from starlette.requests import Request
 
+from inturn.arguments import HIGHEST_ID, read_id
 from inturn.operations import Operation
 from inturn.operations.reading.situation import Situation
 from inturn.web.access import Access
@@ -18,14 +19,7 @@ from inturn.web.redaction import Redact
 from inturn.web.rendering import make_url
 
 T = TypeVar("T")
-HIGHEST_ID = 2**63 - 1
 LISTED = 50  # rows of a list that continues on another page
-
-
-def read_id(text: str) -> int | None:
-    """Return the number, or None if it is none that PostgreSQL could store as an id."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(HIGHEST_ID))
-    return int(text) if is_number and int(text) <= HIGHEST_ID else None
 
 
 class NotThere(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inturn.arguments import read_id
 from inturn.errors import BadArgument
 from inturn.formatting import visible
 from inturn.model import BatchProgress
@@ -17,7 +18,6 @@ from inturn.web.actions import (
     get_target,
     require,
 )
-from inturn.web.page import read_id
 
 MOST_STEPS = 1000  # of cancelling a batch, in one request
 

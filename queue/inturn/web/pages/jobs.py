@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from inturn.arguments import Unreadable, decode
+from inturn.arguments import Unreadable, decode, read_id
 from inturn.formatting import last_line
 from inturn.operations.changes.jobs import JobFilter, JobSummary
 from inturn.operations.reading import failures, job_pages
 from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
-from inturn.web.page import Page, View, read_id
+from inturn.web.page import Page, View
 from inturn.web.reading import BADGE_SECONDS, PageReader
 from inturn.web.redaction import HIDDEN, show_arguments
 

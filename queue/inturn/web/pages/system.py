@@ -6,12 +6,13 @@ from importlib.metadata import version
 from typing import Any
 
 from inturn import sql
+from inturn.arguments import HIGHEST_ID
 from inturn.doctor.checks import examine, judge_history
 from inturn.doctor.finding import LONG, Finding
 from inturn.operations.reading import history, system
 from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
-from inturn.web.page import HIGHEST_ID, Page, View
+from inturn.web.page import Page, View
 from inturn.web.reading import Panel
 
 TABLES = 50
