@@ -116,6 +116,3 @@ class _Plain:
         cursor.adapters.register_loader("jsonb", JsonbLoader)
         cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
         return cursor
-
-    def __enter__(self) -> Self:
-        return self
