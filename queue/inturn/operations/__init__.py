@@ -4,7 +4,7 @@ An operation is a generator that yields statements, receives their rows and retu
 never touches a connection: `drive` runs it, sync or async.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, LiteralString, NamedTuple, TypeVar
 
 from inturn.arguments import decode
@@ -21,6 +21,17 @@ class Statement(NamedTuple):
 
 
 Operation = Generator[Statement, Rows, T]
+
+
+def read(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Operation[list[T]]:
+    """Return an object of this kind for each row."""
+    return [kind(*row) for row in (yield Statement(text, parameters))]
+
+
+def ask(kind: Callable[[Any], T], text: LiteralString, *parameters: Any) -> Operation[T]:
+    """Return the only value of the only row, as this kind."""
+    ((value,),) = yield Statement(text, parameters)
+    return kind(value)
 
 
 def unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:

@@ -1,7 +1,7 @@
 """Groups: how many jobs of a group start in each of its turns."""
 
 from inturn.model import Group
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 from inturn.operations.changes.limits import check_count, check_pattern
 
 SET = "SELECT {schema}.set_group(%s, %s, %s)"
@@ -20,10 +20,9 @@ def set_group(pattern: str, weight: int, by: str | None) -> Operation[None]:
 
 def remove_group(pattern: str, by: str | None) -> Operation[bool]:
     """Remove the weight of a pattern. Return False if it has none."""
-    ((removed,),) = yield Statement(REMOVE, [check_pattern(pattern), by])
-    return bool(removed)
+    return ask(bool, REMOVE, check_pattern(pattern), by)
 
 
 def list_groups(limit: int) -> Operation[list[Group]]:
     """Return the weights, and the groups with jobs, by name."""
-    return [Group(*row) for row in (yield Statement(LIST, [limit]))]
+    return read(Group, LIST, limit)

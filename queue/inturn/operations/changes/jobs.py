@@ -9,7 +9,7 @@ from uuid import UUID
 
 from inturn.errors import JobCancelled, JobFailed, JobNotFound
 from inturn.model import LIVE, Progress, Reason, Status, StoredJob
-from inturn.operations import Operation, Statement, decode_column
+from inturn.operations import Operation, Statement, ask, decode_column, read
 
 LISTED = 1_000
 COUNTED = 10_000
@@ -196,8 +196,7 @@ def get_job(job_id: int) -> Operation[StoredJob | None]:
 
 def list_summaries(which: JobFilter, limit: int) -> Operation[list[JobSummary]]:
     """Return the newest jobs, newest first."""
-    rows = yield Statement(LIST_SUMMARIES, which.page_parameters(limit))
-    return [JobSummary(*row) for row in rows]
+    return read(JobSummary, LIST_SUMMARIES, *which.page_parameters(limit))
 
 
 def list_jobs(which: JobFilter, limit: int) -> Operation[list[StoredJob]]:
@@ -244,8 +243,7 @@ def count_jobs_by(by: By, which: JobFilter) -> Operation[list[StatusCounts]]:
 
 def explain(job_id: int) -> Operation[list[Reason]]:
     """Return the reasons why a job is not running."""
-    rows = yield Statement(EXPLAIN, [job_id])
-    return [Reason(*row) for row in rows]
+    return read(Reason, EXPLAIN, job_id)
 
 
 def cancel_job(job_id: int, abort: bool, by: str | None) -> Operation[Status | None]:
@@ -271,22 +269,17 @@ def delete_old_jobs(
     older_than: timedelta, queue: str | None, statuses: Sequence[Status]
 ) -> Operation[int]:
     """Delete jobs that ended longer ago, and return how many were deleted."""
-    ((count,),) = yield Statement(
-        DELETE_OLD, [older_than, queue, [status.value for status in statuses]]
-    )
-    return int(count)
+    return ask(int, DELETE_OLD, older_than, queue, [status.value for status in statuses])
 
 
 def delete_job(job_id: int, by: str | None) -> Operation[bool]:
     """Delete a job. Return False if it is running or does not exist."""
-    ((gone,),) = yield Statement(DELETE, [job_id, by])
-    return bool(gone)
+    return ask(bool, DELETE, job_id, by)
 
 
 def retry_job(job_id: int, by: str | None) -> Operation[bool]:
     """Run a finished job again, or a scheduled one now. Return False if it is neither."""
-    ((done,),) = yield Statement(RETRY, [job_id, by])
-    return bool(done)
+    return ask(bool, RETRY, job_id, by)
 
 
 def retry_job_changed(
@@ -298,8 +291,7 @@ def retry_job_changed(
     by: str | None,
 ) -> Operation[bool]:
     """Like `retry_job`, with changes. None keeps a value."""
-    ((done,),) = yield Statement(RETRY_CHANGED, [job_id, at, priority, queue, lock, by])
-    return bool(done)
+    return ask(bool, RETRY_CHANGED, job_id, at, priority, queue, lock, by)
 
 
 def _make_job(row: Sequence[Any]) -> StoredJob:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from inturn.model import Lane
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 
 _LANE: LiteralString = (
     "SELECT lock, state::text, since, job_id, job_status::text, task, attempts, due_at, worker, "
@@ -149,8 +149,7 @@ def list_lanes(limit: int, states: Sequence[str] = ()) -> Operation[list[Lane]]:
 
     `states` restricts them. An empty sequence means any.
     """
-    rows = yield Statement(LIST, [limit, list(states) or None])
-    return [Lane(*row) for row in rows]
+    return read(Lane, LIST, limit, list(states) or None)
 
 
 def get_lane(lock: str) -> Operation[Lane | None]:
@@ -161,8 +160,7 @@ def get_lane(lock: str) -> Operation[Lane | None]:
 
 def count_lanes(limit: int, states: Sequence[str] = ()) -> Operation[int]:
     """Return how many lanes `list_lanes` would return. Counting stops at the limit."""
-    ((count,),) = yield Statement(COUNT, [limit, list(states) or None])
-    return int(count)
+    return ask(int, COUNT, limit, list(states) or None)
 
 
 def report_lane(lock: str) -> Operation[LaneReport]:
@@ -185,14 +183,12 @@ def pause_lane(
 
     A pause replaces an earlier one. Return False if the lane is halted.
     """
-    ((done,),) = yield Statement(PAUSE, [lock, reason, until, length, by])
-    return bool(done)
+    return ask(bool, PAUSE, lock, reason, until, length, by)
 
 
 def resume_lane(lock: str, by: str | None) -> Operation[bool]:
     """Let a stopped lane continue. Return False if it was not stopped."""
-    ((done,),) = yield Statement(RESUME, [lock, by])
-    return bool(done)
+    return ask(bool, RESUME, lock, by)
 
 
 def skip_head(lock: str, by: str | None) -> Operation[int | None]:
@@ -209,20 +205,17 @@ def retry_head(lock: str, by: str | None) -> Operation[int | None]:
 
 def cancel_waiting(lock: str, by: str | None) -> Operation[int]:
     """Cancel all waiting jobs of a lane, and return how many."""
-    ((count,),) = yield Statement(CANCEL_WAITING, [lock, by])
-    return int(count)
+    return ask(int, CANCEL_WAITING, lock, by)
 
 
 def list_audit(lock: str, limit: int) -> Operation[list[AuditEntry]]:
     """Return the changes of a lane, newest first."""
-    rows = yield Statement(AUDIT, [lock, limit])
-    return [AuditEntry(*row) for row in rows]
+    return read(AuditEntry, AUDIT, lock, limit)
 
 
 def list_job_audit(job_id: int, limit: int) -> Operation[list[AuditEntry]]:
     """Return people's changes of a single job, newest first."""
-    rows = yield Statement(JOB_AUDIT, [job_id, limit])
-    return [AuditEntry(*row) for row in rows]
+    return read(AuditEntry, JOB_AUDIT, job_id, limit)
 
 
 def list_repaired_lanes() -> Operation[list[tuple[str, datetime]]]:

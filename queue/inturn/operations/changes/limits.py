@@ -8,7 +8,7 @@ from datetime import timedelta
 from inturn.arguments import check_lock
 from inturn.errors import BadArgument, kind_of
 from inturn.model import Limit
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 
 SET = "SELECT {schema}.set_limit(%s, %s::int, %s::int, %s::interval, %s::int, %s)"
 CHANGE = """
@@ -69,14 +69,12 @@ def change_limit(
     Return the previous limit, if any, and the new one, as people write them.
     """
     count, period = _check_limit(pattern, concurrency, rate, burst)
-    rows = yield Statement(CHANGE, [pattern, concurrency, count, period, burst, list(without), by])
-    return [format_limit(*row) for row in rows]
+    return read(format_limit, CHANGE, pattern, concurrency, count, period, burst, list(without), by)
 
 
 def remove_limit(pattern: str, by: str | None) -> Operation[bool]:
     """Remove the limit of a pattern. Return False if there is none."""
-    ((removed,),) = yield Statement(REMOVE, [check_pattern(pattern), by])
-    return bool(removed)
+    return ask(bool, REMOVE, check_pattern(pattern), by)
 
 
 def list_limits(limit: int) -> Operation[list[Limit]]:
@@ -90,13 +88,12 @@ def list_limits(limit: int) -> Operation[list[Limit]]:
 
 def list_limit_keys(after: str, limit: int) -> Operation[list[LimitKey]]:
     """Return keys with a limit, sorted by name, starting after a key."""
-    rows = yield Statement(KEYS, [after, limit])
-    return [LimitKey(*row) for row in rows]
+    return read(LimitKey, KEYS, after, limit)
 
 
 def list_repaired_limits() -> Operation[list[str]]:
     """Return the keys whose counts the reconciler repaired in the last day."""
-    return [key for (key,) in (yield Statement(REPAIRED))]
+    return read(str, REPAIRED)
 
 
 def list_miscounted_limits() -> Operation[list[tuple[str, int, int]]]:

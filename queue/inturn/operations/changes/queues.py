@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 
 PAUSE = """
 SELECT {schema}.pause_queue(
@@ -39,11 +39,9 @@ def pause_queue(
 
 def resume_queue(queue: str | None, by: str | None) -> Operation[bool]:
     """End a pause. Return False if there is none."""
-    ((done,),) = yield Statement(RESUME, [queue, by])
-    return bool(done)
+    return ask(bool, RESUME, queue, by)
 
 
 def list_paused_queues() -> Operation[list[PausedQueue]]:
     """Return the paused queues, longest first."""
-    rows = yield Statement(PAUSED)
-    return [PausedQueue(*row) for row in rows]
+    return read(PausedQueue, PAUSED)

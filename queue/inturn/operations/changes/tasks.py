@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 
 PAUSE = """
 SELECT {schema}.pause_task(
@@ -39,11 +39,9 @@ def pause_task(
 
 def resume_task(task: str, by: str | None) -> Operation[bool]:
     """End a pause. Return False if there is none."""
-    ((done,),) = yield Statement(RESUME, [task, by])
-    return bool(done)
+    return ask(bool, RESUME, task, by)
 
 
 def list_paused_tasks() -> Operation[list[PausedTask]]:
     """Return the paused tasks, longest first."""
-    rows = yield Statement(PAUSED)
-    return [PausedTask(*row) for row in rows]
+    return read(PausedTask, PAUSED)

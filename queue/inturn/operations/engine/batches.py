@@ -7,7 +7,7 @@ from typing import LiteralString
 from inturn.arguments import check_lock
 from inturn.errors import BadArgument
 from inturn.model import BatchProgress
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 from inturn.tasks.lanes import JobLanes
 from inturn.tasks.options import CheckedOptions, NewJob, check_batch
 
@@ -73,8 +73,7 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
 
 def close_batch(batch: int, by: str | None) -> Operation[bool]:
     """Let a batch end once all its jobs have ended. Return False if it does not exist."""
-    ((is_known,),) = yield Statement(CLOSE, [check_batch(batch), by])
-    return bool(is_known)
+    return ask(bool, CLOSE, check_batch(batch), by)
 
 
 def cancel_batch(batch: int, abort: bool, by: str | None) -> Operation[tuple[int, int]]:
@@ -111,8 +110,7 @@ def show_batch(batch: int) -> Operation[BatchProgress | None]:
 
 def list_batches(limit: int, before: int = HIGHEST_ID) -> Operation[list[BatchProgress]]:
     """Return the batches, newest first: only those with lower ids, if you give one."""
-    rows = yield Statement(LIST, [before, limit])
-    return [BatchProgress(*row) for row in rows]
+    return read(BatchProgress, LIST, before, limit)
 
 
 def prune_batches(keep: timedelta, limit: int, is_default: bool = False) -> Operation[int]:
@@ -120,5 +118,4 @@ def prune_batches(keep: timedelta, limit: int, is_default: bool = False) -> Oper
 
     With `is_default`, a longer time set on a live worker takes precedence.
     """
-    ((count,),) = yield Statement(PRUNE, [keep, limit, is_default])
-    return int(count)
+    return ask(int, PRUNE, keep, limit, is_default)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from inturn.arguments import decode, decode_all
 from inturn.model import BatchCounts, Job
-from inturn.operations import Operation, Rows, Statement
+from inturn.operations import Operation, Rows, Statement, ask
 
 # The columns of a `Job`. The database counts attempts that were started. People count those before
 # this one: `attempts - 1`.
@@ -105,8 +105,7 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
 
     Return False if its row is locked, so that nothing was recorded.
     """
-    ((written,),) = yield Statement(SET_AWAKE, [worker_id, awake])
-    return bool(written)
+    return ask(bool, SET_AWAKE, worker_id, awake)
 
 
 def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[Job]:

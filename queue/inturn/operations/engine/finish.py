@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
-from inturn.operations import Operation, Statement, unless_all
+from inturn.operations import Operation, Statement, read, unless_all
 from inturn.operations.engine.claim import Queues, to_jobs, to_list
 
 # Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
@@ -134,8 +134,7 @@ def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
 
 def list_abort_requests(worker_id: UUID) -> Operation[list[int]]:
     """Return the jobs that this worker is asked to abort."""
-    rows = yield Statement(ABORT_REQUESTS, [worker_id])
-    return [id for (id,) in rows]
+    return read(int, ABORT_REQUESTS, worker_id)
 
 
 def _results(ended: Sequence[Ended]) -> list[str | None] | None:

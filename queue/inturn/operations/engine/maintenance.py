@@ -7,7 +7,7 @@ from typing import LiteralString
 
 from inturn import sql
 from inturn.errors import SchemaMismatch
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask
 
 DAYS_AHEAD = 3  # for which the history has partitions
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
@@ -64,8 +64,7 @@ def reconcile_lanes(after: str, limit: int) -> Operation[str]:
 
 def is_upkeep_due() -> Operation[bool]:
     """Return True if jobs have lost their worker, or the history lacks a partition."""
-    ((due,),) = yield Statement(UPKEEP_IS_DUE)
-    return bool(due)
+    return ask(bool, UPKEEP_IS_DUE)
 
 
 def prepare_history(days: int) -> Operation[int | None]:
@@ -89,8 +88,7 @@ def prune_history(keep: timedelta, is_default: bool = False) -> Operation[int | 
 
 def roll_up_history(pages: int) -> Operation[bool]:
     """Count ended jobs for the rollup, in so many pages. Return True if there is more to do."""
-    ((more,),) = yield Statement(ROLL_UP, [pages])
-    return bool(more)
+    return ask(bool, ROLL_UP, pages)
 
 
 def check_connection(schema: str) -> Operation[bool]:
@@ -182,8 +180,7 @@ def get_now() -> Operation[datetime]:
 
 def get_user() -> Operation[str]:
     """Return the name of the current database user."""
-    ((name,),) = yield Statement(USER)
-    return str(name)
+    return ask(str, USER)
 
 
 def get_ahead_of_clock() -> Operation[timedelta]:

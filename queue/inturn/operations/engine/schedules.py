@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, read
 
 REGISTER = "SELECT {schema}.register_schedules(%s::text[], %s::text[], %s::text[], %s::text[])"
 PROGRESS = """
@@ -80,8 +80,7 @@ def get_progress(known: Sequence[KnownSchedule]) -> Operation[list[ScheduleProgr
 
 def list_schedules(limit: int) -> Operation[list[StoredSchedule]]:
     """Return the schedules, sorted by task."""
-    rows = yield Statement(LIST, [limit])
-    return [StoredSchedule(*row) for row in rows]
+    return read(StoredSchedule, LIST, limit)
 
 
 def _columns(known: Sequence[KnownSchedule]) -> list[list[str]]:

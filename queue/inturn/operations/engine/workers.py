@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 
 REGISTER = """
 SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[], %s,
@@ -164,14 +164,12 @@ def record_heartbeat(
     `blocked` is how long its event loop has been blocked. `listens` tells whether notifications
     wake it; None: listening is off. `trouble` is why the database refuses its other calls.
     """
-    ((alive,),) = yield Statement(HEARTBEAT, [worker_id, blocked, listens, trouble])
-    return bool(alive)
+    return ask(bool, HEARTBEAT, worker_id, blocked, listens, trouble)
 
 
 def list_last_heartbeats(late_after: timedelta) -> Operation[list[LastHeartbeat]]:
     """Return the last heartbeat of each worker."""
-    rows = yield Statement(LAST_HEARTBEATS, [late_after])
-    return [LastHeartbeat(*row) for row in rows]
+    return read(LastHeartbeat, LAST_HEARTBEATS, late_after)
 
 
 def declare_dead(silent: Mapping[UUID, datetime]) -> Operation[set[UUID]]:
@@ -197,26 +195,22 @@ def unregister_worker(
 
     After an error they count as lost, as if the worker had died.
     """
-    ((count,),) = yield Statement(UNREGISTER, [worker_id, error, max_lost])
-    return int(count)
+    return ask(int, UNREGISTER, worker_id, error, max_lost)
 
 
 def list_workers(limit: int) -> Operation[list[WorkerStatus]]:
     """Return the workers, late ones first."""
-    rows = yield Statement(LIST, [limit])
-    return [WorkerStatus(*row) for row in rows]
+    return read(WorkerStatus, LIST, limit)
 
 
 def list_jobs_in_hand(worker_ids: Sequence[UUID], limit: int) -> Operation[list[JobInHand]]:
     """Return the first jobs of each of these workers, running ones first."""
-    rows = yield Statement(IN_HAND, [list(worker_ids), limit])
-    return [JobInHand(*row) for row in rows]
+    return read(JobInHand, IN_HAND, list(worker_ids), limit)
 
 
 def list_queues() -> Operation[list[QueueStatus]]:
     """Return the queues with live jobs or a dedicated worker."""
-    rows = yield Statement(QUEUES)
-    return [QueueStatus(*row) for row in rows]
+    return read(QueueStatus, QUEUES)
 
 
 def list_runnable_tasks() -> Operation[list[tuple[str, str]]]:
@@ -227,5 +221,4 @@ def list_runnable_tasks() -> Operation[list[tuple[str, str]]]:
 
 def list_suspect_jobs(limit: int) -> Operation[list[SuspectJob]]:
     """Return live jobs whose workers have died, worst first."""
-    rows = yield Statement(SUSPECTS, [limit])
-    return [SuspectJob(*row) for row in rows]
+    return read(SuspectJob, SUSPECTS, limit)

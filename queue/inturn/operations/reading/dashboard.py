@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask, read
 from inturn.operations.changes.jobs import LIST_SUMMARIES, SEARCH_IS_CUT, JobFilter, JobSummary
 
 # Each session of the server adds to these counters once a second. They only tell that something
@@ -89,14 +89,12 @@ class LastRuns:
 
 def get_activity(schema: str) -> Operation[int]:
     """Return a number that grows with each change of a job or lane."""
-    ((count,),) = yield Statement(ACTIVITY, [schema])
-    return int(count)
+    return ask(int, ACTIVITY, schema)
 
 
 def find_lanes(prefix: str, limit: int) -> Operation[list[FoundLane]]:
     """Return lanes whose locks have this prefix, sorted by lock."""
-    rows = yield Statement(FIND_LANES, [prefix, limit])
-    return [FoundLane(*row) for row in rows]
+    return read(FoundLane, FIND_LANES, prefix, limit)
 
 
 def get_lane_jobs(
@@ -110,8 +108,7 @@ def get_lane_jobs(
 
 def list_line(lock: str, limit: int) -> Operation[list[JobSummary]]:
     """Return the waiting jobs of a lane, in the order in which they will run."""
-    rows = yield Statement(LINE, [lock, limit])
-    return [JobSummary(*row) for row in rows]
+    return read(JobSummary, LINE, lock, limit)
 
 
 def list_runs(lock: str, statuses: Sequence[str], limit: int) -> Operation[LastRuns]:

@@ -6,7 +6,7 @@ Errors may hold secrets, so not every role may read them. Without them, the coun
 from dataclasses import dataclass
 from datetime import datetime
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, read
 
 RECENT = """
 SELECT task, failed, last_at, job_id, error, first_at, lanes FROM {schema}.recent_failures
@@ -62,8 +62,7 @@ class FailedParent:
 
 def list_recent_failures(*, with_errors: bool) -> Operation[list[RecentFailures]]:
     """Return the failures of the last hour by task and error, most common first."""
-    rows = yield Statement(RECENT if with_errors else RECENT_WITHOUT)
-    return [RecentFailures(*row) for row in rows]
+    return read(RecentFailures, RECENT if with_errors else RECENT_WITHOUT)
 
 
 def list_alike(job_id: int) -> Operation[list[int]]:
@@ -74,11 +73,9 @@ def list_alike(job_id: int) -> Operation[list[int]]:
 
 def list_shared_errors(*, with_errors: bool) -> Operation[list[SharedError]]:
     """Return the errors that several lanes or jobs have now, most common first."""
-    rows = yield Statement(SHARED if with_errors else SHARED_WITHOUT)
-    return [SharedError(*row) for row in rows]
+    return read(SharedError, SHARED if with_errors else SHARED_WITHOUT)
 
 
 def list_failed_parents() -> Operation[list[FailedParent]]:
     """Return jobs that stay pending because a parent has failed, at most 1,000."""
-    rows = yield Statement(PARENTS)
-    return [FailedParent(*row) for row in rows]
+    return read(FailedParent, PARENTS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, read
 
 TASKS = """
 SELECT task, succeeded, failed, cancelled, aborted, per_minute::float8, failed_share::float8,
@@ -94,8 +94,7 @@ class StoredBytes(NamedTuple):
 
 def list_tasks(limit: int) -> Operation[list[TaskStatus]]:
     """Return the tasks whose jobs ended in the last hour, busiest first."""
-    rows = yield Statement(TASKS, [limit])
-    return [TaskStatus(*row) for row in rows]
+    return read(TaskStatus, TASKS, limit)
 
 
 def say_nothing_ended() -> Operation[str]:
@@ -118,8 +117,7 @@ def list_buckets(
     queue: str | None = None,
 ) -> Operation[list[Bucket]]:
     """Return how many jobs ended per period of minutes, for each task or queue, or for all."""
-    rows = yield Statement(BUCKETS, [since, minutes, by, task, queue])
-    return [Bucket(*row) for row in rows]
+    return read(Bucket, BUCKETS, since, minutes, by, task, queue)
 
 
 def measure_lane(lock: str) -> Operation[LanePace]:

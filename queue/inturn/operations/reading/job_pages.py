@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, read
 from inturn.operations.changes.jobs import JobFilter, JobSummary
 
 LOOKED = 10_000  # the newest jobs to search if list_jobs does not support all of the filter
@@ -74,8 +74,7 @@ def list_page(page: JobPage, *, with_arguments: bool) -> Operation[list[ListedJo
 
 def find_ids(which: JobFilter, task_prefix: str) -> Operation[list[int]]:
     """Return the newest jobs whose task has this prefix, for a bulk change, of 10,000."""
-    rows = yield Statement(IDS, [*which.page_parameters(LOOKED), task_prefix])
-    return [id for (id,) in rows]
+    return read(int, IDS, *which.page_parameters(LOOKED), task_prefix)
 
 
 def list_by_id(ids: Sequence[int]) -> Operation[list[JobSummary]]:

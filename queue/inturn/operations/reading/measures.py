@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, NamedTuple
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask
 from inturn.operations.engine.batches import FORGOTTEN, ForgottenBatch
 from inturn.operations.engine.maintenance import IS_MIGRATED, VERSION
 from inturn.operations.engine.schedules import LIST as SCHEDULES
@@ -96,8 +96,7 @@ class Measures(Troubles):
 
 def count_repairs() -> Operation[int]:
     """Return how many lanes and limits the reconciler repaired in the last day."""
-    ((count,),) = yield Statement(REPAIRS)
-    return int(count)
+    return ask(int, REPAIRS)
 
 
 def get_revision(schema: str) -> Operation[int]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from inturn.model import Lane, Reason
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, read
 from inturn.operations.changes.lanes import GET_SOME
 
 TROUBLED = """
@@ -52,8 +52,7 @@ class Counts(NamedTuple):
 
 def list_troubled_lanes(limit: int, trouble: str | None = None) -> Operation[list[TroubledLane]]:
     """Return stuck lanes, worst first, then lanes in use. `trouble` restricts them to one."""
-    rows = yield Statement(TROUBLED, [limit, trouble])
-    return [TroubledLane(*row) for row in rows]
+    return read(TroubledLane, TROUBLED, limit, trouble)
 
 
 def get_lanes(locks: Sequence[str]) -> Operation[dict[str, Lane]]:
@@ -64,8 +63,7 @@ def get_lanes(locks: Sequence[str]) -> Operation[dict[str, Lane]]:
 
 def find_limited(limit: int) -> Operation[list[int]]:
     """Return a job of each key whose limit holds jobs."""
-    rows = yield Statement(LIMITED, [limit])
-    return [id for (id,) in rows]
+    return read(int, LIMITED, limit)
 
 
 def explain_jobs(job_ids: Sequence[int]) -> Operation[dict[int, list[Reason]]]:

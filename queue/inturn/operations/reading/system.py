@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, read
 from inturn.operations.engine.maintenance import OpenTransaction
 
 SERVER = """
@@ -76,17 +76,14 @@ def get_server_facts() -> Operation[ServerFacts]:
 
 def list_tables(schema: str, limit: int) -> Operation[list[TableSize]]:
     """Return the tables, largest first."""
-    rows = yield Statement(TABLES, [schema, limit])
-    return [TableSize(*row) for row in rows]
+    return read(TableSize, TABLES, schema, limit)
 
 
 def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
     """Return the open transactions of this database that you may see, oldest first."""
-    rows = yield Statement(TRANSACTIONS, [limit])
-    return [OpenTransaction(*row) for row in rows]
+    return read(OpenTransaction, TRANSACTIONS, limit)
 
 
 def list_changes(before: int, limit: int) -> Operation[list[RecordedChange]]:
     """Return people's changes, newest first: those with lower ids than `before`."""
-    rows = yield Statement(CHANGES, [before, limit])
-    return [RecordedChange(*row) for row in rows]
+    return read(RecordedChange, CHANGES, before, limit)
