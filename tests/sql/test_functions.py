@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from inturn import sql
-from inturn.operations.changes import jobs, lanes, queues, tasks
+from inturn.operations.changes import jobs, lanes, pauses
 from inturn.operations.engine import claim, enqueue, fences, finish, maintenance, schedules, workers
 from inturn.operations.reading import failures, job_pages, measures, situation, standstill
 
@@ -23,11 +23,10 @@ MODULES = (
     lanes,
     maintenance,
     measures,
-    queues,
+    pauses,
     schedules,
     situation,
     standstill,
-    tasks,
     workers,
 )
 STATEMENTS = {

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from inturn.cli.database import Database
-from inturn.operations.changes import queues, tasks
+from inturn.operations.changes import pauses
 from inturn.operations.engine import workers
 from inturn.operations.reading.parts import SCHEMA, read_parts
 from inturn.operations.reading.situation import get_situation
@@ -89,7 +89,7 @@ def test_the_situation_has_what_the_lists_have(dsn: str) -> None:
         assert worker.clock_ahead is not None
         assert seen.workers == [worker]
         assert seen.queues == database.run(workers.list_queues())
-        assert seen.paused_queues == database.run(queues.list_paused_queues())
-        assert seen.paused_tasks == database.run(tasks.list_paused_tasks())
+        assert seen.paused_queues == database.run(pauses.list_paused_queues())
+        assert seen.paused_tasks == database.run(pauses.list_paused_tasks())
         assert (seen.mismatch, len(seen.queues), len(seen.paused_queues)) == (None, 2, 2)
         assert replace(seen, served=[]).mismatch is not None

@@ -5,9 +5,8 @@ from datetime import datetime
 from inturn.arguments import check_moment, check_queue, check_task_name
 from inturn.control.twins import Control, blocking, in_loop
 from inturn.operations import Operation
-from inturn.operations.changes import queues, tasks
-from inturn.operations.changes.queues import PausedQueue
-from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.changes import pauses
+from inturn.operations.changes.pauses import PausedQueue, PausedTask
 
 
 class Queues(Control):
@@ -42,7 +41,7 @@ class Queues(Control):
         if queue is not None:
             check_queue(queue)
         check_moment("until", until)
-        return queues.pause_queue(queue, reason, until, by)
+        return pauses.pause_queue(queue, reason, until, by)
 
     pause_async = in_loop(pause)
 
@@ -52,14 +51,14 @@ class Queues(Control):
 
         If all queues are paused too, it waits for that pause to end.
         """
-        return queues.resume_queue(queue, by)
+        return pauses.resume_queue(queue, by)
 
     resume_async = in_loop(resume)
 
     @blocking
     def list_paused(self) -> Operation[list[PausedQueue]]:
         """Return the pauses, longest first."""
-        return queues.list_paused_queues()
+        return pauses.list_paused_queues()
 
     list_paused_async = in_loop(list_paused)
 
@@ -82,7 +81,7 @@ class Queues(Control):
         """
         check_task_name(task)
         check_moment("until", until)
-        return tasks.pause_task(task, reason, until, by)
+        return pauses.pause_task(task, reason, until, by)
 
     pause_task_async = in_loop(pause_task)
 
@@ -92,13 +91,13 @@ class Queues(Control):
 
         If a queue is paused too, its jobs wait for that pause to end.
         """
-        return tasks.resume_task(task, by)
+        return pauses.resume_task(task, by)
 
     resume_task_async = in_loop(resume_task)
 
     @blocking
     def list_paused_tasks(self) -> Operation[list[PausedTask]]:
         """Return the pauses of tasks, longest first."""
-        return tasks.list_paused_tasks()
+        return pauses.list_paused_tasks()
 
     list_paused_tasks_async = in_loop(list_paused_tasks)

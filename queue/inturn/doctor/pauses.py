@@ -4,8 +4,7 @@ from datetime import datetime
 
 from inturn.formatting import argument, span, visible
 from inturn.operations.changes.lanes import PausedLane
-from inturn.operations.changes.queues import PausedQueue
-from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.changes.pauses import PausedQueue, PausedTask
 
 Pause = PausedLane | PausedQueue | PausedTask
 

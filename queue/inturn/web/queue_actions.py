@@ -6,7 +6,7 @@ from inturn.arguments import read_id
 from inturn.errors import BadArgument
 from inturn.formatting import visible
 from inturn.model import BatchProgress
-from inturn.operations.changes import limits, queues, tasks
+from inturn.operations.changes import limits, pauses
 from inturn.operations.engine import batches
 from inturn.web.actions import (
     Action,
@@ -40,14 +40,14 @@ def pause_everything(change: Change) -> Done:
 def resume_queue(change: Change) -> Done:
     """End the pause of a queue."""
     name = get_target(change, "name")
-    if not name or not change.run(queues.resume_queue(name, change.by)):
+    if not name or not change.run(pauses.resume_queue(name, change.by)):
         raise Refused("This queue is not paused individually.", "/queues")
     return Done("queue-resumed", "/queue", {"name": name})
 
 
 def resume_everything(change: Change) -> Done:
     """End the pause of all queues. Those of single queues stay."""
-    if not change.run(queues.resume_queue(None, change.by)):
+    if not change.run(pauses.resume_queue(None, change.by)):
         raise Refused("There is no pause of all queues.", "/queues")
     return Done("everything-resumed", "/queues")
 
@@ -56,14 +56,14 @@ def pause_task(change: Change) -> Done:
     """Pause a task, for some hours or until it is resumed."""
     name = require(change, "name")
     length = get_length(change)
-    change.run(tasks.pause_task(name, get_reason(change), None, change.by, length))
+    change.run(pauses.pause_task(name, get_reason(change), None, change.by, length))
     return Done("task-paused", "/task", {"name": name})
 
 
 def resume_task(change: Change) -> Done:
     """End the pause of a task."""
     name = get_target(change, "name")
-    if not name or not change.run(tasks.resume_task(name, change.by)):
+    if not name or not change.run(pauses.resume_task(name, change.by)):
         raise Refused("This task is not paused.", "/tasks")
     return Done("task-resumed", "/task", {"name": name})
 
@@ -119,7 +119,7 @@ def cancel_batch(change: Change) -> Done:
 
 def _pause(change: Change, name: str | None) -> None:
     length = get_length(change)
-    change.run(queues.pause_queue(name, get_reason(change), None, change.by, length))
+    change.run(pauses.pause_queue(name, get_reason(change), None, change.by, length))
 
 
 def _get_batch(change: Change) -> BatchProgress:

@@ -11,8 +11,7 @@ from inturn.cli.settings import combine
 from inturn.cli.values import duration, moment
 from inturn.doctor.pauses import describe_pause, get_resume_command
 from inturn.formatting import on_clock
-from inturn.operations.changes.queues import PausedQueue
-from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.changes.pauses import PausedQueue, PausedTask
 
 LONGEST_PAUSE = timedelta(days=365 * 1000)
 

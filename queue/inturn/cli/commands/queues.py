@@ -19,7 +19,7 @@ from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import at_least, relative, visible
-from inturn.operations.changes import queues
+from inturn.operations.changes import pauses
 
 
 @click.group(
@@ -49,7 +49,7 @@ def list_queues(database: Database, form: str) -> None:
     from inturn.operations.engine import workers
 
     found = database.run(workers.list_queues())
-    paused = {pause.queue: pause for pause in database.run(queues.list_paused_queues())}
+    paused = {pause.queue: pause for pause in database.run(pauses.list_paused_queues())}
     now = database.now()
 
     def count(number: int, queue: workers.QueueStatus) -> str:
@@ -108,8 +108,8 @@ def pause(
 
     _check_name(name, everything)
     check_end(until, length)
-    database.run(queues.pause_queue(name, reason, until, by, length))
-    (done,) = [each for each in database.run(queues.list_paused_queues()) if each.queue == name]
+    database.run(pauses.pause_queue(name, reason, until, by, length))
+    (done,) = [each for each in database.run(pauses.list_paused_queues()) if each.queue == name]
     end = describe_end(done.until, database.now())
     Output(form).record({"pause": done}, f"paused {_name(name)} {end}")
     known = {None, *(each.queue for each in database.run(workers.list_queues()))}
@@ -133,9 +133,9 @@ def resume(
     --all ends the pause of all queues. Pauses of single queues stay.
     """
     _check_name(name, everything)
-    if not database.run(queues.resume_queue(name, by)):
+    if not database.run(pauses.resume_queue(name, by)):
         raise Conflict(f"There is no pause of {_name(name)}. To see pauses: queue queues list")
-    left = database.run(queues.list_paused_queues())
+    left = database.run(pauses.list_paused_queues())
     Output(form).record({"paused": left}, f"resumed {_name(name)}")
 
 

@@ -20,7 +20,7 @@ from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import brief, visible
-from inturn.operations.changes import tasks
+from inturn.operations.changes import pauses
 
 if TYPE_CHECKING:
     from inturn.operations.reading.history import TaskStatus
@@ -56,7 +56,7 @@ def list_tasks(database: Database, form: str) -> None:
     from inturn.operations.reading import history
 
     found = database.run(history.list_tasks(LISTED))
-    paused = {pause.task: pause for pause in database.run(tasks.list_paused_tasks())}
+    paused = {pause.task: pause for pause in database.run(pauses.list_paused_tasks())}
     columns = {
         "TASK": lambda task: task.task,
         "PER MINUTE": lambda task: f"{task.per_minute:,.1f}",
@@ -100,8 +100,8 @@ def pause(
     you give another. TASK is the name stored in the jobs, even if no worker knows it.
     """
     check_end(until, length)
-    database.run(tasks.pause_task(name, reason, until, by, length))
-    (done,) = [each for each in database.run(tasks.list_paused_tasks()) if each.task == name]
+    database.run(pauses.pause_task(name, reason, until, by, length))
+    (done,) = [each for each in database.run(pauses.list_paused_tasks()) if each.task == name]
     end = describe_end(done.until, database.now())
     Output(form).record({"pause": done}, f"paused task {visible(name)} {end}")
 
@@ -113,9 +113,9 @@ def pause(
 @with_database
 def resume(database: Database, name: str, by: str | None, form: str) -> None:
     """Resume a paused task. Its jobs start in their usual order."""
-    if not database.run(tasks.resume_task(name, by)):
+    if not database.run(pauses.resume_task(name, by)):
         raise Conflict(f"Task {visible(name)} is not paused. To see pauses: queue tasks list")
-    left = database.run(tasks.list_paused_tasks())
+    left = database.run(pauses.list_paused_tasks())
     Output(form).record({"paused": left}, f"resumed task {visible(name)}")
 
 

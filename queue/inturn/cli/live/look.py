@@ -23,8 +23,7 @@ from inturn.formatting import with_times
 from inturn.model import Limit, Reason
 from inturn.operations import Operation
 from inturn.operations.changes import limits
-from inturn.operations.changes.queues import PausedQueue
-from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.changes.pauses import PausedQueue, PausedTask
 from inturn.operations.engine.batches import ForgottenBatch
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading import overview

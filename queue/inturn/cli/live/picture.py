@@ -15,8 +15,7 @@ from inturn.cli.output.terminal import find_width, prepare
 from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment
 from inturn.formatting import amount, at_least, option_value, relative, span, visible
-from inturn.operations.changes.queues import PausedQueue
-from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.changes.pauses import PausedQueue, PausedTask
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 
 STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")

@@ -7,10 +7,12 @@ from typing import Annotated
 from inturn.operations import Operation
 from inturn.operations.changes.lanes import PAUSED as PAUSED_LANES
 from inturn.operations.changes.lanes import PausedLane
-from inturn.operations.changes.queues import PAUSED as PAUSED_QUEUES
-from inturn.operations.changes.queues import PausedQueue
-from inturn.operations.changes.tasks import PAUSED as PAUSED_TASKS
-from inturn.operations.changes.tasks import PausedTask
+from inturn.operations.changes.pauses import (
+    PAUSED_QUEUES,
+    PAUSED_TASKS,
+    PausedQueue,
+    PausedTask,
+)
 from inturn.operations.engine.maintenance import NOW, READ_ONLY, SERVED, VERSION, judge_schema
 from inturn.operations.engine.workers import LIST_IN_JSON, QUEUES, QueueStatus, WorkerStatus
 from inturn.operations.reading.parts import MOST, SCHEMA, read_parts

@@ -10,7 +10,7 @@ from typing import Any
 from inturn.doctor.finding import name_some
 from inturn.doctor.work import is_unserved
 from inturn.formatting import visible
-from inturn.operations.changes.queues import PausedQueue
+from inturn.operations.changes.pauses import PausedQueue
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading.situation import Situation
 from inturn.web.history import ORDER, RANGES, read_history
