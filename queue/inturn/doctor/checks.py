@@ -133,7 +133,7 @@ def _qualify(schema: str, name: str) -> str:
 
 
 def _transactions(reader: Reader) -> Finding:
-    oldest = reader.run(maintenance.get_oldest_transaction())
+    oldest = next(iter(reader.run(maintenance.list_transactions(1))), None)
     if oldest is None or oldest.age <= LONG:
         return Finding("transactions", "ok", "no transaction is older than ten minutes")
     state = "fail" if oldest.age > LONGER else "warn"

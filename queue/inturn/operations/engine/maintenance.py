@@ -7,7 +7,7 @@ from typing import LiteralString
 
 from inturn import sql
 from inturn.errors import SchemaMismatch
-from inturn.operations import Operation, Statement, ask
+from inturn.operations import Operation, Statement, ask, read
 
 DAYS_AHEAD = 3  # for which the history has partitions
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
@@ -33,7 +33,7 @@ FROM {schema}.worker_status
 """
 USER = "SELECT session_user::text"
 SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
-OLDEST_TRANSACTION = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT 1"
+TRANSACTIONS = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT %s"
 # A waiting request blocks those behind it. It matters less than the lock it waits for.
 TABLE_LOCK = """
 SELECT pid, application, state, age, tables FROM {schema}.open_transactions
@@ -203,10 +203,9 @@ def list_sequences_behind() -> Operation[list[tuple[str, int, int]]]:
     return [(sequence, last, needed) for sequence, last, needed in rows]
 
 
-def get_oldest_transaction() -> Operation[OpenTransaction | None]:
-    """Return the oldest open transaction of this database that you may see."""
-    rows = yield Statement(OLDEST_TRANSACTION)
-    return OpenTransaction(*rows[0]) if rows else None
+def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
+    """Return the open transactions of this database that you may see, oldest first."""
+    return read(OpenTransaction, TRANSACTIONS, limit)
 
 
 def get_table_lock() -> Operation[OpenTransaction | None]:

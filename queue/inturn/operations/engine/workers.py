@@ -25,12 +25,7 @@ SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, task
 FROM {schema}.worker_status LIMIT %s
 """
 # The session's settings determine how JSON shows an interval.
-LIST_IN_JSON = """
-SELECT id, name, hostname, pid, state, claimed, doing, concurrency, queues, tasks, started_at,
-       heartbeat_at, loop_turned_at, listens,
-       extract(epoch FROM clock_ahead)::float8 AS clock_ahead, trouble
-FROM {schema}.worker_status LIMIT %s
-"""
+LIST_IN_JSON = LIST.replace("clock_ahead", "extract(epoch FROM clock_ahead)::float8 AS clock_ahead")
 IN_HAND = """
 SELECT job.worker_id, job.id, job.status::text, job.task, job.lock, job.claimed_at
 FROM unnest(%s::uuid[]) AS asked(id)

@@ -11,14 +11,10 @@ from inturn.operations import Operation, Statement, read
 RECENT = """
 SELECT task, failed, last_at, job_id, error, first_at, lanes FROM {schema}.recent_failures
 """
-RECENT_WITHOUT = """
-SELECT task, failed, last_at, job_id, NULL AS error, first_at, lanes FROM {schema}.recent_failures
-"""
+RECENT_WITHOUT = RECENT.replace(" error,", " NULL AS error,")
 ALIKE = "SELECT job_ids FROM {schema}.recent_failures WHERE %s = ANY (job_ids)"
 SHARED = "SELECT halted, retrying, job_id, task, lock, error FROM {schema}.shared_errors"
-SHARED_WITHOUT = (
-    "SELECT halted, retrying, job_id, task, lock, NULL AS error FROM {schema}.shared_errors"
-)
+SHARED_WITHOUT = SHARED.replace(" error ", " NULL AS error ")
 PARENTS = "SELECT job_id, queue, task, lock, created_at, parent_id FROM {schema}.failed_parents"
 BOUND = 1000  # how many failures of the last hour are counted
 

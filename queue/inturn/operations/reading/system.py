@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from inturn.operations import Operation, Statement, read
-from inturn.operations.engine.maintenance import OpenTransaction
 
 SERVER = """
 SELECT (SELECT version_num FROM {schema}.schema_version), current_setting('server_version'),
@@ -26,7 +25,6 @@ LEFT JOIN pg_class AS parent ON parent.oid = inhparent
 WHERE nspname = %s AND own.relkind = 'r'
 GROUP BY name ORDER BY bytes DESC, name LIMIT %s
 """
-TRANSACTIONS = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT %s"
 CHANGES = """
 SELECT id, at, who, operation, lock, jobs, reason, job_id, batch_id
 FROM {schema}.list_changes(%s, %s)
@@ -77,11 +75,6 @@ def get_server_facts() -> Operation[ServerFacts]:
 def list_tables(schema: str, limit: int) -> Operation[list[TableSize]]:
     """Return the tables, largest first."""
     return read(TableSize, TABLES, schema, limit)
-
-
-def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
-    """Return the open transactions of this database that you may see, oldest first."""
-    return read(OpenTransaction, TRANSACTIONS, limit)
 
 
 def list_changes(before: int, limit: int) -> Operation[list[RecordedChange]]:

@@ -9,6 +9,7 @@ from inturn import sql
 from inturn.arguments import HIGHEST_ID
 from inturn.doctor.checks import examine, judge_history
 from inturn.doctor.finding import LONG, Finding
+from inturn.operations.engine import maintenance
 from inturn.operations.reading import history, system
 from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
@@ -34,7 +35,7 @@ def read(view: View) -> dict[str, Any]:
         "findings": sort_findings(found),
         "tables": view.panel(lambda reader: reader.run(system.list_tables(reader.schema, TABLES))),
         "transactions": view.panel(
-            lambda reader: reader.run(system.list_transactions(TRANSACTIONS))
+            lambda reader: reader.run(maintenance.list_transactions(TRANSACTIONS))
         ),
         "long": LONG,
         "changes": view.panel(lambda reader: reader.run(system.list_changes(HIGHEST_ID, RECENT))),
