@@ -25,33 +25,7 @@ from inturn.cli.version import print_version
 
 SCRIPTS = ("queue", "inturn")  # the same program under two names
 
-# The modules in the folder `commands`.
-COMMANDS = (
-    "batches",
-    "bench",
-    "defer",
-    "demo",
-    "dev",
-    "doctor",
-    "health",
-    "healthchecks",
-    "jobs",
-    "lanes",
-    "limits",
-    "groups",
-    "locks",
-    "metrics",
-    "migrate",
-    "queues",
-    "schedules",
-    "schema",
-    "shell",
-    "tasks",
-    "top",
-    "web",
-    "worker",
-    "workers",
-)
+COMMANDS = sorted(file.stem for file in Path(__file__).with_name("commands").glob("[!_]*.py"))
 
 EPILOG = """\b
 Exit status: 0 done, 1 unexpected, 2 wrong usage, 3 not found,
@@ -68,7 +42,7 @@ class Commands(click.Group):
     """Imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
