@@ -38,21 +38,16 @@ _SCALARS = attrgetter(
 )
 _RARELY_SET = attrgetter(*_RARE)
 _NONE_SET = (None,) * len(_RARE)
-_BATCH: LiteralString = ", p_batch_ids => %s::bigint[]"
-_PARENTS: LiteralString = ", %s::bigint[], %s::int[], %s::text[]::{schema}.parent_policy[]"
+DEFER: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
+_PARENTS: LiteralString = (
+    ", p_after => %s::bigint[], p_after_of => %s::int[], "
+    "p_on_parent => %s::text[]::{schema}.parent_policy[]"
+)
 _LANES: LiteralString = (
     ", p_lanes => %b::text[], p_lanes_of => %s::int[], p_lanes_shared => %s::boolean[]"
 )
-DEFER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
-DEFER_UNLESS_WAITING: LiteralString = "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + ")"  # noqa: S608 (of constants)
-DEFER_AFTER: LiteralString = "SELECT id FROM {schema}.defer_jobs(" + _COLUMNS + _PARENTS + ")"  # noqa: S608 (of constants)
-DEFER_IN_LANES: LiteralString = (
-    "SELECT id, is_new FROM {schema}.defer_jobs(" + _COLUMNS + _PARENTS + _LANES + ")"  # noqa: S608 (of constants)
-)
-# The same for jobs of batches.
-DEFER_IN_BATCH: LiteralString = DEFER.removesuffix(")") + _BATCH + ")"
-DEFER_AFTER_IN_BATCH: LiteralString = DEFER_AFTER.removesuffix(")") + _BATCH + ")"
-DEFER_IN_LANES_IN_BATCH: LiteralString = DEFER_IN_LANES.removesuffix(")") + _BATCH + ")"
+_NO_LANES = (None, None, None)
+_BATCH: LiteralString = ", p_batch_ids => %s::bigint[]"
 # Called with deferred jobs and their rows, in this process. It must not raise.
 watchers: list[Callable[[Sequence[NewJob], Rows], None]] = []
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + _LANES + ")"
@@ -65,34 +60,20 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
     """
     if not jobs:
         return []
-    if any(isinstance(job.options.lock, JobLanes) for job in jobs):
-        batches = _list_batches(jobs)
-        rows = yield Statement(
-            DEFER_IN_LANES_IN_BATCH if batches else DEFER_IN_LANES,
-            [*_columns(jobs), *_list_parents(jobs), *_list_lanes(jobs), *batches],
-        )
-        if any(is_new is False for _, is_new in rows) and _policy(jobs) is OnConflict.RAISE:
-            _refuse_conflict(jobs, rows)
-    elif len(jobs) == 1 and _RARELY_SET(jobs[0].options) == _NONE_SET:
+    if len(jobs) == 1 and _is_usual(jobs[0].options):
         rows = yield _defer_one(jobs[0])
-    elif any(job.options.after is not None for job in jobs):
-        batches = _list_batches(jobs)
-        rows = yield Statement(
-            DEFER_AFTER_IN_BATCH if batches else DEFER_AFTER,
-            [*_columns(jobs), *_list_parents(jobs), *batches],
-        )
-    elif all(job.options.queueing_lock is None for job in jobs):
-        batches = _list_batches(jobs)
-        rows = yield Statement(DEFER_IN_BATCH if batches else DEFER, [*_columns(jobs), *batches])
     else:
-        if _list_batches(jobs):
-            raise BadArgument("batch", "a job with a queueing_lock cannot be in a batch")
-        rows = yield Statement(DEFER_UNLESS_WAITING, _columns(jobs))
-        if _policy(jobs) is OnConflict.RAISE:
+        rows = yield _defer_many(jobs)
+        if any(is_new is False for _, is_new in rows) and _policy(jobs) is OnConflict.RAISE:
             _refuse_conflict(jobs, rows)
     if watchers:
         _tell_watchers(jobs, rows)
     return make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
+
+
+def _is_usual(options: CheckedOptions) -> bool:
+    """Return True if `defer_job` takes all options that are set."""
+    return _RARELY_SET(options) == _NONE_SET and not isinstance(options.lock, JobLanes)
 
 
 def _defer_one(job: NewJob) -> Statement:
@@ -102,10 +83,22 @@ def _defer_one(job: NewJob) -> Statement:
     return Statement(DEFER_ONE_WITH_HEADERS, [*parameters, job.options.headers])
 
 
+def _defer_many(jobs: Sequence[NewJob]) -> Statement:
+    text, parameters = DEFER, _columns(jobs)
+    for more, values in (
+        (_PARENTS, _list_parents(jobs)),
+        (_LANES, _list_lanes(jobs)),
+        (_BATCH, _list_batches(jobs)),
+    ):
+        if values:
+            text, parameters = text.removesuffix(")") + more + ")", parameters + values
+    return Statement(text, parameters)
+
+
 def defer_periodic(periodic_id: str, instant: datetime, job: NewJob) -> Operation[int | None]:
     """Return the id of that instant's job, or None if it or a later one was already deferred."""
     id: int | None
-    parameters = [periodic_id, instant, *_columns([job]), *_list_lanes([job])]
+    parameters = [periodic_id, instant, *_columns([job]), *(_list_lanes([job]) or _NO_LANES)]
     ((id,),) = yield Statement(DEFER_PERIODIC, parameters)
     if id is not None:
         _tell_watchers([job], [(id,)])
@@ -132,7 +125,7 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
     return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
 
 
-def _list_lanes(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
+def _list_lanes(jobs: Sequence[NewJob]) -> list[list[Any]]:
     """Return the locks of jobs with several, with the job of each, and whether it is shared."""
     lanes = [
         (lock, place, lock in job.options.lock.shared)
@@ -140,13 +133,13 @@ def _list_lanes(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
         if isinstance(job.options.lock, JobLanes)
         for lock in job.options.lock.locks
     ]
-    return [*map(list, zip(*lanes, strict=True))] if lanes else [None, None, None]
+    return [*map(list, zip(*lanes, strict=True))]
 
 
-def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
+def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any]]:
     """Return the parents of all jobs, with the job of each, and each job's policy."""
     if all(job.options.after is None for job in jobs):
-        return [None, None, None]
+        return []
     if any(job.options.queueing_lock is not None for job in jobs):
         raise BadArgument("after", "a job with a queueing_lock cannot come after others")
     edges = [
@@ -159,7 +152,11 @@ def _list_parents(jobs: Sequence[NewJob]) -> list[list[Any] | None]:
 def _list_batches(jobs: Sequence[NewJob]) -> list[list[int | None]]:
     """Return the parameter with the batch of each job, or nothing if no job is in a batch."""
     batches = unless_all(None, (job.options.batch for job in jobs))
-    return [] if batches is None else [batches]
+    if batches is None:
+        return []
+    if any(job.options.queueing_lock is not None for job in jobs):
+        raise BadArgument("batch", "a job with a queueing_lock cannot be in a batch")
+    return [batches]
 
 
 def _policy(jobs: Sequence[NewJob]) -> OnConflict:
