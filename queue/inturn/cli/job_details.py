@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from inturn.cli.arguments.job import error_lines
 from inturn.cli.database import Database
 from inturn.cli.output.printing import details
-from inturn.formatting import on_clock, visible
+from inturn.doctor.failed_attempts import FailedAttempt, read_attempts
+from inturn.formatting import on_clock, span, visible
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,11 +55,21 @@ def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]
     }
     errors = [
         f"  {visible(line)}"
-        for number, error in enumerate(job.errors, 1)
-        for line in error_lines(number, error, now)
+        for attempt in read_attempts(job)
+        for line in _error_lines(attempt, now)
     ]
     title = "earlier attempts:" if job.status == "succeeded" else "errors:"
     return [*details(facts), *(["", title, *errors] if errors else [])]
+
+
+def _error_lines(attempt: FailedAttempt, now: datetime) -> Iterator[str]:
+    """Yield the lines about a failed attempt: which one, when, where and why."""
+    when = f" failed {on_clock(attempt.at, now)}" if attempt.at else ""
+    length = "" if attempt.lasted is None else f" after {span(attempt.lasted)}"
+    where = f" on worker {attempt.worker}" if attempt.worker else ""
+    first, *others = attempt.error.splitlines() or [""]
+    yield f"attempt {attempt.number}{when}{length}{where}: {first}"
+    yield from (f"    {line}" for line in others)
 
 
 def name_locks(job: StoredJob | JobSummary) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import click
 
@@ -17,7 +16,7 @@ from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Columns, Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
-from inturn.formatting import amount, on_clock, requote, span, visible
+from inturn.formatting import amount, requote, visible
 from inturn.model import StoredJob
 from inturn.operations.changes import jobs
 
@@ -41,26 +40,6 @@ def get_job(database: Database, job_id: int) -> StoredJob:
     if job is None:
         raise job_not_found(job_id)
     return job
-
-
-def error_lines(number: int, error: dict[str, Any], now: datetime) -> Iterator[str]:
-    """Yield the lines about one stored error: which attempt, when, where and why."""
-    attempt = f"attempt {error.get('attempt', number)}"
-    ended, started = _read_time(error.get("at")), _read_time(error.get("started_at"))
-    when = f" failed {on_clock(ended, now)}" if ended else ""
-    length = f" after {span(ended - started)}" if ended and started else ""
-    where = f" on worker {error['worker']}" if error.get("worker") else ""
-    first, *others = str(error.get("error", "")).splitlines() or [""]
-    yield f"{attempt}{when}{length}{where}: {first}"
-    yield from (f"    {line}" for line in others)
-
-
-def _read_time(text: Any) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):  # not written by inturn
-        return None
-    return at if at.tzinfo else None
 
 
 def make_runnable(unblock: str | None) -> str | None:

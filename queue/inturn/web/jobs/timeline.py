@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
+from inturn.doctor.failed_attempts import read_attempts
 from inturn.model import StoredJob
 
 RUNNING = ("claimed", "doing")
@@ -22,38 +22,6 @@ class Moment:
     what: str
     after: timedelta | None = None
     wait: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
-    """A failed attempt."""
-
-    number: int
-    started_at: datetime | None
-    at: datetime | None
-    worker: str | None
-    error: str
-
-    @property
-    def lasted(self) -> timedelta | None:
-        """How long it ran, if known."""
-        return self.at - self.started_at if self.at and self.started_at else None
-
-
-def read_attempts(job: StoredJob) -> list[FailedAttempt]:
-    """Return the failed attempts stored with the job, newest last."""
-    stored: list[Any] = job.errors  # may be written by others, in any form
-    return [
-        FailedAttempt(
-            error["attempt"] if isinstance(error.get("attempt"), int) else number,
-            read_time(error.get("started_at")),
-            read_time(error.get("at")),
-            str(error["worker"]) if error.get("worker") else None,
-            str(error.get("error") or ""),
-        )
-        for number, error in enumerate(stored, 1)
-        if isinstance(error, dict)
-    ]
 
 
 def draw_timeline(job: StoredJob, now: datetime) -> list[Moment]:
@@ -106,12 +74,3 @@ def _name_wait(job: StoredJob) -> str:
     if job.status == "limited":
         return "limit"
     return "lane or slot" if job.lock is not None else "slot"
-
-
-def read_time(text: Any) -> datetime | None:
-    """Return the time in a job's error, or None if it is not in inturn's format."""
-    try:
-        at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return at if at.tzinfo else None

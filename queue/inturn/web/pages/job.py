@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from inturn.arguments import HIGHEST_ID
+from inturn.doctor.failed_attempts import read_attempts
 from inturn.formatting import argument, at_least, option_value, requote
 from inturn.model import Reason, StoredJob
 from inturn.operations.changes import jobs, lanes
 from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import dashboard
 from inturn.states import ENDED, LIVE
-from inturn.web.jobs.timeline import draw_timeline, read_attempts
+from inturn.web.jobs.timeline import draw_timeline
 from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import PageReader
 from inturn.web.redaction import show_arguments
