@@ -18,8 +18,8 @@ from psycopg.sql import SQL, Identifier
 from inturn import sql
 from inturn.database import drive
 from inturn.database.conditions import first_line
-from inturn.errors import ConnectorException, MissingExtra, SchemaMismatch
-from inturn.operations.engine.maintenance import DAYS_AHEAD
+from inturn.errors import ConnectorException, MissingExtra
+from inturn.operations.engine.maintenance import DAYS_AHEAD, check_is_known
 
 try:
     from alembic import command
@@ -97,7 +97,7 @@ def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
         before, ours = _revision(connection), sql.revision()
         if before is not None and before > ours and _serves_us(connection):
             return Migration(before, before, 0)
-        check_is_known(before, schema)
+        check_is_known(schema, before)
         command.upgrade(_config(connection, schema), "head")
         return Migration(before, ours, _apply_code(connection))
 
@@ -119,7 +119,7 @@ def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
     version's `migrate` then creates its own.
     """
     with _session(dsn, schema, create=False) as connection:
-        check_is_known(_revision(connection), schema)
+        check_is_known(schema, _revision(connection))
         _drop_code(connection)
         command.downgrade(_config(connection, schema), revision)
 
@@ -142,15 +142,6 @@ def check_models(dsn: str, schema: str = sql.SCHEMA) -> None:
     """Raise if Alembic finds a difference between the migrated tables and `tables.py`."""
     with _session(dsn, schema, create=False) as connection:
         command.check(_config(connection, schema))
-
-
-def check_is_known(revision: str | None, schema: str) -> None:
-    """Raise if a newer version of inturn has migrated the schema."""
-    if revision is not None and revision > sql.revision():
-        raise SchemaMismatch(
-            f"The schema {schema!r} is at revision {revision}, newer than this version knows "
-            f"({sql.revision()}). Upgrade: pip install --upgrade inturn"
-        )
 
 
 def apply_script(connection: Connection, revision: str, direction: str) -> None:

@@ -10,13 +10,13 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from inturn import sql
+from inturn.database import drive
 from inturn.errors import BadArgument, SchemaMismatch
-from inturn.schema.migrate import check_is_known, plain_errors
+from inturn.operations import Operation, Statement, ask
+from inturn.operations.engine import maintenance
+from inturn.schema.migrate import plain_errors
 
 HAS_SCHEMA = "SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL"
-HAS_TABLES = "SELECT to_regclass(quote_ident(%s) || '.schema_version') IS NOT NULL"
-REVISION = "SELECT version_num FROM {schema}.schema_version"
-CODE = "SELECT array_agg(checksum) FROM {schema}.applied_code"
 # Your views that read one of ours or call one of our functions, and views that read those.
 DEPENDENT_VIEWS = """
 WITH RECURSIVE ours AS (
@@ -51,12 +51,12 @@ class MigrationPlan:
 def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> MigrationPlan:
     """Return what `migrate` would do."""
     with _reading(dsn) as connection:
-        before, served = _look(connection, schema)
+        before, served = drive.run(_look(schema), connection, schema)
         if before is not None and before > sql.revision() and sql.checksum() in served:
             return MigrationPlan(before, before, ())
-        check_is_known(before, schema)
+        maintenance.check_is_known(schema, before)
         steps = []
-        if not _ask(connection, HAS_SCHEMA, [schema]):
+        if not drive.run(ask(bool, HAS_SCHEMA, schema), connection, schema):
             steps.append(f"create the schema {schema}")
     folder = _revisions()
     # Alembic walks from newest to oldest.
@@ -75,10 +75,10 @@ def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) ->
     current revision only drops the functions and views.
     """
     with _reading(dsn) as connection:
-        before, served = _look(connection, schema)
+        before, served = drive.run(_look(schema), connection, schema)
         if before is None:
             raise SchemaMismatch(f"The database has no tables of inturn in the schema {schema!r}.")
-        check_is_known(before, schema)
+        maintenance.check_is_known(schema, before)
         views = connection.execute(DEPENDENT_VIEWS, {"schema": schema}).fetchall()
     folder = _revisions()
     known = {each.revision: each for each in folder.walk_revisions()}
@@ -103,20 +103,12 @@ def _reading(dsn: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def _look(connection: psycopg.Connection[Any], schema: str) -> tuple[str | None, list[str]]:
+def _look(schema: str) -> Operation[tuple[str | None, list[str]]]:
     """Return the revision, and the checksums of the versions that the functions serve."""
-    if not _ask(connection, HAS_TABLES, [schema]):
+    if not (yield from ask(bool, maintenance.HAS_VERSION, schema)):
         return None, []
-    revision = _ask(connection, sql.fill_schema(REVISION, schema))
-    return revision, _ask(connection, sql.fill_schema(CODE, schema)) or []
-
-
-def _ask(
-    connection: psycopg.Connection[Any], question: str | bytes, parameters: list[str] | None = None
-) -> Any:
-    text = question if isinstance(question, bytes) else question.encode()
-    row = connection.execute(text, parameters).fetchone()
-    return None if row is None else row[0]
+    ((revision, served),) = yield Statement(maintenance.APPLIED)
+    return revision, served
 
 
 def _revisions() -> ScriptDirectory:

@@ -146,15 +146,20 @@ def _check_version(schema: str, revision: str | None, served: Sequence[str]) -> 
         )
     if sql.checksum() in served:
         return
-    if revision > ours:
-        raise SchemaMismatch(
-            f"The schema {schema!r} is at revision {revision}, newer than this version "
-            f"knows ({ours}). Upgrade: pip install --upgrade inturn"
-        )
+    check_is_known(schema, revision)
     raise SchemaMismatch(
         f"The functions in schema {schema!r} are not those of this version. "
         "Run the version that was last migrated, or apply them: queue migrate"
     )
+
+
+def check_is_known(schema: str, revision: str | None) -> None:
+    """Raise if a newer version of inturn has migrated the schema."""
+    if revision is not None and revision > sql.revision():
+        raise SchemaMismatch(
+            f"The schema {schema!r} is at revision {revision}, newer than this version knows "
+            f"({sql.revision()}). Upgrade: pip install --upgrade inturn"
+        )
 
 
 def find_mismatch(schema: str) -> Operation[tuple[str, str] | None]:
