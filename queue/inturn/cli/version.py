@@ -25,7 +25,6 @@ def print_version(context: click.Context, _: click.Parameter, value: bool) -> No
 
 def _describe_database() -> list[str]:
     from inturn import sql
-    from inturn.database import drive
     from inturn.database.connectors import PsycopgConnector
     from inturn.errors import InturnError, SchemaMismatch
     from inturn.operations.engine.maintenance import check_schema
@@ -35,7 +34,7 @@ def _describe_database() -> list[str]:
         with closing(connector.connect()) as connection:
             server = connection.info.parameter_status("server_version")
             try:
-                drive.run(check_schema(connector.schema), connection, connector.schema)
+                connector.run(check_schema(connector.schema), connection)
                 schema = f"revision {sql.revision()}, matches this version"
             except SchemaMismatch as error:
                 schema = f"does not fit: {error}"

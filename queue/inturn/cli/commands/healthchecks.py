@@ -32,10 +32,9 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
         connector = app.connector
         click.echo(f"app: ok, {amount(len(app.tasks), 'task name')}")
     from inturn import sql
-    from inturn.database import drive
     from inturn.operations.engine.maintenance import check_schema
 
     with closing(connector.connect()) as connection:
         click.echo("connection: ok")
-        drive.run(check_schema(connector.schema), connection, connector.schema)
+        connector.run(check_schema(connector.schema), connection)
     click.echo(f"schema {connector.schema}: ok, revision {sql.revision()}")

@@ -61,12 +61,11 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
     from importlib.metadata import version
 
     from inturn import sql
-    from inturn.database import drive
     from inturn.operations.engine.maintenance import check_schema
 
     connector = find_connector(settings, dsn, schema)
     with closing(connector.connect()) as connection:
-        drive.run(check_schema(connector.schema), connection, connector.schema)
+        connector.run(check_schema(connector.schema), connection)
     click.echo(
         f"schema {connector.schema}: revision {sql.revision()}, fits inturn {version('inturn')}"
     )

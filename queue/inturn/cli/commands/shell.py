@@ -38,7 +38,6 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     `cancel` and `retry` record your name in the audit. Without an app, only the tasks are missing.
     """
     from inturn.app import App
-    from inturn.database import drive
     from inturn.operations.engine.maintenance import check_schema, get_user
 
     path = settings.app_path()
@@ -49,8 +48,8 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     )
     # Fail before the prompt: if the database is down, the app's pool retries for half a minute.
     with closing(app.connector.connect()) as connection:
-        drive.run(check_schema(app.connector.schema), connection, app.connector.schema)
-        person = os.environ.get("USER") or drive.run(get_user(), connection, app.connector.schema)
+        app.connector.run(check_schema(app.connector.schema), connection)
+        person = os.environ.get("USER") or app.connector.run(get_user(), connection)
     with app.open():
         if code is not None:
             exec(compile(code, "<-c>", "exec"), names(app, person))  # noqa: S102 (this is what -c is for)

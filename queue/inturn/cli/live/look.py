@@ -109,12 +109,11 @@ class Looker:
             connection = self._connect()
             with drive.translate_errors(), connection.transaction():
                 connection.execute(TERMS)
-                schema = self._connector.schema
 
                 def run(operation: Operation[T]) -> T:
-                    return drive.run(operation, connection, schema)
+                    return self._connector.run(operation, connection)
 
-                return read(run, schema, self._limit, self._meter)
+                return read(run, self._connector.schema, self._limit, self._meter)
         except BaseException:
             self.close()
             raise
