@@ -16,10 +16,10 @@ from uuid import UUID
 
 from inturn.errors import BadArgument, TaskDefinitionError, kind_of
 from inturn.values import Decoders, JsonDumps, simplify
+from inturn.whole_numbers import is_whole
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
-HIGHEST_ID = 2**63 - 1
 MAX_BYTES = 2**20
 MAX_DEPTH = 64
 MAX_LOCK_BYTES = 1024
@@ -289,12 +289,6 @@ def check_lock(lock: object, name: str = "lock") -> str | None:
     return lock
 
 
-def read_id(text: str) -> int | None:
-    """Return the number, or None if it is none that PostgreSQL could store as an id."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(HIGHEST_ID))
-    return int(text) if is_number and int(text) <= HIGHEST_ID else None
-
-
 def check_queue(queue: object) -> str:
     if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
         raise BadArgument(
@@ -319,11 +313,7 @@ def check_aliases(aliases: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def check_priority(priority: object) -> int:
-    if (
-        isinstance(priority, bool)
-        or not isinstance(priority, int)
-        or not -(2**31) <= priority < 2**31
-    ):
+    if not is_whole(priority, -(2**31), 2**31 - 1):
         raise BadArgument(
             "priority", f"{priority!r} is not a whole number from -2147483648 to 2147483647"
         )

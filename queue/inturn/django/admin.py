@@ -15,9 +15,9 @@ from django.db.models import Q, QuerySet
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 
-from inturn.arguments import read_id
 from inturn.django import actions
 from inturn.django.models import Batch, FinishedJob, Job, Lane, Schedule, Worker
+from inturn.whole_numbers import read_id
 
 MOST = 1000  # rows on all pages; search for older ones by id
 NEWEST = 10_000  # jobs that a filter by status searches, and finished ones that a search covers

@@ -16,7 +16,6 @@ from django.core import checks
 from django.utils import timezone
 
 from inturn.app import App
-from inturn.arguments import read_id
 from inturn.django.running_tasks import register
 from inturn.django.task_results import make_result, read_result
 from inturn.django.tasks_api import (
@@ -30,6 +29,7 @@ from inturn.django.tasks_api import (
 from inturn.errors import UnknownOption
 from inturn.operations.changes.jobs import get_job
 from inturn.tasks.options import CheckedOptions
+from inturn.whole_numbers import read_id
 
 JOB_OPTIONS = (
     "lock",

@@ -8,10 +8,9 @@ from typing import Any
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from inturn import model
 from inturn.django.configuration import configuration
 from inturn.django.reading import ReadOnlyModelBase
-from inturn.model import Status
+from inturn.states import ENDED, LIVE
 
 
 def table(name: str) -> str:
@@ -22,8 +21,6 @@ def choices(*statuses: str) -> list[tuple[str, str]]:
     return [(status, status) for status in statuses]
 
 
-LIVE = [status.value for status in Status if status in model.LIVE]
-ENDED = [status.value for status in Status if status not in model.LIVE]
 RETRY = "app.job_manager.retry_job_by_id(job_id)"
 
 

@@ -39,6 +39,7 @@ from inturn.model import OnConflict, OnFailure, OnParent, OnRetry
 from inturn.tasks.headers import check_headers
 from inturn.tasks.lanes import Lock, check_locks
 from inturn.values import Decoders
+from inturn.whole_numbers import HIGHEST_ID, is_whole
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 OnRetryName = Literal["hold", "release"]
@@ -56,7 +57,7 @@ def check_parents(after: object) -> tuple[int, ...] | None:
     if isinstance(ids, str) or not isinstance(ids, Sequence):
         raise BadArgument("after", f"{after!r} is not the id of a job. Pass what `defer` returned")
     for id in ids:
-        if isinstance(id, bool) or not isinstance(id, int) or not 0 < id < 2**63:
+        if not is_whole(id, 1, HIGHEST_ID):
             raise BadArgument("after", f"{id!r} is not the id of a job")
     if len(set(ids)) < len(ids):
         raise BadArgument("after", "names a job twice. Name each job once")
@@ -77,7 +78,7 @@ def check_key(kind: str, key: object) -> str | None:
 
 def check_batch(batch: object) -> int:
     """Return the id of a batch, or raise BadArgument."""
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 0 < batch < 2**63:
+    if not is_whole(batch, 1, HIGHEST_ID):
         raise BadArgument("batch", f"{batch!r} is not a batch. Pass what `app.batch` returned")
     return int(batch)
 

@@ -3,8 +3,8 @@
 from inturn.arguments import check_text
 from inturn.errors import BadArgument, kind_of
 from inturn.model import Job, ProgressReport
+from inturn.whole_numbers import HIGHEST_ID
 
-MAX_COUNT = 2**63 - 1  # a bigint
 MAX_CHARACTERS = 200
 
 
@@ -22,8 +22,8 @@ def check_report(job: Job, done: object, total: object, text: object) -> Progres
 def _check_count(name: str, count: object) -> int:
     if isinstance(count, bool) or not isinstance(count, int):
         raise BadArgument(name, f"is {kind_of(count)}. Pass a whole number")
-    if not 0 <= count <= MAX_COUNT:
-        raise BadArgument(name, f"{count} is not a whole number from 0 to {MAX_COUNT}")
+    if not 0 <= count <= HIGHEST_ID:
+        raise BadArgument(name, f"{count} is not a whole number from 0 to {HIGHEST_ID}")
     return count
 
 

@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from inturn.app import App
-from inturn.arguments import HIGHEST_ID
 from inturn.database import drive
 from inturn.errors import BadArgument, InturnError
 from inturn.formatting import visible
@@ -28,6 +27,7 @@ from inturn.operations.changes import jobs, lanes
 from inturn.web.access import Access
 from inturn.web.gate import LONGEST_BODY
 from inturn.web.rendering import make_url
+from inturn.whole_numbers import HIGHEST_ID
 
 T = TypeVar("T")
 Form = Mapping[str, str]

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, TypeVar
 from markupsafe import Markup
 from starlette.requests import Request
 
-from inturn.arguments import HIGHEST_ID, read_id
 from inturn.operations import Operation
 from inturn.operations.reading.situation import Situation
 from inturn.web.access import Access
 from inturn.web.reading import PAGE_SECONDS, PageReader, Panel
 from inturn.web.redaction import Redact
 from inturn.web.rendering import make_url
+from inturn.whole_numbers import HIGHEST_ID, read_id
 
 T = TypeVar("T")
 LISTED = 50  # rows of a list that continues on another page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inturn.arguments import read_id
 from inturn.errors import BadArgument
 from inturn.formatting import visible
 from inturn.model import BatchProgress
@@ -18,6 +17,7 @@ from inturn.web.actions import (
     get_target,
     require,
 )
+from inturn.whole_numbers import read_id
 
 MOST_STEPS = 1000  # of cancelling a batch, in one request
 

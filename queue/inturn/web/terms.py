@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from inturn.arguments import HIGHEST_ID, read_id
 from inturn.formatting import visible
+from inturn.whole_numbers import HIGHEST_ID, read_id
 
 LENGTH = re.compile(r"(\d{1,6})(s|m|h|d)", re.ASCII)
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

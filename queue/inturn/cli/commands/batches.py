@@ -5,17 +5,17 @@ from __future__ import annotations
 import click
 
 from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.arguments.job import ID
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict, NotFound
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, details, output_options, remark
-from inturn.cli.values import Number
 from inturn.formatting import amount, on_clock, relative, visible
 from inturn.model import BatchProgress
 
 LISTED = 1000
-batch_argument = click.argument("batch", metavar="ID", type=Number(1, 2**63 - 1))
+batch_argument = click.argument("batch", metavar="ID", type=ID)
 
 
 @click.group(

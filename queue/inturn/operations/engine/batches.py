@@ -10,6 +10,7 @@ from inturn.model import BatchProgress
 from inturn.operations import Operation, Statement, ask, read
 from inturn.tasks.lanes import JobLanes
 from inturn.tasks.options import CheckedOptions, NewJob, check_batch
+from inturn.whole_numbers import HIGHEST_ID
 
 OPEN = """
 SELECT {schema}.open_batch(
@@ -28,7 +29,6 @@ PRUNE = "SELECT {schema}.prune_batches(%s, %s, %s)"
 
 FOR_CALLBACKS = ("queue", "lock", "priority", "on_retry", "on_failure", "timeout", "limit")
 CANCELLED_AT_ONCE = 1_000
-HIGHEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast, get_args
 
-from inturn.arguments import read_id
 from inturn.operations import Operation
 from inturn.operations.changes.bulk import STATES, JobAction, LaneAction, LaneFilter
 from inturn.operations.changes.jobs import JobFilter
 from inturn.operations.reading import failures, job_pages
 from inturn.states import LANE_STATES
 from inturn.web.jobs.filter import for_bulk, read_filter
+from inturn.whole_numbers import read_id
 
 MOST_CHOSEN = 1_000  # jobs; a page has far fewer
 CONFIRMED_BY_CLICK = 100  # for more, you type the number

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from inturn.arguments import HIGHEST_ID
 from inturn.doctor.failed_attempts import read_attempts
 from inturn.formatting import argument, at_least, option_value, requote
 from inturn.model import Reason, StoredJob
@@ -19,6 +18,7 @@ from inturn.web.jobs.timeline import draw_timeline
 from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import PageReader
 from inturn.web.redaction import show_arguments
+from inturn.whole_numbers import HIGHEST_ID
 
 NEIGHBOURS = 10
 CHANGES = 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from inturn.arguments import Unreadable, decode, read_id
+from inturn.arguments import Unreadable, decode
 from inturn.formatting import last_line
 from inturn.operations.changes.jobs import JobFilter, JobSummary
 from inturn.operations.reading import failures, job_pages
@@ -18,6 +18,7 @@ from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
 from inturn.web.page import Page, View
 from inturn.web.reading import BADGE_SECONDS, PageReader
 from inturn.web.redaction import HIDDEN, show_arguments
+from inturn.whole_numbers import read_id
 
 LISTED = 50
 LONGEST_PREVIEW = 100  # characters

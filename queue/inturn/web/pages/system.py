@@ -6,7 +6,6 @@ from importlib.metadata import version
 from typing import Any
 
 from inturn import sql
-from inturn.arguments import HIGHEST_ID
 from inturn.doctor.checks import examine, judge_history
 from inturn.doctor.finding import LONG, Finding
 from inturn.operations.engine import maintenance
@@ -15,6 +14,7 @@ from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
 from inturn.web.page import Page, View
 from inturn.web.reading import Panel
+from inturn.whole_numbers import HIGHEST_ID
 
 TABLES = 50
 TRANSACTIONS = 5
