@@ -88,6 +88,10 @@ class View(Links):
         """Return what `read` returns, or why it failed. The rest of the page is shown anyway."""
         return self.reader.panel(read, seconds)
 
+    def read(self, operation: Operation[T], seconds: float = PAGE_SECONDS) -> Panel[T]:
+        """Return what the operation returns, or why it failed."""
+        return self.panel(lambda reader: reader.run(operation), seconds)
+
     def get(self, name: str, default: str = "") -> str:
         """Return a value of the address, without NUL, which PostgreSQL refuses."""
         return self.request.query_params.get(name, default).replace("\0", "")
@@ -105,7 +109,7 @@ class View(Links):
         `list_rows` gets that id and a limit. `name` is the name of the rows in the template.
         """
         before = self.get_id("before")
-        found = self.panel(lambda reader: reader.run(list_rows(before, LISTED + 1)))
+        found = self.read(list_rows(before, LISTED + 1))
         rows = found.value or []
         return {
             "found": found,

@@ -16,7 +16,7 @@ def read(view: View) -> dict[str, Any]:
 def read_one(view: View) -> dict[str, Any]:
     """Return a batch."""
     id = view.get_id("id")
-    found = view.panel(lambda reader: reader.run(batches.show_batch(id)))
+    found = view.read(batches.show_batch(id))
     if found.value is None and found.problem is None:
         raise NotThere("No such batch. Batches are deleted some time after they end.")
     return {"found": found, "batch": found.value, "id": id}

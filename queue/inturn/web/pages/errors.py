@@ -20,9 +20,7 @@ def read(view: View) -> dict[str, Any]:
     seen = view.header.value
     may_read = seen is not None and seen.may_read_errors
     chosen = view.choose("sort", tuple(SORTS))
-    groups = view.panel(
-        lambda reader: reader.run(failures.list_recent_failures(with_errors=may_read))
-    )
+    groups = view.read(failures.list_recent_failures(with_errors=may_read))
     shared = view.panel(
         lambda reader: reader.run(failures.list_shared_errors(with_errors=may_read))[:LISTED]
     )

@@ -54,7 +54,7 @@ def read(view: View) -> dict[str, Any]:
         "job": job,
         "reasons": view.panel(lambda reader: _read_reasons(reader, job_id)),
         "line": line,
-        "changes": view.panel(lambda reader: reader.run(lanes.list_job_audit(job_id, CHANGES))),
+        "changes": view.read(lanes.list_job_audit(job_id, CHANGES)),
         "offers": list(_list_offers(job, line.value or [])) if job else [],
         "timeline": draw_timeline(job, view.now) if job else [],
         "attempts": read_attempts(job) if job else [],

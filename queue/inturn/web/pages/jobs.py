@@ -126,9 +126,7 @@ def _make_tabs(view: View, asked: Asked) -> list[Tab]:
     counts: dict[str, tuple[int, bool]] = {}
     if asked.can_count:
         which: JobFilter = replace(asked.which, statuses=())
-        panel = view.panel(
-            lambda reader: reader.run(job_pages.count_by_status(which, states)), BADGE_SECONDS
-        )
+        panel = view.read(job_pages.count_by_status(which, states), BADGE_SECONDS)
         counts = panel.value or {}
     chosen = asked.text if not asked.statuses else asked.without("state")
     return [

@@ -53,8 +53,8 @@ def read(view: View) -> dict[str, Any]:
     state = view.panel(lambda reader: _read_state(reader, lock, view.now))
     report = state.value.report if state.value else None
     runs = view.panel(lambda reader: _read_runs(reader, lock, report, view.now))
-    line = view.panel(lambda reader: reader.run(dashboard.list_line(lock, NEXT)))
-    changes = view.panel(lambda reader: reader.run(lanes.list_audit(lock, CHANGES)))
+    line = view.read(dashboard.list_line(lock, NEXT))
+    changes = view.read(lanes.list_audit(lock, CHANGES))
     if report is not None and not report.is_known and not _has(runs, line, changes):
         raise NotThere("There is no lane with this lock: it has no jobs and no changes.")
     head = report.head if report else None

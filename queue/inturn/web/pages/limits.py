@@ -14,8 +14,8 @@ KEYS = 50
 def read(view: View) -> dict[str, Any]:
     """Return the limits, and a page of their keys."""
     after = view.get("after")
-    found = view.panel(lambda reader: reader.run(limits.list_limits(LISTED + 1)))
-    keys = view.panel(lambda reader: reader.run(limits.list_limit_keys(after, KEYS + 1)))
+    found = view.read(limits.list_limits(LISTED + 1))
+    keys = view.read(limits.list_limit_keys(after, KEYS + 1))
     pattern = view.get("pattern")
     shown = (keys.value or [])[:KEYS]
     return {

@@ -25,20 +25,18 @@ OTHERS = ("queue", "limit", "group", "task")  # targets of operations other than
 
 def read(view: View) -> dict[str, Any]:
     """Return the state of the database."""
-    stored = view.panel(lambda reader: reader.run(history.measure_size()))
+    stored = view.read(history.measure_size())
     found = _examine(view.header.value, stored)
     return {
         "version": version("inturn"),
         "expected": sql.revision(),
-        "facts": view.panel(lambda reader: reader.run(system.get_server_facts())),
+        "facts": view.read(system.get_server_facts()),
         "stored": stored,
         "findings": sort_findings(found),
-        "tables": view.panel(lambda reader: reader.run(system.list_tables(reader.schema, TABLES))),
-        "transactions": view.panel(
-            lambda reader: reader.run(maintenance.list_transactions(TRANSACTIONS))
-        ),
+        "tables": view.read(system.list_tables(view.reader.schema, TABLES)),
+        "transactions": view.read(maintenance.list_transactions(TRANSACTIONS)),
         "long": LONG,
-        "changes": view.panel(lambda reader: reader.run(system.list_changes(HIGHEST_ID, RECENT))),
+        "changes": view.read(system.list_changes(HIGHEST_ID, RECENT)),
         "describe_target": describe_target,
     }
 

@@ -48,7 +48,7 @@ class Knowledge:
 def read(view: View) -> dict[str, Any]:
     """Return the tasks that match the address."""
     prefix, sort = view.get("prefix"), view.choose("sort", tuple(SORTS))
-    tasks = view.panel(lambda reader: reader.run(history.list_tasks(LOOKED)))
+    tasks = view.read(history.list_tasks(LOOKED))
     found = [each for each in tasks.value or [] if each.task.startswith(prefix)]
     known = Knowledge.of(view.header.value)
     busy = {each.task for each in tasks.value or []}
@@ -57,9 +57,7 @@ def read(view: View) -> dict[str, Any]:
     pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "tasks": tasks,
-        "nothing": None
-        if found
-        else view.panel(lambda reader: reader.run(history.say_nothing_ended())).value,
+        "nothing": None if found else view.read(history.say_nothing_ended()).value,
         "is_new": bool(view.header.value and view.header.value.is_new),
         "found": sorted(found, key=SORTS[sort])[:LISTED],
         "cut": len(found) - LISTED,
