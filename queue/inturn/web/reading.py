@@ -17,12 +17,12 @@ from typing import Generic, TypeVar
 import psycopg
 
 from inturn.database import drive
+from inturn.database.conditions import FORBIDDEN, first_line
 from inturn.database.connector import Connector
 from inturn.database.pools import has_ended
 from inturn.database.session import Session
-from inturn.errors import DatabaseBusy, InturnError
+from inturn.errors import DatabaseBusy, DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.operations import Operation
-from inturn.web.problem import Problem
 
 T = TypeVar("T")
 CONNECTIONS = 2
@@ -36,6 +36,43 @@ SELECT set_config('transaction_read_only', 'on', true),
        set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem and its remedy."""
+
+    title: str
+    detail: str
+
+    @classmethod
+    def of(cls, error: InturnError, seconds: float) -> Problem:
+        """Describe a database error."""
+        cause = error.__cause__
+        if isinstance(cause, psycopg.Error) and cause.sqlstate == FORBIDDEN:
+            return cls(
+                "The dashboard's login may not see this",
+                f"It lacks a right: {first_line(cause)}. Roles and what they may see: "
+                "docs/security.md, queue schema grants.",
+            )
+        if isinstance(cause, psycopg.errors.LockNotAvailable):
+            return cls(
+                "A table of the queue is locked",
+                "Workers that write to it wait too. To find the session that has the lock, run: "
+                "queue doctor",
+            )
+        match error:
+            case DatabaseBusy():
+                return cls(
+                    f"This took longer than {seconds:g} s and was cancelled",
+                    "The dashboard stops early so that it never burdens workers. Reload the page "
+                    "or use a narrower filter.",
+                )
+            case SchemaMismatch():
+                return cls("The database does not fit this version", str(error))
+            case DatabaseUnavailable():
+                return cls("The database cannot be reached", str(error))
+        return cls("The database refused this", str(error))
 
 
 @dataclass(frozen=True, slots=True)
