@@ -73,13 +73,9 @@ def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> No
         context.ensure_object(Settings).verbose = True
 
 
-def _note_dsn(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    context.ensure_object(Settings).dsn = value
-    return value
-
-
-def _note_schema(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    context.ensure_object(Settings).schema = value
+def _note(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Keep the value of --dsn or --schema in the settings too."""
+    setattr(context.ensure_object(Settings), str(option.name), value)
     return value
 
 
@@ -95,7 +91,7 @@ app_option = click.option(
 dsn_option = click.option(
     "--dsn",
     metavar="DSN",
-    callback=_note_dsn,
+    callback=_note,
     help="The database. You can also set INTURN_DSN, DATABASE_URL, or PGHOST and the other PG "
     "variables. All users of this machine can see this option in the process list, so put a "
     "password into INTURN_DSN or PGPASSFILE.",
@@ -103,7 +99,7 @@ dsn_option = click.option(
 schema_option = click.option(
     "--schema",
     metavar="NAME",
-    callback=_note_schema,
+    callback=_note,
     help="The queue's schema in the database.  [default: inturn]",
 )
 verbose_option = click.option(
