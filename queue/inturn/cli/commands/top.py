@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import closing
 from datetime import UTC, timedelta
@@ -125,21 +126,19 @@ class Top:
 
     def _draw(self, look: Look) -> None:
         from inturn.cli.live.picture import print_look
-        from inturn.cli.output.screen import capture, get_rows
+        from inturn.cli.output.screen import capture
 
         head = self._head(look)
-        page = capture(partial(print_look, look, get_rows() - len(head)))
+        page = capture(partial(print_look, look, shutil.get_terminal_size().lines - len(head)))
         self._screen.show("\n".join([*head, page]))
 
     def _head(self, look: Look) -> list[str]:
-        from inturn.cli.output.screen import get_columns
-
         every = "paused" if self._is_paused else f"every {self._interval:g}s"
         lines = [f"{look.at.astimezone(UTC):%H:%M:%SZ}  {every}  q quits, p pauses"]
         if self._problem is not None:
             age = span(timedelta(seconds=time.monotonic() - self._looked_at))
             lines.append(click.style(f"No refresh for {age}, retrying.", fg="red", bold=True))
-            lines += wrap(visible(self._problem), get_columns())
+            lines += wrap(visible(self._problem), shutil.get_terminal_size().columns)
         return lines
 
 

@@ -62,7 +62,7 @@ class Screen:
         return None
 
     def _draw(self) -> None:
-        rows = max(get_rows(), 1)
+        rows = max(shutil.get_terminal_size().lines, 1)
         lines = self._lines
         if len(lines) > rows:
             lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1:,} more lines"]
@@ -131,13 +131,3 @@ def capture(command: Callable[[], object]) -> str:
 def is_live() -> bool:
     """Return True if standard output is a terminal that can redraw a page."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def get_rows() -> int:
-    """Return the terminal's height in lines."""
-    return shutil.get_terminal_size().lines
-
-
-def get_columns() -> int:
-    """Return the terminal's width in characters."""
-    return shutil.get_terminal_size().columns
