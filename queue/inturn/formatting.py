@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
 
@@ -121,6 +122,12 @@ def with_times(text: str, now: datetime | None = None) -> str:
         return iso(at) if now is None else on_clock(at, now)
 
     return STAMP.sub(format_time, text)
+
+
+def name_locks(lock: str | None, locks: Sequence[str] | None, shared: Sequence[str] | None) -> str:
+    """Return all locks of a job, marking shared ones."""
+    named = locks or [lock or ""]
+    return ", ".join(f"{each} (shared)" if each in (shared or ()) else each for each in named)
 
 
 def last_line(error: str | None) -> str:

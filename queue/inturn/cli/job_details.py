@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from inturn.cli.database import Database
 from inturn.cli.output.printing import details
 from inturn.doctor.failed_attempts import FailedAttempt, read_attempts
-from inturn.formatting import on_clock, span, visible
+from inturn.formatting import name_locks, on_clock, span, visible
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
     from inturn.model import Progress, StoredJob
-    from inturn.operations.changes.jobs import JobSummary
 
 ALL = 10_000  # workers
 
@@ -34,7 +33,7 @@ def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]
             or json.dumps(job.task_kwargs, ensure_ascii=False)
         ),
         "queue": visible(job.queue),
-        "lock": visible(name_locks(job)) if job.lock else None,
+        "lock": visible(name_locks(job.lock, job.locks, job.shared)) if job.lock else None,
         "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
         "limit": visible(job.limit) if job.limit else None,
         "group": visible(job.group) if job.group else None,
@@ -70,13 +69,6 @@ def _error_lines(attempt: FailedAttempt, now: datetime) -> Iterator[str]:
     first, *others = attempt.error.splitlines() or [""]
     yield f"attempt {attempt.number}{when}{length}{where}: {first}"
     yield from (f"    {line}" for line in others)
-
-
-def name_locks(job: StoredJob | JobSummary) -> str:
-    """Return all locks of a job, marking shared ones."""
-    shared = job.shared or []
-    locks = job.locks or [job.lock or ""]
-    return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
 
 
 def _title(name: str, status: str) -> str:

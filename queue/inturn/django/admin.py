@@ -17,6 +17,7 @@ from django.utils.http import urlencode
 
 from inturn.django import actions
 from inturn.django.models import Batch, FinishedJob, Job, Lane, Schedule, Worker
+from inturn.formatting import name_locks
 from inturn.whole_numbers import read_id
 
 MOST = 1000  # rows on all pages; search for older ones by id
@@ -109,9 +110,7 @@ class JobPage(SearchPage):
 
     @admin.display(description="locks")
     def all_locks(self, job: Any) -> str:
-        shared = job.shared or []
-        locks = job.locks or [job.lock or ""]
-        return ", ".join(f"{lock} (shared)" if lock in shared else lock for lock in locks)
+        return name_locks(job.lock, job.locks, job.shared)
 
     @admin.display(description="batch")
     def batch(self, job: Any) -> str:

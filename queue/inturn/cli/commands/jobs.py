@@ -26,12 +26,12 @@ from inturn.cli.bulk.jobs import (
     make_filter,
 )
 from inturn.cli.database import Database, with_database
-from inturn.cli.job_details import in_words_of_sql, list_details, name_locks
+from inturn.cli.job_details import in_words_of_sql, list_details
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, output_options, remark
 from inturn.cli.values import Number
-from inturn.formatting import last_line, relative, visible, with_times
+from inturn.formatting import last_line, name_locks, relative, visible, with_times
 from inturn.model import Reason
 from inturn.operations.changes import bulk, jobs, lanes
 from inturn.operations.changes.jobs import JobSummary
@@ -88,7 +88,7 @@ def list_jobs(database: Database, limit: int, form: str, **asked: Any) -> None:
         "STATUS": lambda job: job.status,
         "TASK": lambda job: job.task,
         "QUEUE": lambda job: job.queue,
-        "LOCK": name_locks,
+        "LOCK": lambda job: name_locks(job.lock, job.locks, job.shared),
         "ATTEMPTS": lambda job: str(job.attempts),
         "DEFERRED": lambda job: relative(job.created_at, now),
         "WHEN": lambda job: relative(_when(job), now),
