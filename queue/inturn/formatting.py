@@ -107,11 +107,8 @@ def iso(at: datetime) -> str:
 def on_clock(at: datetime, now: datetime) -> str:
     """Return a time as `14:32:10Z (in 3m12s)`, with the date unless it is today."""
     utc, today = at.astimezone(UTC), now.astimezone(UTC).date()
-    return (
-        f"{utc:%H:%M:%SZ} ({relative(at, now)})"
-        if utc.date() == today
-        else f"{utc:%Y-%m-%d %H:%M:%SZ} ({relative(at, now)})"
-    )
+    day = "" if utc.date() == today else f"{utc:%Y-%m-%d} "
+    return f"{day}{utc:%H:%M:%SZ} ({relative(at, now)})"
 
 
 def with_times(text: str, now: datetime | None = None) -> str:
