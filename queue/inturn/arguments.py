@@ -347,14 +347,6 @@ def check_choice(name: str, choices: type[Choice], value: str) -> Choice:
         ) from None
 
 
-def check_times(
-    schedule_at: object, schedule_in: timedelta | Mapping[str, float] | None
-) -> tuple[datetime | None, timedelta | None]:
-    if schedule_at is not None and schedule_in is not None:
-        raise BadArgument("schedule_at", "was given together with schedule_in. Pass only one")
-    return check_moment("schedule_at", schedule_at), check_span("schedule_in", schedule_in)
-
-
 def check_moment(name: str, at: object) -> datetime | None:
     if at is None:
         return None

@@ -32,7 +32,6 @@ from inturn.arguments import (
     check_queue,
     check_span,
     check_timeout,
-    check_times,
 )
 from inturn.errors import BadArgument, UnknownOption
 from inturn.model import OnConflict, OnFailure, OnParent, OnRetry
@@ -228,7 +227,8 @@ class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at 
 
     def change(self, given: Mapping[str, Any]) -> CheckedOptions:
         """Return a copy with these options. An option that is None stays unchanged."""
-        check_times(given.get("schedule_at"), given.get("schedule_in"))
+        if given.get("schedule_at") is not None and given.get("schedule_in") is not None:
+            raise BadArgument("schedule_at", "was given together with schedule_in. Pass only one")
         changes: dict[str, object] = {}
         for name, value in given.items():
             if name not in _STORED:
