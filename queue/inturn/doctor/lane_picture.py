@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from inturn.doctor.retry_advice import advise_retry
+from inturn.doctor.lane_reason import advise_retry
 from inturn.formatting import (
     amount,
     argument,

@@ -1,9 +1,12 @@
-"""Why a lane does not move, in a few words."""
+"""Why a lane does not move, in a few words, and the command that retries its job."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from inturn.formatting import last_line, relative
-from inturn.model import Lane
+from inturn.formatting import argument, last_line, relative
+from inturn.model import Lane, Reason
+
+SAY_SO = ("finished", "lane halted", "retry wait")  # reasons whose advice is to retry the job
 
 
 def get_reason(lane: Lane, now: datetime | None = None) -> str:
@@ -44,3 +47,10 @@ def _retrying(lane: Lane, now: datetime) -> str:
     if lane.due_at is None or lane.due_at <= now:
         return "retry at the next claim"
     return f"retry {relative(lane.due_at, now)}"
+
+
+def advise_retry(lock: str, reasons: Sequence[Reason]) -> str:
+    """Return the command, after the condition that `explain` puts first."""
+    advised = (each.unblock for each in reasons if each.reason in SAY_SO and each.unblock)
+    condition = next(advised, "").partition("queue ")[0]
+    return f"{condition}queue lanes retry-head {argument(lock)}"

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from inturn.doctor.lane_reason import get_reason
+from inturn.doctor.lane_reason import advise_retry, get_reason
 from inturn.doctor.reader import RunOperation
-from inturn.doctor.retry_advice import advise_retry
 from inturn.formatting import argument, last_line, on_clock, requote, with_times
 from inturn.model import Lane, Reason
 from inturn.operations.reading import overview
