@@ -11,6 +11,7 @@ from inturn.operations.reading.history import Bucket
 
 WIDTH, HEIGHT = 600, 120
 GAP = 0.22  # of a bar's width
+TICKS = 4
 
 
 class Bar(NamedTuple):
@@ -119,13 +120,12 @@ def _draw_times(
     )
 
 
-def draw_ticks(span: ChartSpan, count: int = 4) -> list[Tick]:
+def draw_ticks(span: ChartSpan) -> list[Tick]:
     """Return some times at equal distances."""
-    step = (span.until - span.since) / count
     length = span.until - span.since
     form = "%H:%M:%S" if length < timedelta(minutes=10) else "%H:%M"
     form = "%a %H:%M" if length > timedelta(days=2) else form
-    times = [span.since + step * number for number in range(count)]
+    times = [span.since + length * part / TICKS for part in range(TICKS)]
     ticks = [Tick(round(span.place(at), 1), f"{at:{form}}") for at in times]
     return list({tick.text: tick for tick in reversed(ticks)}.values())[::-1]  # without duplicates
 

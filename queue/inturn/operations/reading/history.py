@@ -14,8 +14,8 @@ FROM {schema}.task_status LIMIT %s
 """
 ENDED_LATELY = "SELECT {schema}.ended_lately()"
 BUCKETS = """
-SELECT at, name, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95
-FROM {schema}.measure_history(%s, p_minutes => %s, p_by => %s, p_task => %s, p_queue => %s)
+SELECT at, succeeded, failed, cancelled, aborted, wait_p50, wait_p95, run_p50, run_p95
+FROM {schema}.measure_history(%s, p_minutes => %s, p_task => %s, p_queue => %s)
 """
 LANE = """
 SELECT ended, failed, since, per_minute, wait_p50, wait_p95, run_p50, run_p95, more
@@ -46,10 +46,9 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The jobs that ended in some minutes. `name` is a task or a queue, or None for all jobs."""
+    """The jobs that ended in some minutes."""
 
     at: datetime
-    name: str | None
     succeeded: int
     failed: int
     cancelled: int
@@ -112,12 +111,11 @@ def list_buckets(
     since: datetime,
     minutes: int | None,
     *,
-    by: str | None = None,
     task: str | None = None,
     queue: str | None = None,
 ) -> Operation[list[Bucket]]:
-    """Return how many jobs ended per period of minutes, for each task or queue, or for all."""
-    return read(Bucket, BUCKETS, since, minutes, by, task, queue)
+    """Return how many jobs ended per period of minutes, of a task or queue, or all."""
+    return read(Bucket, BUCKETS, since, minutes, task, queue)
 
 
 def measure_lane(lock: str) -> Operation[LanePace]:
