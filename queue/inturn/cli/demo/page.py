@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from string import ascii_lowercase
 from subprocess import DEVNULL, PIPE
-from typing import LiteralString
 
 import anyio
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
 from inturn import App
-from inturn.operations import Operation, Statement
+from inturn.operations import Operation, Statement, ask
 
 WORKERS = ("worker 1", "worker 2", "worker 3", "worker 4")
 ROWS = range(1, 5)
@@ -140,7 +139,7 @@ async def start_workers(app: App, dsn: str) -> AsyncIterator[Workers]:
             for name in WORKERS:
                 readers.start_soon(partial(workers.follow, name))
             with anyio.fail_after(ROUND_SECONDS):
-                while await app.connector.run_async(_count(READY)) < len(WORKERS):  # noqa: ASYNC110 (no event tells)
+                while await app.connector.run_async(ask(int, READY)) < len(WORKERS):  # noqa: ASYNC110 (no event tells)
                     await anyio.sleep(0.02)
             yield workers
             readers.cancel_scope.cancel()
@@ -155,8 +154,3 @@ async def start_workers(app: App, dsn: str) -> AsyncIterator[Workers]:
 def _letters(page: int) -> Operation[list[tuple[int, str]]]:
     rows = yield Statement(LETTERS, [page])
     return [(row, letter) for row, letter in rows]
-
-
-def _count(question: LiteralString) -> Operation[int]:
-    ((count,),) = yield Statement(question)
-    return int(count)
