@@ -119,7 +119,7 @@ async def test_a_worker_that_sleeps_on_the_way_to_the_task_asks_again(
 ) -> None:
     runs: list[int] = []
     nap = Nap()
-    for module, name in ((attempt, "catch"), (resources, "_take_all_or_none")):
+    for module, name in ((attempt, "_catch"), (resources, "_take_all_or_none")):
         come_late(monkeypatch, nap, module, name)
 
     async def nap_before(call: Callable[[], Any], *_: object) -> Any:
