@@ -14,10 +14,10 @@ BEGIN
              'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off '
              'SET enable_material = off SET jit = off'),
             ('{next_wake, reconcile, rescue, upkeep_is_due, prune_progress, defer_unless_waiting,
-               retake_queueing_locks, candidates, explain, list_lanes, list_line, list_groups,
-               list_troubled_lanes, limited_jobs, count_lanes, ended_lately, measure_waiting,
-               measure_lanes, measure_lane, measure_line, measure_paces, measure_flow,
-               measure_history}',
+               retake_queueing_locks, candidates, explain, stalled_jobs, list_lanes, list_line,
+               list_groups, list_troubled_lanes, limited_jobs, count_lanes, ended_lately,
+               measure_waiting, measure_lanes, measure_lane, measure_line, measure_paces,
+               measure_flow, measure_history}',
              'SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off')
         ) AS profile (names, settings) CROSS JOIN unnest(names) AS name
         LEFT JOIN pg_proc ON proname = name AND pg_has_role(proowner, 'USAGE')

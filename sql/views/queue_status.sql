@@ -9,28 +9,25 @@
 -- worker. The rest comes from the first 10,000 entries of their index, for all queues together.
 CREATE OR REPLACE VIEW queue_status AS
 WITH RECURSIVE free_name(queue) AS (
-    (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
-     ORDER BY queue LIMIT 1)
+    SELECT '' COLLATE "C"
     UNION ALL
-    SELECT (SELECT jobs.queue FROM jobs
+    SELECT (SELECT jobs.queue::text FROM jobs
             WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
               AND jobs.queue > free_name.queue
             ORDER BY jobs.queue LIMIT 1)
     FROM free_name WHERE free_name.queue IS NOT NULL
 ), head_name(queue) AS (
-    (SELECT queue FROM jobs WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
-     ORDER BY queue LIMIT 1)
+    SELECT '' COLLATE "C"
     UNION ALL
-    SELECT (SELECT jobs.queue FROM jobs
+    SELECT (SELECT jobs.queue::text FROM jobs
             WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
               AND jobs.queue > head_name.queue
             ORDER BY jobs.queue LIMIT 1)
     FROM head_name WHERE head_name.queue IS NOT NULL
 ), turn_name(queue) AS (
-    (SELECT queue FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-     ORDER BY queue LIMIT 1)
+    SELECT '' COLLATE "C"
     UNION ALL
-    SELECT (SELECT jobs.queue FROM jobs
+    SELECT (SELECT jobs.queue::text FROM jobs
             WHERE status = 'todo' AND group_key IS NOT NULL AND jobs.queue > turn_name.queue
             ORDER BY jobs.queue LIMIT 1)
     FROM turn_name WHERE turn_name.queue IS NOT NULL
@@ -114,7 +111,7 @@ WITH RECURSIVE free_name(queue) AS (
     ) AS known
     -- The planner takes an equality for rare. With IS NOT NULL it would expect thousands of queues
     -- and a huge cost, and a server with JIT would compile all of this, which takes seconds.
-    WHERE (queue IS NOT NULL)::integer = 1
+    WHERE (queue <> '')::integer = 1
 ), stops AS MATERIALIZED (
     -- Until a claim has met them, jobs of stopped lanes and paused tasks are in front of others.
     SELECT FROM (

@@ -15,8 +15,8 @@ CREATE OR REPLACE FUNCTION change_limit(
 ) RETURNS SETOF limits
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_old limits;
-    v_new limits;
+    v_old        limits;
+    v_keeps_rate boolean;
 BEGIN
     IF p_without IS NULL OR NOT p_without <@ '{concurrency,rate}'
         OR p_slots IS NOT NULL AND 'concurrency' = ANY (p_without)
@@ -28,18 +28,13 @@ BEGIN
     -- Only changes of limits wait for this. A row lock would not do: there may be no row yet.
     LOCK TABLE limits IN SHARE ROW EXCLUSIVE MODE;
     SELECT * INTO v_old FROM limits WHERE pattern = p_pattern;
-    v_new := v_old;
-    IF 'concurrency' = ANY (p_without) THEN
-        v_new.slots := NULL;
-    END IF;
-    IF 'rate' = ANY (p_without) THEN
-        v_new.rate := NULL;
-        v_new.period := NULL;
-        v_new.burst := NULL;
-    END IF;
-    PERFORM set_limit(p_pattern, coalesce(p_slots, v_new.slots), coalesce(p_rate, v_new.rate),
-        CASE WHEN p_rate IS NULL THEN coalesce(p_period, v_new.period) ELSE p_period END,
-        coalesce(p_burst, v_new.burst), p_by);
+    v_keeps_rate := 'rate' <> ALL (p_without);
+    PERFORM set_limit(p_pattern,
+        CASE WHEN 'concurrency' <> ALL (p_without) THEN coalesce(p_slots, v_old.slots) END,
+        CASE WHEN v_keeps_rate THEN coalesce(p_rate, v_old.rate) END,
+        CASE WHEN v_keeps_rate AND p_rate IS NULL THEN coalesce(p_period, v_old.period)
+             ELSE p_period END,
+        CASE WHEN v_keeps_rate THEN coalesce(p_burst, v_old.burst) END, p_by);
     IF v_old.pattern IS NOT NULL THEN
         RETURN NEXT v_old;
     END IF;

@@ -14,10 +14,7 @@ LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT lock, state, since, job_id, job_status, task, attempts, due_at, worker, heartbeat_at,
-           waiting, more, last_error, stopped, stopped_at, stopped_until, stopped_by, stop_reason,
-           failed_job_id, failed_task, readers, waits_for
-    FROM lane_status
+    SELECT * FROM lane_status
     WHERE lock = ANY (ARRAY(
         SELECT lanes.lock FROM (
             SELECT lock, stopped, since FROM lanes_to_list(p_limit) AS found

@@ -13,31 +13,26 @@ BEGIN
         PERFORM reconcile_gates(1000);
     END IF;
     WITH RECURSIVE waiting(lock, n) AS (
-        (SELECT lock, 1 FROM jobs
-         WHERE lock > p_after AND status IN ('todo', 'blocked', 'limited', 'paused')
-             AND lock IS NOT NULL
-             AND keeps_lanes IS NULL
-         ORDER BY lock
-         LIMIT 1)
+        SELECT p_after COLLATE "C", 0
         UNION ALL
-        SELECT (SELECT jobs.lock FROM jobs
+        SELECT (SELECT jobs.lock::text FROM jobs
                 WHERE jobs.lock > waiting.lock
                     AND status IN ('todo', 'blocked', 'limited', 'paused')
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
                 ORDER BY jobs.lock LIMIT 1), n + 1
         FROM waiting WHERE waiting.lock IS NOT NULL AND n < p_limit
     ), beside(lock, n) AS (
-        (SELECT lock::text, 1 FROM waits WHERE lock > p_after ORDER BY lock LIMIT 1)
+        SELECT p_after COLLATE "C", 0
         UNION ALL
-        SELECT (SELECT waits.lock FROM waits WHERE waits.lock > beside.lock
+        SELECT (SELECT waits.lock::text FROM waits WHERE waits.lock > beside.lock
                 ORDER BY waits.lock LIMIT 1), n + 1
         FROM beside WHERE beside.lock IS NOT NULL AND n < p_limit
     ), seen AS (
-        SELECT lock FROM waiting WHERE lock IS NOT NULL
+        SELECT lock FROM waiting WHERE n > 0 AND lock IS NOT NULL
         UNION
         (SELECT lock FROM lanes WHERE lock > p_after ORDER BY lock LIMIT p_limit)
         UNION
-        SELECT lock FROM beside WHERE lock IS NOT NULL
+        SELECT lock FROM beside WHERE n > 0 AND lock IS NOT NULL
     )
     SELECT array_agg(lock) INTO v_locks
     FROM (SELECT lock FROM seen ORDER BY lock LIMIT p_limit) AS next;

@@ -1,4 +1,4 @@
-"""Bulk changes of jobs and lanes: a preview, then a few hundred at a time.
+"""Bulk changes of jobs and lanes: a preview, then a hundred at a time.
 
 Each step is one statement, and therefore a separate transaction. An interrupted bulk change has
 done some of its steps. Running it again with the same `before` does the rest.

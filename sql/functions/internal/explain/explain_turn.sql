@@ -13,16 +13,11 @@ DECLARE
 BEGIN
     v_older := (
         SELECT count(*) FROM (
-            (SELECT FROM jobs
-             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
-               AND (lock IS NULL)::integer = 1 AND priority = p_job.priority AND id < p_job.id
-             ORDER BY id LIMIT 1000)
-            UNION ALL
-            (SELECT FROM jobs
-             WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
-               AND (lock IS NULL)::integer = 0 AND priority = p_job.priority AND id < p_job.id
-             ORDER BY id LIMIT 1000)
-        ) AS older);
+            SELECT FROM jobs
+            WHERE status = 'todo' AND group_key = p_job.group_key AND queue = p_job.queue
+                AND (lock IS NULL)::integer IN (0, 1) AND priority = p_job.priority
+                AND id < p_job.id
+            LIMIT 1000) AS older);
     v_others := array_remove(ARRAY(
         SELECT unnest(next_groups(v_queue, true, p_job.priority, '', NULL, 101))
         UNION SELECT unnest(next_groups(v_queue, false, p_job.priority, '', NULL, 101))
