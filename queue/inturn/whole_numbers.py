@@ -6,7 +6,7 @@ HIGHEST_ID = 2**63 - 1  # a bigint
 
 
 def is_whole(value: object, least: int, most: int) -> TypeGuard[int]:
-    """Return True for an int in the range. A bool is none."""
+    """Return True for an int in the range. A bool does not count."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 

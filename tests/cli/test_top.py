@@ -139,7 +139,7 @@ def make_limited(engine: Engine) -> None:
         (make_unknown, "unknown", "no worker of queue default knows task t", "deploy the code"),
         (make_renamed, "unknown", "no worker of queue default knows task t", "deploy the code"),
         (make_idle, "idle", "^waits for lane other$", "queue .*lanes explain other"),
-        (make_limited, "limited", "1 job of limit bank is running, 1 allowed; the next starts when",
+        (make_limited, "limited", "1 job of limit bank has started, 1 allowed; the next starts when",
          "if it hangs: queue .*jobs cancel --abort 1; if you can allow more: queue .*limits set"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -226,7 +226,7 @@ def test_a_limit_that_holds_jobs_without_a_lock_comes_with_the_words_of_explain(
     page = queue("top", "--once").stdout
     explained = queue("jobs", "explain", "2").stdout
     assert (
-        "1 job of limit bank is running, 1 allowed; the next starts when one ends: job 1 (t) since"
+        "1 job of limit bank has started, 1 allowed; the next starts when one ends: job 1 (t) since"
         in page
     )
     command = (

@@ -78,15 +78,17 @@ async def test_a_web_application_that_ends_at_once_ends(app: App, dsn: str) -> N
             assert connection.execute("SELECT name FROM inturn.workers").fetchall() == []
 
 
-async def test_the_ports_of_the_worker_are_served(
+async def test_the_ports_that_it_is_given_are_served_but_not_those_of_the_defaults(
     app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
+    app.worker_defaults = {"health_port": 0}
     with caplog.at_level("INFO", "inturn.worker.probes"):
-        async with lifespan(app, worker=True, metrics_port=0, health_port=0)(None):
+        async with lifespan(app, worker=True, metrics_port=0)(None):
             pass
     served = [each.getMessage() for each in caplog.records if each.name == "inturn.worker.probes"]
     assert [each.split(":")[0] for each in served] == ["endpoint.serving"]
-    assert "/metrics, /-/live" in served[0]
+    assert "/metrics" in served[0]
+    assert "/-/live" not in served[0]
 
 
 async def test_a_worker_that_cannot_start_stops_the_start(empty_dsn: str) -> None:

@@ -33,3 +33,14 @@ def test_lanes_are_counted_and_not_jobs(engine: Engine) -> None:
     )
     assert len(engine.query("SELECT id FROM claim(%s, NULL, 9)", worker)) == 4
     assert engine.query("SELECT lanes FROM measure_lanes() WHERE state = 'held'") == [(4,)]
+
+
+def test_no_job_that_was_claimed_ahead_is_to_be_aborted_for_its_slot(engine: Engine) -> None:
+    engine.query("SELECT set_limit('bank', 4)")
+    engine.query("SELECT defer('t', limit_key => 'bank') FROM generate_series(1, 5)")
+    for slots in (1, 9):
+        ((worker,),) = engine.query("SELECT register_worker('w', 'h', 1, NULL, %s)", slots)
+        engine.query("SELECT id FROM claim(%s, NULL, 9, false, %s)", worker, slots)
+    assert engine.query("SELECT id FROM claimed_jobs WHERE status = 'claimed'") == [(2,)]
+    ((unblock,),) = engine.query("SELECT unblock FROM explain(5) WHERE reason = 'limited'")
+    assert "cancel --abort 1 3 4;" in unblock

@@ -21,8 +21,9 @@ def lifespan(
     """Return a lifespan that opens the app when the web application starts, and closes it later.
 
     With `worker=True`, a worker runs in the same process and event loop; the other arguments are
-    its options. At shutdown, its running jobs have ten seconds to finish
-    (`shutdown_graceful_timeout`). Jobs that still run then go back to the heads of their lanes.
+    its options. Ports in the app's `worker_defaults` stay closed. At shutdown, its running jobs
+    have ten seconds to finish (`shutdown_graceful_timeout`). Jobs that still run then go back to
+    the heads of their lanes.
 
         web = FastAPI(lifespan=lifespan(app, worker=True, concurrency=4))
 
@@ -38,10 +39,13 @@ def lifespan(
             app.perform_import_paths()
             # Without this check, a worker that cannot start would go unnoticed.
             await app.connector.run_async(check_schema(app.connector.schema))
-            # The web server handles its own signals.
+            # The web server handles its own signals. It may have several processes, and only one
+            # of them could open the ports of the defaults.
             combined = {
                 "shutdown_graceful_timeout": GRACE,
                 **app.worker_defaults,
+                "metrics_port": None,
+                "health_port": None,
                 **given,
                 "install_signal_handlers": False,
             }

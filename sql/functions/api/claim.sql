@@ -20,8 +20,8 @@
 -- A job of a paused task, or of a limit without room, is made to wait at its gate when a claim
 -- meets it, once its lane is won and it is the head (pass_gates). Later claims do not meet it.
 --
--- A job with a limit starts only if it can begin now: jobs claimed ahead would keep slots from
--- others.
+-- A job with a limit starts only if it can begin now, or while half of the slots of its limit stay
+-- free (take_slots).
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues

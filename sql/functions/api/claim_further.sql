@@ -48,6 +48,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) AS free;
     IF v_limited THEN
+        PERFORM require_read_committed();
         v_ids := (take_slots(v_ids, 0, '{}')).ids;
     END IF;
     RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);

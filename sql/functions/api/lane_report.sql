@@ -2,7 +2,7 @@
 -- the job that has halted it (failed), and the jobs behind. The state is `free` if no worker holds
 -- the lane, or `idle` if its head has other lanes too and waits for one of them (waits_for). If
 -- jobs share the lane (readers), the head is the job that goes next. One statement, one snapshot.
--- At most 1,000 jobs behind the head are read.
+-- At most 1,000 jobs behind the head are read, and the 10,000 jobs that have been due for longest.
 CREATE OR REPLACE FUNCTION lane_report(p_lock text) RETURNS TABLE (
     lock text, state text, since timestamptz, worker text,
     stopped lane_state, stopped_at timestamptz, stopped_until timestamptz, stopped_by text,

@@ -45,7 +45,7 @@ BEGIN
     lanes := cardinality(v_mine);
     SELECT count(*) INTO waiting FROM (
         SELECT FROM unnest(v_mine) AS mine(lock)
-        CROSS JOIN LATERAL line_of(mine.lock, 2 * p_limit) AS behind
+        CROSS JOIN LATERAL line_of(mine.lock, p_limit + cardinality(v_ids)) AS behind
         WHERE behind.id NOT IN (SELECT unnest(v_ids))
         LIMIT p_limit
     ) AS counted;

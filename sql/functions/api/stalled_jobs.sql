@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION stalled_jobs(
 ) RETURNS SETOF jobs
 LANGUAGE sql STABLE AS $$
     SELECT job.*
-    FROM (SELECT * FROM jobs WHERE status = 'doing' ORDER BY worker_id LIMIT 10000) AS job
+    FROM (SELECT * FROM jobs WHERE status = 'doing' OFFSET 0) AS job   -- not the whole backlog
     LEFT JOIN workers AS worker ON worker.id = job.worker_id
     WHERE CASE WHEN p_running IS NULL
                THEN worker.id IS NULL OR worker.heartbeat_at < clock() - p_silent

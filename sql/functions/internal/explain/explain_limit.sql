@@ -2,16 +2,16 @@
 -- or an open transaction has the key locked. A job that was woken and finds a slot has no reason
 -- here.
 --
--- Bounded: it looks for the holders of the slots among the first 10,000 running jobs, and names
--- three.
+-- Bounded: it looks for the holders of the slots among 10,000 running jobs, and names three. Jobs
+-- that were claimed ahead hold slots too, but are never the ones to abort.
 CREATE OR REPLACE FUNCTION explain_limit(p_job jobs)
     RETURNS TABLE (reason text, detail text, unblock text)
 LANGUAGE sql STABLE AS $$
     SELECT 'limited',
         CASE WHEN own.used >= rule.slots
              THEN own.used || CASE own.used WHEN 1 THEN ' job' ELSE ' jobs' END || ' of limit '
-                 || p_job.limit_key || CASE own.used WHEN 1 THEN ' is' ELSE ' are' END
-                 || ' running, ' || rule.slots || ' allowed; the next starts when one ends'
+                 || p_job.limit_key || CASE own.used WHEN 1 THEN ' has' ELSE ' have' END
+                 || ' started, ' || rule.slots || ' allowed; the next starts when one ends'
                  || coalesce(': ' || holders.names, '')
              WHEN room.free <= 0
              THEN 'limit ' || p_job.limit_key || ' lets ' || rule.rate || ' start in '
@@ -33,12 +33,12 @@ LANGUAGE sql STABLE AS $$
                 || ': queue jobs cancel --abort ' || string_agg(id::text, ' ' ORDER BY id)
                 || '; ' AS ending
         FROM (
-            SELECT id, task, started_at FROM (
-                SELECT id, task, started_at, limit_key FROM jobs
-                WHERE status = 'doing' ORDER BY worker_id LIMIT 10000
+            SELECT id, task, claimed_at AS started_at FROM (
+                SELECT id, task, claimed_at FROM claimed_jobs WHERE status = 'doing' LIMIT 10000
             ) AS running
-            WHERE limit_key = p_job.limit_key AND own.used >= rule.slots
-            ORDER BY started_at, id LIMIT 3
+            WHERE own.used >= rule.slots AND p_job.limit_key = (
+                SELECT limit_key FROM jobs WHERE jobs.id = running.id LIMIT 1)
+            ORDER BY claimed_at, id LIMIT 3
         ) AS holder
     ) AS holders ON true
     WHERE p_job.status = 'limited' OR room.free <= 0

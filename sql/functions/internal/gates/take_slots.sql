@@ -4,9 +4,9 @@
 --   closed  the gates that are closed: no slot or token is left, the task is paused (p_paused), or
 --           the gate stays locked. Their jobs now wait there (close_gates).
 -- Other jobs stay as they are and are met again, because the pause of their task has just ended, or
--- because they could not begin at once: only p_slots can. More start only while half of the slots
--- of their limit stay free for other workers, and no rate counts starts. So a limit that rarely
--- binds costs little, and no worker keeps more than that half for jobs that do not run yet.
+-- because they could not begin at once: only p_slots can. More start only if their limit has no
+-- rate, and half of its slots stay free for other workers. A limit that rarely binds then costs
+-- little.
 --
 -- Never waits. It tries no more limits than it may need, because each can keep an advisory lock
 -- until the end of the transaction; if all slots of the worker are busy, it tries one.

@@ -1,6 +1,6 @@
 -- Returns the job that a claim would find first in the line of a lane. Unlike lane_heads, it
 -- includes due jobs that are not promoted yet, and skips expired ones: a claim promotes the former
--- and cancels the latter.
+-- and cancels the latter. Only the 10,000 jobs that have been due for longest are read.
 CREATE OR REPLACE FUNCTION first_in_lane(p_lock text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT id FROM (
