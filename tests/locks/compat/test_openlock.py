@@ -222,21 +222,23 @@ def test_a_lock_is_stale_if_no_python_process_of_that_name_runs(path: Path, what
 def test_creation_is_atomic(path: Path) -> None:
     """A lock file is never visible without its contents."""
     sightings: list[int] = []
+    is_over = threading.Event()
 
     def watch() -> None:
-        while len(sightings) < 100:
-            with contextlib.suppress(FileNotFoundError):
-                record = parse_record(path.read_bytes())
-                assert record is not None
-                assert record.lock_id
-                sightings.append(record.pid)
+        try:
+            while len(sightings) < 100:
+                with contextlib.suppress(FileNotFoundError):
+                    record = parse_record(path.read_bytes())
+                    assert record is not None
+                    assert record.lock_id
+                    sightings.append(record.pid)
+        finally:
+            is_over.set()
 
     def hold() -> None:
-        until(seen_enough)
-
-    def seen_enough() -> bool:
-        with ours.FileLock(str(path)):
-            return len(sightings) >= 100
+        while not is_over.is_set():  # at once, or the watch would hardly ever see the file
+            with ours.FileLock(str(path)):
+                pass
 
     in_threads(watch, hold)
     assert set(sightings) == {os.getpid()}
