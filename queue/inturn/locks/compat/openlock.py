@@ -75,7 +75,7 @@ class InvalidLockFile(OpenLockException):
 
 
 class InvalidOption(OpenLockException):
-    """There is no such option."""
+    """The option does not exist."""
 
 
 class Defaults(TypedDict, total=False):
