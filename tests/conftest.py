@@ -20,7 +20,9 @@ from typing import Any
 
 import anyio
 import hypothesis
+import psycopg
 import pytest
+from psycopg.sql import SQL
 
 from inturn import App
 from inturn.schema.migrate import prepare_history
@@ -44,6 +46,14 @@ FAST_TAKEOVER = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5
 WITH_ROLES = os.environ.get("INTURN_TEST_ROLES") == "1"
 
 
+def set_autovacuum(databases: Databases, value: str) -> None:
+    if "INTURN_TEST_DSN" in os.environ:
+        return  # that server serves others, too
+    with psycopg.connect(databases.server_dsn, autocommit=True) as admin:
+        admin.execute(SQL("ALTER SYSTEM SET autovacuum = {}").format(value))
+        admin.execute("SELECT pg_reload_conf()")
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"  # psycopg waits on nothing else
@@ -58,6 +68,7 @@ def bin_dir() -> Path | None:
 @pytest.fixture(scope="session")
 def databases(bin_dir: Path | None) -> Iterator[Databases]:
     with Databases(bin_dir=bin_dir, prepare=grant_roles if WITH_ROLES else None) as databases:
+        set_autovacuum(databases, "off")  # at any moment, it would change what a test counts
         yield databases
         kept.close()
         weigh_server(databases.server_dsn)

@@ -23,8 +23,6 @@ class Worker:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
-        for table in ("jobs", "lanes"):
-            connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
         # It stands still, or a slow machine would see lanes given up that a fast one keeps.
         connection.execute(
             "CREATE OR REPLACE FUNCTION clock() RETURNS timestamptz LANGUAGE sql STABLE "

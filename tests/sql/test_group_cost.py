@@ -31,7 +31,6 @@ def count_claim(
 ) -> tuple[int, int]:
     """Return the rows that claims of one job and of ten meet behind so many jobs."""
     connection.execute("TRUNCATE jobs, lanes")
-    connection.execute("ALTER TABLE jobs SET (autovacuum_enabled = off)")
     if analysed == "empty":
         connection.execute("VACUUM ANALYZE jobs")
     connection.execute(FILL, [*what, count])

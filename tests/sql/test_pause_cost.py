@@ -62,7 +62,6 @@ class Desk:
 @pytest.fixture
 def desk(dsn: str) -> Iterator[Desk]:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
-        connection.execute("ALTER TABLE jobs SET (autovacuum_enabled = off)")
         yield Desk(connection)
 
 

@@ -35,7 +35,6 @@ def test_upkeep_reads_a_bounded_number_of_delays(databases: Databases, moment: s
         databases.clone() as dsn,
         psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection,
     ):
-        connection.execute("ALTER TABLE jobs SET (autovacuum_enabled = off)")
         if moment == "empty":
             connection.execute(ANALYSE)
         none = reconcile(connection)

@@ -31,8 +31,6 @@ class Family:
 
     def __init__(self, connection: psycopg.Connection[Any], user: psycopg.Connection[Any]) -> None:
         self.connection, self.user = connection, user
-        for table in ("jobs", "edges", "ends"):
-            connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
         self.counter = Counter(connection)
         [(self.worker,)] = self.query("SELECT register_worker('w', 'h', 1, NULL, 1)")
 

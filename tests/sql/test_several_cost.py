@@ -94,7 +94,6 @@ def test_a_finish_finds_the_next_job_of_a_lane_however_many_wait_there(worker: W
 
 @pytest.mark.proof
 def test_old_dead_lines_cost_the_lanes_of_others_nothing(worker: Worker, dsn: str) -> None:
-    worker.connection.execute("ALTER TABLE waits SET (autovacuum_enabled = off)")
     worker.query("SELECT count(defer('t', lock => 'one')) FROM generate_series(1, 3)")
 
     def pages() -> int:
