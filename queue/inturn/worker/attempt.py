@@ -30,6 +30,10 @@ OUTAGE_PAUSE = timedelta(seconds=1)
 SHIELDED_SECONDS = 0.01  # before code inside a shield is cancelled again
 OVERDUE_SECONDS = 1.0  # how long a run may overrun its timeout before it is logged
 
+# One entry for each fork that made this process. A system call per job would cost more.
+_forks: list[int] = []
+os.register_at_fork(after_in_child=lambda: _forks.append(os.getpid()))
+
 
 class Abandoned(BaseException):
     """Raised if the worker does not wait for the task: it must not start, or its thread runs on."""
@@ -186,18 +190,19 @@ class Attempt:
         self, slot: Slot, limiter: anyio.CapacityLimiter, max_result: int
     ) -> Outcome | None:
         """Run the task. Return the outcome, or None if the job was given back or must wait."""
-        process = os.getpid()
+        forks = len(_forks)
         outcome: Outcome | None = None
         self.slot = slot
         running_job.set(self.job)  # until the next job of this slot
         try:
             if self.held_locks is not None:
                 await self.held_locks.take()
-            self._start_timer()
+            if self.job.timeout is not None:
+                self._start_timer(self.job.timeout.total_seconds())
             try:
                 value = await self._call_task(limiter)
             finally:  # now, since a cancelled one looks as if the worker were cancelled
-                _end_copy_of(process)
+                _end_copy(forks)
                 left_open = close_scopes(slot.shield, slot.task)
             if left_open:
                 raise RuntimeError("the task left a cancel scope or a task group open")
@@ -210,23 +215,20 @@ class Attempt:
                 raise  # the worker itself is cancelled
             outcome = self._judge_error(error)
         finally:
-            self._stop_timer()
-            self.slot = None
+            self._leave_slot()
         if self._has_begun is not False:
             return outcome
         # No matter what middleware or a timeout made of it, the task was not called.
         return None if self._aborted is None else Ended(self.job, Status.ABORTED, self._aborted)
 
-    def _start_timer(self) -> None:
-        if self.job.timeout is not None:
-            seconds = self.job.timeout.total_seconds()
-            self._deadline = time.monotonic() + seconds
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._time_out)
+    def _start_timer(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._time_out)
 
-    def _stop_timer(self) -> None:
+    def _leave_slot(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._deadline = None
+        self.slot = self._deadline = None
 
     def _time_out(self) -> None:
         self._timed_out = True
@@ -241,7 +243,9 @@ class Attempt:
 
     def _call_task(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
         if self._chain is None or self.context is None:
-            return self._call(limiter, self._begin)
+            # Without a wait since the slot asked whether the job is ours, there is no need to ask.
+            has_waited = self.held_locks is not None or not self.task.is_async
+            return self._call(limiter, self._begin if has_waited else self.task.func)
         return self._chain.call(self.task, self._begin, self.context, partial(self._call, limiter))
 
     def _call(self, limiter: anyio.CapacityLimiter, function: Callable[..., Any]) -> Awaitable[Any]:
@@ -364,19 +368,19 @@ def _catch(
 
     The error is returned because StopIteration and SystemExit cannot be raised out of a thread.
     """
-    process = os.getpid()
+    forks = len(_forks)
     try:
         return None, function(*args, **kwargs)
     except BaseException as error:
         return error, None
     finally:
-        _end_copy_of(process)
+        _end_copy(forks)
 
 
-def _end_copy_of(process: int) -> None:
-    """End this process if the task forked it and returned in the child.
+def _end_copy(forks: int) -> None:
+    """End this process if the task, which began with so many `forks`, returned in a child.
 
     The copy is not a worker, but would write to its parent's connections.
     """
-    if os.getpid() != process:
+    if len(_forks) > forks:
         os._exit(1)

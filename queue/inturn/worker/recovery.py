@@ -28,6 +28,7 @@ class Recovery:
     ) -> None:
         self._connection = state.connection
         self._registration = state.registration
+        self._tenure_lasts = state.registration.tenure.lasts
         self._name = state.options.name
         self._running = state.running
         self._wakeups = state.wakeups
@@ -36,7 +37,7 @@ class Recovery:
         self._is_lost = False  # others declared us dead
         self._beat_due = False
         self._look_due = False
-        self._running.ask_before_start(self.may_start, lambda: state.registration.tenure.lasts)
+        self._running.ask_before_start(self.may_start, self._tenure_lasts)
 
     def next_action(self) -> Action | None:
         """Return what to do first, or None if nothing is wrong."""
@@ -67,7 +68,7 @@ class Recovery:
 
     def may_start(self) -> bool:
         """Return True if the jobs in hand are certainly ours. Otherwise, ask the server."""
-        if self._registration.tenure.lasts:
+        if self._tenure_lasts():
             return True
         if not self._beat_due:
             self.note_unheard()

@@ -131,18 +131,17 @@ class Tenure:
 
     def __init__(self, interval: float, clock: Callable[[], float] = read_clock) -> None:
         self._seconds = interval * HEARTBEATS / 2
-        self._clock = clock
+        self.clock = clock
         self._confirmed_at = clock()
 
     def ask(self) -> float:
         """Return the argument of `confirm`. Call it before you ask the server."""
-        return self._clock()
+        return self.clock()
 
     def confirm(self, asked_at: float) -> None:
         """Note that the server has confirmed that the worker still owns its jobs."""
         self._confirmed_at = max(self._confirmed_at, asked_at)
 
-    @property
     def lasts(self) -> bool:
         """Return True if the worker may start jobs."""
-        return self._clock() - self._confirmed_at <= self._seconds
+        return self.clock() - self._confirmed_at <= self._seconds

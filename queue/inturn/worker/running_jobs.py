@@ -180,15 +180,18 @@ class RunningJobs:
             if self._notes_starts:
                 self._note_start(waiting)
             began = time.monotonic() if self._measures else None
-            most = self._options.max_result_size
-            run: Awaitable[Outcome | None] = attempt.perform(slot, self._limiter, most)
+            run: Awaitable[Outcome | None] = attempt.perform(
+                slot, self._limiter, self._options.max_result_size
+            )
             if self._tracing is not None:
                 run = self._tracing.process(attempt.job, self._options.name, run)
             outcome = await run
             if attempt.held_locks is not None:
                 outcome = await attempt.held_locks.settle(outcome)
             if outcome is not None:
-                self._note_outcome(outcome, began)
+                if began is not None:
+                    outcome = _note_seconds(outcome, time.monotonic() - began)
+                self.unreported.add(outcome)
             elif attempt.must_wait and not self._is_closed:
                 self._slots.put_back(waiting)
         except BaseException as error:
@@ -199,12 +202,6 @@ class RunningJobs:
         finally:
             del self.attempts[job.id, job.claim_id]
             self._leave_slot()
-
-    def _note_outcome(self, outcome: Outcome, began: float | None) -> None:
-        if began is not None:
-            seconds = time.monotonic() - began
-            outcome = outcome._replace(details=outcome.details._replace(seconds=seconds))
-        self.unreported.add(outcome)
 
     def _note_start(self, waiting: Waiting) -> None:
         if joblog.logs_starts():
@@ -310,6 +307,10 @@ class RunningJobs:
     def take_waiting(self) -> list[Job]:
         """Return the jobs that wait for a slot and forget them."""
         return [job for job, _ in self._slots.take_waiting()]
+
+
+def _note_seconds(outcome: Outcome, seconds: float) -> Outcome:
+    return outcome._replace(details=outcome.details._replace(seconds=seconds))
 
 
 def _why_it_goes_on(attempt: Attempt, *, loop_is_blocked: bool) -> str:

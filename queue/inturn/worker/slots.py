@@ -87,9 +87,6 @@ class Slots:
             if not self._open_slot():
                 break
 
-    def _has_job(self) -> bool:
-        return bool(self.waiting) and self.may_start()
-
     def _open_slot(self) -> bool:
         """Let one more slot take a waiting job. Return False if all slots are busy."""
         while self._parked:
@@ -124,7 +121,7 @@ class Slots:
         references = sys.getrefcount(me)
         in_a_row = 0
         while True:
-            if not self._has_job():
+            if not (self.waiting and self.may_start()):
                 if not await self._park():
                     break
                 continue  # unless another slot was faster
