@@ -64,6 +64,23 @@ def bench(dsn: str) -> Iterator[Bench]:
         yield Bench(connection)
 
 
+# Of SQL functions, only those in plpgsql; the others are part of their callers' plans.
+STEPS = """
+begin_claim claim claim_candidates look_ahead may_find_more ready_queues require_read_committed
+require_registered start_jobs timeline
+"""
+
+
+def test_the_claim_of_a_free_job_calls_no_function_of_what_nobody_uses(bench: Bench) -> None:
+    ((worker,),) = bench.query("SELECT register_worker('all', 'h', 1, NULL, 1)")
+    bench.defer(1, None)
+    bench.query("SELECT set_config('track_functions', 'pl', false)")
+    assert len(bench.query("SELECT id FROM claim(%s, NULL, 1)", [worker])) == 1
+    bench.query("SELECT pg_stat_force_next_flush()")
+    called = bench.query("SELECT funcname FROM pg_stat_user_functions WHERE calls > 0")
+    assert sorted(name for (name,) in called) == STEPS.split()
+
+
 @pytest.mark.proof
 def test_a_claim_costs_the_same_behind_a_hundred_and_a_million_jobs_of_a_busy_lane(
     bench: Bench,

@@ -21,7 +21,7 @@ BEGIN
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
             (SELECT true FROM gates WHERE look_at <= v_now LIMIT 1),
             (SELECT true FROM gate_looks LIMIT 1)) AS looks,
-        (SELECT true FROM pauses LIMIT 1) AS pauses
+        EXISTS (SELECT FROM pauses) AS pauses   -- not NULL, since NULL AND f() calls f
     INTO v_due;
     IF v_due.pauses AND end_pauses() THEN
         v_due.looks := true;
