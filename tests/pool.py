@@ -6,14 +6,16 @@ Objects are not: a test that creates or changes them asks for a database of its 
 (`@pytest.mark.fresh_database`) or puts them back, and fails if it forgets.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from itertools import islice
 from typing import Any
 
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from tests.waiting import wait_until
+from tests.waiting import pauses, wait_until
 
 # Deleted rows stay in the files until a vacuum, and every look passes over them.
 ROWS_BEFORE_A_NEW_CLONE = 2_000
@@ -29,6 +31,7 @@ SELECT application_name FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> %s
 """
 WORKERS = {"inturn worker", "inturn listener"}  # they connect again when a session is ended
+LOOKS_FOR_WORKERS = 20
 # A new version of a row in a catalogue says that an object may have changed, and this is cheap.
 VERSIONS = """
 SELECT sum(hashtextextended(seen, 0)) FROM (
@@ -111,7 +114,7 @@ class Pool:
         """Empty the database for the next test. Raise LeftBehind if objects have changed."""
         assert self._lent is not None
         try:
-            has_workers = not WORKERS.isdisjoint(self._lent.connected())
+            has_workers = self._lent.keeps_workers()
             removed = self._lent.reset()
         except BaseException:
             self.close()
@@ -153,6 +156,14 @@ class _Lent:
     def connected(self) -> set[str]:
         """Return the names of the applications that are connected."""
         return {name for (name,) in self.control.execute(CONNECTED, [KEPT]).fetchall()}
+
+    def keeps_workers(self) -> bool:
+        """Return whether workers are connected. A backend outlives its client by a moment."""
+        for pause in islice(pauses(), LOOKS_FOR_WORKERS):
+            if WORKERS.isdisjoint(self.connected()):
+                return False
+            time.sleep(pause)
+        return True
 
     def reset(self) -> int:
         """Return how many rows have been removed since the database was new."""
