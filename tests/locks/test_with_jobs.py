@@ -356,7 +356,7 @@ async def test_a_snoozing_job_waits_for_a_store_that_is_away(
 async def brief(socket: str) -> AsyncIterator[Callable[..., AsyncSmartLock]]:
     """Return a function that makes locks whose loss is noticed soon."""
     async with redis.asyncio.Redis(unix_socket_path=socket) as client:
-        yield lambda **_: AsyncSmartLock(client, "it", ttl=0.3)
+        yield lambda **_: AsyncSmartLock(client, "it", ttl=2.0)
 
 
 @pytest.mark.statement("J4")
