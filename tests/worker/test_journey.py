@@ -84,7 +84,7 @@ async def test_from_the_claim_to_the_report(app: App, query: Query) -> None:
     with anyio.fail_after(120):
         await parts.running.serve(work)
         await parts.close()
-    check(journeys, files=22, functions=95, moves=54)
+    check(journeys, files=22, functions=90, moves=53)
 
 
 def test_from_the_call_to_the_row(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
