@@ -158,7 +158,7 @@ class _Lent:
         return {name for (name,) in self.control.execute(CONNECTED, [KEPT]).fetchall()}
 
     def keeps_workers(self) -> bool:
-        """Return whether workers are connected. A backend outlives its client by a moment."""
+        """Return True if workers stay connected. A backend outlives its client by a moment."""
         for pause in islice(pauses(), LOOKS_FOR_WORKERS):
             if WORKERS.isdisjoint(self.connected()):
                 return False
