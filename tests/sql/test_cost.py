@@ -74,7 +74,8 @@ require_registered start_jobs timeline
 def test_the_claim_of_a_free_job_calls_no_function_of_what_nobody_uses(bench: Bench) -> None:
     ((worker,),) = bench.query("SELECT register_worker('all', 'h', 1, NULL, 1)")
     bench.defer(1, None)
-    bench.query("SELECT set_config('track_functions', 'pl', false)")
+    bench.query("SELECT pg_stat_force_next_flush()")
+    bench.query("SELECT set_config('track_functions', 'pl', false), pg_stat_reset()")
     assert len(bench.query("SELECT id FROM claim(%s, NULL, 1)", [worker])) == 1
     bench.query("SELECT pg_stat_force_next_flush()")
     called = bench.query("SELECT funcname FROM pg_stat_user_functions WHERE calls > 0")

@@ -243,7 +243,7 @@ class Attempt:
 
     def _call_task(self, limiter: anyio.CapacityLimiter) -> Awaitable[Any]:
         if self._chain is None or self.context is None:
-            # Without a wait since the slot asked whether the job is ours, there is no need to ask.
+            # The slot has just asked whether the job is ours. Ask again only after a wait.
             has_waited = self.held_locks is not None or not self.task.is_async
             return self._call(limiter, self._begin if has_waited else self.task.func)
         return self._chain.call(self.task, self._begin, self.context, partial(self._call, limiter))
