@@ -26,6 +26,7 @@ def task(name: str) -> str:
 
 
 SCRIPT = "from tests.field.field_app import app; app.run_worker(concurrency=2, update_heartbeat_interval=0.2)"
+EMBEDDED = "from tests.field.field_app import app; app.run_worker(wait=False, install_signal_handlers=False)"
 
 
 def test_a_dead_loop_ends_its_process_though_a_thread_runs_on_and_its_job_is_charged(
@@ -65,6 +66,19 @@ def test_a_child_that_a_task_has_forked_is_no_worker(
     _, stderr = worker("--one-shot").communicate(timeout=120)  # until no child has its stderr
     assert stderr.count("worker.stopped") == 1, stderr
     assert set(task_log()) == ({"parent", "hello"} if awaits else {"parent", "child", "hello"})
+    assert query("SELECT DISTINCT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
+
+
+@pytest.mark.parametrize("awaits", [False, True], ids=["returns", "awaits"])
+def test_a_forked_child_leaves_the_connections_of_an_embedded_worker_alone(
+    run_python: Start, app: App, query: Query, awaits: bool
+) -> None:
+    """Such a worker catches no signals. Their hook would end the child in the next turn."""
+    app.configure_task(task("fork")).defer(awaits=awaits)
+    app.configure_task(task("say")).defer(word="hello")
+    process = run_python("-c", EMBEDDED)
+    _, stderr = process.communicate(timeout=120)  # until no child has its stderr
+    assert stderr == ""
     assert query("SELECT DISTINCT status::text, attempts FROM finished_jobs") == [("succeeded", 1)]
 
 
