@@ -149,6 +149,12 @@ class Evidence:
     def named(self, name: str) -> list[Event]:
         return [event for event in self.events if event.name == name]
 
+    @cached_property
+    def unheard(self) -> set[int]:
+        """Return the jobs that a worker had claimed and never heard of, and has put back."""
+        logs = (event.facts for event in self.named("log"))
+        return {int(log["text"].split()[1]) for log in logs if log["what"] == "job.found"}
+
     def is_there(self, key: Key) -> bool:
         """Return True if the job left a trace after its call."""
         return key in self.runs_of or key in self.finals or key in self.left

@@ -154,6 +154,8 @@ HONEST: Honest = {
     "without an answer": flood(TURNS + 1, answer="unknown"),
     "behind many that had begun before": flood(TURNS + 5, at=2.3),
     "its first process died": flood(TURNS + 1, attempt=2),
+    "its first process never heard of it": flood(TURNS + 1).tell(
+        2, "b", "log", what="job.found", text="job.found: 999 step was claimed by this worker"),
 }  # fmt: skip
 
 LIES: Lies = {
@@ -198,6 +200,8 @@ LIES: Lies = {
     "behind many, and a few of its own": (behind_some_of_its_own(4), "starved"),
     "in a queue that others serve": (flood(TURNS + 1, serves=["x"], queue="x"), "starved"),
     "in a queue that others serve, as all queues": (flood(TURNS + 1, queue="x"), "starved"),
+    "and its process never heard of another job": (flood(TURNS + 1).tell(
+        2, "b", "log", what="job.found", text="job.found: 0 step was claimed"), "starved"),
     "behind too many that had begun later": (flood(TURNS + 40, at=2.3), "starved"),
     "of a higher priority": (flood(TURNS + 1, priority=1), "starved"),
 }  # fmt: skip

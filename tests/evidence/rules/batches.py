@@ -70,8 +70,8 @@ def waits(evidence: Evidence) -> Iterator[tuple[Run, Counter[str | None]]]:
     """Yield first runs of jobs that could start at once, with what started before them.
 
     That is how many jobs of each group, with at most the job's priority, were claimed after the
-    job was committed by workers that serve its queue. If its first attempt never began, a process
-    or an answer was lost, and the job is not judged.
+    job was committed by workers that serve its queue. If a worker had the job before, and died or
+    never heard of it, the job is not judged.
     """
     runs = [run for run in evidence.runs if run.key in evidence.jobs]
     fences = [run.fence for run in runs]
@@ -81,7 +81,7 @@ def waits(evidence: Evidence) -> Iterator[tuple[Run, Counter[str | None]]]:
         first.setdefault(run.key, run)
     for key, run in first.items():
         job = evidence.jobs[key]
-        if run.attempt == 1 and job.committed is not None and _is_free(job):
+        if run.attempt == 1 and job.committed is not None and _is_free(evidence, job):
             fence = job.fence
             if fence is None:
                 fence = reached[bisect_right(reached, (job.committed, 0)) - 1][1]
@@ -106,8 +106,9 @@ def _reached(runs: list[Run]) -> list[tuple[int, int]]:
     return reached
 
 
-def _is_free(job: Job) -> bool:
-    return job.lane is None and job.limit is None and job.has_place and job.expires is None
+def _is_free(evidence: Evidence, job: Job) -> bool:
+    is_bound = job.lane is not None or job.limit is not None or job.expires is not None
+    return not is_bound and job.has_place and job.id not in evidence.unheard
 
 
 def groups_take_turns(evidence: Evidence) -> Iterator[Finding]:

@@ -52,10 +52,6 @@ def _first_starts(evidence: Evidence) -> dict[str, Placed]:
     If a process died with an attempt before it began, or never heard of it, others shared the lane
     with it meanwhile, and nothing in the history shows since when.
     """
-    unheard = {
-        int(event.facts["text"].split()[1])
-        for event in evidence.named("log") if event.facts["what"] == "job.found"
-    }  # fmt: skip
     placed: dict[str, Placed] = {}
     for lane, runs in evidence.lanes.items():
         first: dict[Key, Run] = {}
@@ -65,7 +61,7 @@ def _first_starts(evidence: Evidence) -> dict[str, Placed]:
         placed[lane] = [
             (job, run) for job, run in known
             if job.has_place
-            and not (lane in job.shared and ((run.attempt or 1) > 1 or job.id in unheard))
+            and not (lane in job.shared and ((run.attempt or 1) > 1 or job.id in evidence.unheard))
         ]  # fmt: skip
     return placed
 
