@@ -10,7 +10,8 @@ from random import Random
 import psycopg
 import pytest
 
-from tests.race.harness import Mutation, PromiseBroken, Stage
+from inturn.sql import function_file
+from tests.race.harness import Mutation, PromiseBroken, Stage, replace_once
 from tests.race.walk import FEATURES, Walk
 
 STEPS = 120
@@ -76,8 +77,8 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "a lane whose head is aside counts as stranded": (
         TASKS,
         "lane_is_stranded.sql",
-        "status IN ('limited', 'paused')",
-        "status = 'limited'",
+        "WHERE head.asleep AND (jobs.locks IS NULL",
+        "WHERE (head.asleep OR head.aside) AND (jobs.locks IS NULL",
     ),
     # lanes
     "one lane forgotten at finish": (
@@ -195,6 +196,12 @@ def test_everything_that_is_promised_holds_whatever_happens(stage: Stage) -> Non
 @pytest.mark.parametrize("seed", range(40))
 def test_each_promise_holds_whatever_happens(stage: Stage, seed: int) -> None:
     Walk(stage, seed, features(seed) if seed % 4 else FEATURES).run(STEPS)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_each_mutant_takes_out_text_that_is_there(mutant: str) -> None:
+    _, file, old, new = MUTANTS[mutant]
+    replace_once(function_file(file.removesuffix(".sql")).read_text(), old, new, file)
 
 
 @pytest.mark.proof

@@ -414,8 +414,10 @@ class TaskPauses(Feature):
     def check_at_rest(self) -> None:
         self.none(
             "SELECT id, task FROM jobs WHERE status = 'paused' "
-            "AND task NOT IN (SELECT task FROM paused_tasks)",
-            "jobs are aside, and no pause will end it",
+            "AND NOT EXISTS (SELECT FROM pauses WHERE kind = 'task' AND name = task) "
+            "AND NOT EXISTS (SELECT FROM gate_looks WHERE key = task_gate(task)) "
+            "AND NOT EXISTS (SELECT FROM gates WHERE key = task_gate(task) AND look_at IS NOT NULL)",
+            "jobs wait at the gate of a task that is not paused, and no claim will look",
         )
 
     def let_go(self) -> None:
