@@ -97,6 +97,19 @@ async def test_a_change_reaches_a_browser_even_if_nothing_is_notified(
     assert set(browser.events) == {"hello", "changed"}
 
 
+async def test_a_browser_is_told_of_what_changed_before_it_was_watching(
+    site: Gate, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_SECONDS", 5.0)  # later than all that happens here
+    async with watch(site) as other:
+        await until(lambda: other.events.count("changed") == 1)
+        query("SELECT pg_notify('inturn', '')")
+        await until(lambda: other.events.count("changed") == 2)
+        async with watch(site) as late:
+            await until(lambda: late.events == ["hello", "changed"])
+        assert other.events.count("changed") == 2
+
+
 @pytest.mark.landing
 async def test_a_storm_of_notifications_is_one_event_a_second(
     site: Gate, query: Query, until: Until

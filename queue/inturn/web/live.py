@@ -29,6 +29,7 @@ LOOK_SECONDS = 2.0  # between reads of the counter
 DEBOUNCE_SECONDS = 0.25  # notifications within this time are one event
 CLIENT_SECONDS = 1.0  # between events for one client
 KEEP_ALIVE_SECONDS = 15.0
+LOAD_SECONDS = 10.0  # from when a page was read to when it watches
 SEND_SECONDS = 10.0  # until a client that does not read is dropped
 LONGEST_SECONDS = 900.0  # until a client must reconnect and be authorised again
 TERMS = "SET statement_timeout = '2s'; SET default_transaction_read_only = on"
@@ -46,15 +47,22 @@ class Live:
         self._lock = Lock()
         self._clients: set[Client] = set()
         self._listens = False
+        self._changed_at = -LOAD_SECONDS
 
     def join(self) -> Client | None:
-        """Return a new client, or None if there are too many."""
+        """Return a new client, or None if there are too many.
+
+        It is told at once of what may have changed since its page was read.
+        """
         client = Client()
         with self._lock:
             if len(self._clients) >= MOST_CLIENTS:
                 return None
             self._clients.add(client)
             starts, self._listens = not self._listens, True
+            has_missed = time.monotonic() < self._changed_at + LOAD_SECONDS
+        if has_missed:
+            client.wake("changed")
         if starts:
             Thread(target=self._listen, name="inturn dashboard", daemon=True).start()
         return client
@@ -73,6 +81,8 @@ class Live:
         """Send an event to all clients."""
         with self._lock:
             clients = list(self._clients)
+            if event == "changed":
+                self._changed_at = time.monotonic()
         for client in clients:
             client.wake(event)
 

@@ -10,6 +10,8 @@ from playwright.sync_api import Page, expect
 from inturn.web import Access, create_app
 from tests.field.outage import outage
 from tests.web.browser.conftest import Offer, Visit, wait_in
+from tests.web.browser.scenarios import LANE, SCENES
+from tests.web.browser.test_actions import find_form, submit
 from tests.web.seed import LIMIT, Shop
 from tests.web.serving import serve
 
@@ -81,6 +83,21 @@ def test_a_change_appears_by_itself(shop: Shop, offer: Offer, visit: Visit) -> N
         shop.send.configure(lock="new").defer()
         shop.app.lanes.pause("new", reason="a pause that is new")
         page.get_by_text("a pause that is new").wait_for()
+        assert visitor.problems == []
+
+
+def test_the_result_of_an_action_stays_when_the_page_changes(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    with visit() as visitor:
+        page = visitor.open(offer() + SCENES["/lane/pause"](shop).page)
+        expect(page.locator("#status")).to_have_text("live", timeout=MS)
+        submit(find_form(page, "/lane/pause"))
+        page.locator("#result").wait_for()
+        page.mouse.move(0, 0)  # nothing changes under a hand
+        shop.app.lanes.resume(LANE, by="a program")
+        expect(page.locator("#main")).to_contain_text("a program", timeout=MS)
+        assert page.locator("#result").count() == 1
         assert visitor.problems == []
 
 

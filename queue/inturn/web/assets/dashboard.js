@@ -87,6 +87,8 @@
   });
   function useMorph() {
     Object.assign(Idiomorph.defaults.callbacks, {
+      // Keep what an action has done, which the page as fetched again does not say.
+      beforeNodeRemoved: (node) => node.id !== "result",
       // Keep what the user has expanded.
       beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
       // A panel that failed to load keeps its old content, greyed out.
