@@ -151,7 +151,7 @@ class Evidence:
 
     @cached_property
     def unheard(self) -> set[int]:
-        """Return the jobs that a worker had claimed and never heard of, and has put back."""
+        """Return jobs that a worker claimed without getting the reply, and put back later."""
         logs = (event.facts for event in self.named("log"))
         return {int(log["text"].split()[1]) for log in logs if log["what"] == "job.found"}
 

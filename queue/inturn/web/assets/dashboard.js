@@ -87,7 +87,7 @@
   });
   function useMorph() {
     Object.assign(Idiomorph.defaults.callbacks, {
-      // Keep what an action has done, which the page as fetched again does not say.
+      // Keep the result of an action, which a refreshed page does not have.
       beforeNodeRemoved: (node) => node.id !== "result",
       // Keep what the user has expanded.
       beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
