@@ -144,6 +144,7 @@ def test_every_volume_is_declared_or_a_file_of_ours() -> None:
 # ------------------------------------------------------------------ Prometheus and Grafana
 
 
+@pytest.mark.landing  # needs promtool, which a newcomer may lack
 def test_prometheus_takes_its_configuration_and_the_rules() -> None:
     done = promtool("check", "config", "prometheus.yml")
     assert done.returncode == 0, done.stdout + done.stderr
