@@ -45,7 +45,7 @@ def test_a_lane_goes_on_without_a_job_that_has_expired(stage: Stage) -> None:
     Mutation(
         "an expired job starts",
         "start_jobs.sql",
-        "OR jobs.expires_at > v_now",
+        "OR jobs.expires_at::timestamptz > v_now",
         "OR jobs.expires_at <= v_now OR true",
     ),
     Mutation(
@@ -76,7 +76,7 @@ def test_an_expired_job_that_a_claim_cannot_end_does_not_start_either(stage: Sta
     Mutation(
         "a claim goes on from the last one as if nothing expired",
         "start_jobs.sql",
-        "OR jobs.expires_at > v_now",
+        "OR jobs.expires_at::timestamptz > v_now",
         "OR jobs.expires_at <= v_now OR true",
     ),
 )

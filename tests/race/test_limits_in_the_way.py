@@ -415,9 +415,10 @@ def in_each_second(stage: Stage) -> list[int]:
     Mutation(
         "a start counts from when its claim began",
         "start_jobs.sql",
-        "greatest(v_now, (SELECT refilled_at FROM gates WHERE key = limit_gate(jobs.limit_key)))",
-        "v_now",
-    )
+        "IF p_limited THEN",
+        "IF false THEN",
+    ),
+    Mutation("a claim forgets that some have a limit", "claim.sql", ", r.limited)", ")"),
 )
 def test_a_start_counts_when_its_token_was_there(stage: Stage) -> None:
     person, worker, late = stage.session(), stage.worker(), stage.worker()

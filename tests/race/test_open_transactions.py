@@ -106,7 +106,7 @@ def test_a_claim_beside_a_replace_takes_everything_else(stage: Stage, end: End) 
 @story(
     Mutation(
         "locked jobs keep their place in the window",
-        "claim_candidates.sql",
+        "lane_candidates.sql",
         "2000 + 8 * count(*) FILTER",
         "2000 + 0 * count(*) FILTER",
     )

@@ -760,7 +760,7 @@ def test_the_reconciler_repairs_changes_by_hand_and_reports_them(stage: Stage) -
 
 @story(
     Mutation("a claim passes by a head of a queue that no worker serves", "line_of.sql",
-             "WHERE jobs.lock = p_lock", "WHERE jobs.queue <> 'theirs' AND jobs.lock = p_lock"),
+             "WHERE jobs.lock::text = p_lock", "WHERE jobs.queue <> 'theirs' AND jobs.lock::text = p_lock"),
     Mutation("explain does not name the head's queue and task", "explain_lane.sql",
              "WHERE (v_first.queue, v_first.task) <> (p_job.queue, p_job.task);", "WHERE false;"),
     Mutation("skip forgets the others", "skip_head.sql",

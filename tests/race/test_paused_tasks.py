@@ -16,12 +16,6 @@ CLAIM_KNOWS_NO_PAUSE = Mutation(
     "r.paused := ARRAY(SELECT task FROM paused_tasks);",
     "r.paused := '{}';",
 )
-NO_LOCK = Mutation(
-    "a claim closes a gate without its lock",
-    "take_slots.sql",
-    "v_gates := try_lock_gates(v_asked);",
-    "PERFORM try_lock_gates(v_asked); v_gates := v_asked;",
-)
 
 
 def pause(session: Session, task: str = "mail", until: Any = None) -> None:

@@ -82,7 +82,7 @@ def test_a_job_moves_into_a_lane_that_somebody_is_just_giving_back(stage: Stage)
     Mutation(
         "a lane is taken over for a job of any queue",
         "acquire_lanes.sql",
-        " AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))",
+        " AND (p_queues IS NULL OR jobs.queue::text = ANY (p_queues))",
         "",
     )
 )

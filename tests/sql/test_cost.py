@@ -66,8 +66,7 @@ def bench(dsn: str) -> Iterator[Bench]:
 
 # Of SQL functions, only those in plpgsql; the others are part of their callers' plans.
 STEPS = """
-begin_claim claim claim_candidates look_ahead may_find_more ready_queues require_read_committed
-require_registered start_jobs timeline
+begin_claim claim claim_candidates look_ahead ready_queues start_jobs timeline
 """
 
 

@@ -35,35 +35,30 @@ DECLARE
     r         claim_round;
     v_started integer;
 BEGIN
-    PERFORM require_read_committed();
-    PERFORM require_registered(p_worker);
-    r.worker := p_worker;
-    r.served := p_queues;
-    r.asked := p_limit;
-    r.slots := coalesce(p_slots, p_limit);
-    r.turns := p_turns;
+    SELECT p_worker, p_queues, p_limit, coalesce(p_slots, p_limit), p_turns
+    INTO r.worker, r.served, r.asked, r.slots, r.turns;
     r := begin_claim(r);
     FOR round IN 1..4 LOOP
         r := look_ahead(r, round);
-        IF r.lanes <> '{}' THEN
+        IF cardinality(r.lanes) > 0 THEN
             r := win_heads(r);
         END IF;
-        IF r.limited OR r.paused <> '{}' THEN
+        IF r.limited OR cardinality(r.paused) > 0 THEN
             r := pass_gates(r);
         END IF;
-        IF r.ids <> '{}' THEN
-            RETURN QUERY SELECT * FROM start_jobs(p_worker, r.ids);
+        IF cardinality(r.ids) > 0 THEN
+            RETURN QUERY SELECT * FROM start_jobs(p_worker, r.ids, r.limited);
             GET DIAGNOSTICS v_started = ROW_COUNT;
             r.wanted := r.wanted - v_started;
         END IF;
-        IF r.lanes <> '{}' OR r.behind IS NOT NULL THEN
+        IF cardinality(r.lanes) > 0 OR r.behind IS NOT NULL THEN
             r := tidy_up(r);
         END IF;
-        IF r.several <> '{}' OR r.shut IS NOT NULL THEN
+        IF cardinality(r.several) > 0 OR r.shut IS NOT NULL THEN
             r := start_several(r);
             RETURN QUERY SELECT * FROM unnest(r.started);
         END IF;
-        EXIT WHEN NOT may_find_more(r, p_patient);
+        EXIT WHEN r.wanted <= 0 OR NOT may_find_more(r, p_patient);
     END LOOP;
     IF r.fair THEN
         PERFORM set_config('inturn.turns', r.turns::text, true);

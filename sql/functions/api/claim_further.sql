@@ -51,5 +51,5 @@ BEGIN
         PERFORM require_read_committed();
         v_ids := (take_slots(v_ids, 0, '{}')).ids;
     END IF;
-    RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids);
+    RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids, v_limited);
 END $$;

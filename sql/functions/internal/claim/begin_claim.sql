@@ -8,11 +8,13 @@ DECLARE
     v_is_due boolean;   -- or NULL
 BEGIN
     -- Check everything that may be due in one query, since in most claims nothing is.
-    SELECT (SELECT true FROM jobs
-            WHERE status = 'scheduled' AND scheduled_at <= v_now LIMIT 1) AS jobs,
+    SELECT current_setting('transaction_isolation') = 'read committed'
+            AND EXISTS (SELECT FROM workers WHERE id = r.worker) AS allowed,
         (SELECT true FROM jobs
-            WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
-                AND NOT was_attempted LIMIT 1) AS expiries,
+            WHERE status = 'scheduled' AND scheduled_at::timestamptz <= v_now LIMIT 1) AS jobs,
+        (SELECT true FROM jobs
+            WHERE expires_at::timestamptz <= v_now AND expires_at IS NOT NULL
+                AND NOT (status = 'doing') AND NOT was_attempted LIMIT 1) AS expiries,
         (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
         (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
          ORDER BY jobs.queue LIMIT 1) AS groups,
@@ -23,6 +25,10 @@ BEGIN
             (SELECT true FROM gate_looks LIMIT 1)) AS looks,
         EXISTS (SELECT FROM pauses) AS pauses   -- not NULL, since NULL AND f() calls f
     INTO v_due;
+    IF NOT v_due.allowed THEN
+        PERFORM require_read_committed();
+        PERFORM require_registered(r.worker);
+    END IF;
     IF v_due.pauses AND end_pauses() THEN
         v_due.looks := true;
     END IF;
@@ -41,15 +47,14 @@ BEGIN
             r.served := r.queues;
         END IF;
     END IF;
-    r.fair := r.fair AND groups_wait(r.queues);
     IF r.fair THEN
-        r.turns := coalesce(r.turns, '{}');
-        r.asked := least(r.asked, r.slots);
+        r.fair := groups_wait(r.queues);
+        IF r.fair THEN
+            r.turns := coalesce(r.turns, '{}');
+            r.asked := least(r.asked, r.slots);
+        END IF;
     END IF;
-    r.wanted := r.asked;
-    r.reach := 2 * r.asked;
-    r.lanes_left := 512;   -- each keeps an advisory lock, and the server's lock table is finite
-    r.lost := '{}';
-    r.missed := '{}';
-    r.short := false;
+    -- 512 lanes: each keeps an advisory lock, and the server's lock table is finite.
+    SELECT r.asked, 2 * r.asked, 512, '{}', '{}', false
+    INTO r.wanted, r.reach, r.lanes_left, r.lost, r.missed, r.short;
 END $$;

@@ -20,15 +20,15 @@ BEGIN
         array_agg(best.limited) AS limited, bool_or(best.limited) AS has_limits,
         (SELECT true FROM unnest(r.queues) AS q(queue)
          WHERE (SELECT true FROM jobs
-                WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
-                  AND jobs.group_key IS NULL AND jobs.queue = q.queue LIMIT 1) LIMIT 1) AS lanes
+                WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.group_key IS NULL
+                  AND jobs.queue::text = q.queue LIMIT 1) LIMIT 1) AS lanes
     INTO v_free
     FROM (
         SELECT f.* FROM unnest(r.queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.priority, jobs.limit_key IS NOT NULL AS limited FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NULL
-              AND jobs.group_key IS NULL AND jobs.queue = q.queue
+              AND jobs.group_key IS NULL AND jobs.queue::text = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.share
             FOR UPDATE SKIP LOCKED
@@ -36,52 +36,13 @@ BEGIN
         ORDER BY f.priority DESC, f.id
         LIMIT r.wanted
     ) AS best;
-    IF v_free.lanes IS NULL THEN   -- no lane has a token, as in most queues
-        r.ids := coalesce(v_free.ids, '{}');
-        r.limited := coalesce(v_free.has_limits, false);
-        r.lanes := '{}';
-        r.seen := '{}';
-        r.several := '{}';
-        r.behind := NULL;
-        r.behind_locks := NULL;
-        r.shut := NULL;
-        r.more := false;
-        r.widest := 2000;
+    IF v_free.lanes THEN
+        r := lane_candidates(r, v_free.ids, v_free.priorities, v_free.limited);
         RETURN;
     END IF;
-
-    WITH token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(r.queues, r.windows, r.lost)
-    ), best AS (
-        SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock, free.limited, false AS several
-            FROM unnest(v_free.ids, v_free.priorities, v_free.limited)
-                AS free(id, priority, limited)
-            UNION ALL
-            (SELECT token.id, token.priority, token.lock, false, token.several FROM token
-                WHERE open ORDER BY token.priority DESC, token.id LIMIT r.lanes_left)
-        ) AS startable
-        ORDER BY priority DESC, id
-        LIMIT r.wanted
-    ), chosen AS (
-        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS seen,
-               (array_agg(id) FILTER (WHERE best.several))[:r.lanes_left / 8] AS several,
-               bool_or(best.limited) AS limited
-        FROM best
-    ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
-               array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
-               count(*) >= r.reach OR count(*) FILTER (WHERE open) > r.lanes_left AS more,
-               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
-        FROM token
-    )
-    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more, rest.widest,
-           coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut
-    INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more, r.widest, r.limited, r.several,
-        r.shut
-    FROM chosen, rest;
+    -- No lane has a token, as in most queues.
+    SELECT coalesce(v_free.ids, '{}'), coalesce(v_free.has_limits, false), '{}', '{}', '{}', NULL,
+        NULL, NULL, false, 2000
+    INTO r.ids, r.limited, r.lanes, r.seen, r.several, r.behind, r.behind_locks, r.shut, r.more,
+        r.widest;
 END $$;

@@ -36,17 +36,17 @@ LANGUAGE sql STABLE AS $$
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key,
-                jobs.locks, jobs.shared
+            SELECT jobs.id, jobs.lock::text AS lock, jobs.priority, jobs.xmin, jobs.xmax,
+                jobs.group_key, jobs.locks, jobs.shared
             FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
-              AND jobs.group_key IS NULL AND jobs.queue = q.queue
+              AND jobs.group_key IS NULL AND jobs.queue::text = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.size
         ) AS front
         UNION ALL
-        SELECT jobs.id, jobs.lock, jobs.priority, jobs.xmin, jobs.xmax, jobs.group_key,
-            jobs.locks, jobs.shared
+        SELECT jobs.id, jobs.lock::text AS lock, jobs.priority, jobs.xmin, jobs.xmax,
+            jobs.group_key, jobs.locks, jobs.shared
         FROM jobs WHERE jobs.id = ANY (p_of_groups)
     ) AS t
     LEFT JOIN LATERAL (

@@ -5,18 +5,21 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_shares integer[];  -- how many free jobs to read in each queue
 BEGIN
-    IF p_round > 1 AND (r.behind IS NOT NULL OR r.shut IS NOT NULL OR r.missed <> '{}') THEN
+    IF p_round > 1
+        AND (r.behind IS NOT NULL OR r.shut IS NOT NULL OR cardinality(r.missed) > 0) THEN
         r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
             ELSE least(2000, 8 * r.reach) END;
     END IF;
-    -- With many queues, read and lock only the best overall. If other claims were faster, the next
-    -- round locks whatever it reads.
-    v_shares := CASE WHEN cardinality(r.queues) > 1 AND NOT r.short
-                     THEN front_shares(r.queues, r.wanted, false)
-                     ELSE array_fill(r.wanted, ARRAY[cardinality(r.queues)]) END;
-    r.windows := CASE WHEN cardinality(r.queues) > 1
-                      THEN front_shares(r.queues, r.reach, true)
-                      ELSE ARRAY[r.reach] END;
+    IF cardinality(r.queues) > 1 THEN
+        -- Read and lock only the best overall. If other claims were faster, the next round locks
+        -- whatever it reads.
+        v_shares := CASE WHEN r.short THEN array_fill(r.wanted, ARRAY[cardinality(r.queues)])
+                         ELSE front_shares(r.queues, r.wanted, false) END;
+        r.windows := front_shares(r.queues, r.reach, true);
+    ELSE
+        v_shares := ARRAY[r.wanted];
+        r.windows := ARRAY[r.reach];
+    END IF;
     IF r.fair THEN
         r := fair_candidates(r, v_shares);
     ELSE
@@ -26,11 +29,6 @@ BEGIN
         r.short := NOT r.short
             AND cardinality(r.ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
     END IF;
-    r.won := '{}';
-    r.used := '{}';
-    r.heads := NULL;
-    r.kept := '{}';
-    r.marked := false;
-    r.blocked := 0;
-    r.started := NULL;
+    SELECT '{}', '{}', NULL, '{}', false, 0, NULL
+    INTO r.won, r.used, r.heads, r.kept, r.marked, r.blocked, r.started;
 END $$;

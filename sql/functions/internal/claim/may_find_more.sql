@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION may_find_more(r claim_round, p_patient boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF r.wanted <= 0 OR r.lanes_left <= 0 THEN
+    IF r.lanes_left <= 0 THEN
         RETURN false;
     END IF;
     -- While another claim clears the front, take what there is. A patient caller may also return
@@ -15,7 +15,7 @@ BEGIN
         OR r.marked                                   -- the same, by a limit or a pause
         OR r.more AND r.reach < r.widest              -- the window can reach further
         OR r.short                                    -- other claims took free jobs
-        OR r.several <> '{}'
+        OR cardinality(r.several) > 0
         -- other claims took lanes, and we have nothing yet
         OR r.wanted = r.asked AND cardinality(r.used) < cardinality(r.lanes);
 END $$;

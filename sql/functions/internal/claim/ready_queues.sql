@@ -16,24 +16,26 @@ BEGIN
         IF v_free = v_last THEN
             v_free := (
                 SELECT queue FROM jobs
-                WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL AND queue > v_last
+                WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
+                    AND queue::text > v_last
                 ORDER BY queue LIMIT 1);
         END IF;
         IF v_lanes = v_last THEN
             v_lanes := (
                 SELECT queue FROM jobs
-                WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL AND queue > v_last
+                WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
+                    AND queue::text > v_last
                 ORDER BY queue LIMIT 1);
         END IF;
         IF v_grouped = v_last THEN
             v_grouped := (
                 SELECT queue FROM jobs
-                WHERE status = 'todo' AND group_key IS NOT NULL AND queue > v_last
+                WHERE status = 'todo' AND group_key IS NOT NULL AND queue::text > v_last
                 ORDER BY queue LIMIT 1);
         END IF;
         v_last := least(v_free COLLATE "C", v_lanes, v_grouped);
         EXIT WHEN v_last IS NULL;
-        v_result := v_result || v_last;
+        v_result := array_append(v_result, v_last);
     END LOOP;
     RETURN v_result;
 END $$;

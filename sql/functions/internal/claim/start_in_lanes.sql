@@ -45,7 +45,8 @@ BEGIN
     END IF;
     IF v_is_ok THEN
         PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);
-        SELECT * INTO started FROM start_jobs(p_worker, ARRAY[p_id]);
+        SELECT * INTO started FROM start_jobs(
+            p_worker, ARRAY[p_id], v_seen.limit_key IS NOT NULL);
         PERFORM notify_workers(wake_readers(v_seen.shared)) WHERE v_seen.shared IS NOT NULL;
         RETURN;
     END IF;

@@ -9,14 +9,18 @@
 -- A job with a limit starts at the time for which take_slots charged its token. That may be after
 -- this call began, if a later claim had the key first. Otherwise the start would count towards a
 -- time whose tokens others have taken.
-CREATE OR REPLACE FUNCTION start_jobs(p_worker uuid, p_ids bigint[]) RETURNS SETOF jobs
+CREATE OR REPLACE FUNCTION start_jobs(
+    p_worker uuid, p_ids bigint[], p_limited boolean DEFAULT false   -- some may have a limit
+) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_claim uuid := gen_random_uuid();
     v_now   timestamptz := clock();
+    v_late  bigint[];        -- jobs that start later than this call
+    v_times timestamptz[];   -- their times
 BEGIN
-    IF p_ids IS NULL OR p_ids = '{}' THEN
+    IF cardinality(p_ids) > 0 IS NOT TRUE THEN
         RETURN;
     END IF;
     -- A promoted standby may not know the last fences of the old primary. A session checks only
@@ -27,16 +31,21 @@ BEGIN
         END IF;
         PERFORM set_config('inturn.timeline', 'seen', false);
     END IF;
+    IF p_limited THEN
+        SELECT array_agg(jobs.id), array_agg(gates.refilled_at) INTO v_late, v_times
+        FROM jobs JOIN gates ON gates.key = limit_gate(jobs.limit_key)
+        WHERE jobs.id = ANY (p_ids) AND gates.refilled_at > v_now;
+    END IF;
     RETURN QUERY
     UPDATE jobs
     SET status = 'doing',
         claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
-        started_at = CASE WHEN jobs.limit_key IS NULL THEN v_now ELSE greatest(v_now,
-            (SELECT refilled_at FROM gates WHERE key = limit_gate(jobs.limit_key))) END,
+        started_at = CASE WHEN v_late IS NULL THEN v_now
+                          ELSE coalesce(v_times[array_position(v_late, jobs.id)], v_now) END,
         attempts = jobs.attempts + 1
-    WHERE jobs.id = ANY (p_ids) AND jobs.status IN ('todo', 'blocked')
-        AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at > v_now)
+    WHERE jobs.id = ANY (p_ids) AND (jobs.status = 'todo' OR jobs.status = 'blocked')
+        AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at::timestamptz > v_now)
     RETURNING jobs.*;
 END $$;

@@ -25,7 +25,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT FROM jobs
             WHERE jobs.id = waiting.job_id AND jobs.status = 'todo'
-              AND (p_queues IS NULL OR jobs.queue = ANY (p_queues))
+              AND (p_queues IS NULL OR jobs.queue::text = ANY (p_queues))
             LIMIT 1
             FOR UPDATE SKIP LOCKED
         ) AS job
