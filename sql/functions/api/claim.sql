@@ -35,8 +35,11 @@ DECLARE
     r         claim_round;
     v_started integer;
 BEGIN
-    SELECT p_worker, p_queues, p_limit, coalesce(p_slots, p_limit), p_turns
-    INTO r.worker, r.served, r.asked, r.slots, r.turns;
+    r.worker := p_worker;
+    r.served := p_queues;
+    r.asked := p_limit;
+    r.slots := coalesce(p_slots, p_limit);
+    r.turns := p_turns;
     r := begin_claim(r);
     FOR round IN 1..4 LOOP
         r := look_ahead(r, round);

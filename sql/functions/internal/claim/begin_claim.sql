@@ -54,7 +54,10 @@ BEGIN
             r.asked := least(r.asked, r.slots);
         END IF;
     END IF;
-    -- 512 lanes: each keeps an advisory lock, and the server's lock table is finite.
-    SELECT r.asked, 2 * r.asked, 512, '{}', '{}', false
-    INTO r.wanted, r.reach, r.lanes_left, r.lost, r.missed, r.short;
+    r.wanted := r.asked;
+    r.reach := 2 * r.asked;
+    r.lanes_left := 512;   -- each keeps an advisory lock, and the server's lock table is finite
+    r.lost := '{}';
+    r.missed := '{}';
+    r.short := false;
 END $$;

@@ -14,15 +14,17 @@
 CREATE OR REPLACE FUNCTION claim_candidates(INOUT r claim_round, p_shares integer[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_free record;
+    v_has_tokens boolean;
+    v_priorities integer[];
+    v_limited    boolean[];
 BEGIN
-    SELECT array_agg(best.id) AS ids, array_agg(best.priority) AS priorities,
-        array_agg(best.limited) AS limited, bool_or(best.limited) AS has_limits,
-        (SELECT true FROM unnest(r.queues) AS q(queue)
-         WHERE (SELECT true FROM jobs
-                WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.group_key IS NULL
-                  AND jobs.queue::text = q.queue LIMIT 1) LIMIT 1) AS lanes
-    INTO v_free
+    SELECT (SELECT true FROM unnest(r.queues) AS q(queue)
+            WHERE (SELECT true FROM jobs
+                   WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.group_key IS NULL
+                     AND jobs.queue::text = q.queue LIMIT 1) LIMIT 1),
+        coalesce(array_agg(best.id), '{}'), array_agg(best.priority), array_agg(best.limited),
+        coalesce(bool_or(best.limited), false)
+    INTO v_has_tokens, r.ids, v_priorities, v_limited, r.limited
     FROM (
         SELECT f.* FROM unnest(r.queues, p_shares) AS q(queue, share)
         CROSS JOIN LATERAL (
@@ -36,13 +38,16 @@ BEGIN
         ORDER BY f.priority DESC, f.id
         LIMIT r.wanted
     ) AS best;
-    IF v_free.lanes THEN
-        r := lane_candidates(r, v_free.ids, v_free.priorities, v_free.limited);
-        RETURN;
+    IF v_has_tokens THEN   -- in most queues, no lane has one
+        r := lane_candidates(r, v_priorities, v_limited);
+    ELSE
+        r.lanes := '{}';
+        r.seen := '{}';
+        r.several := '{}';
+        r.behind := NULL;
+        r.behind_locks := NULL;
+        r.shut := NULL;
+        r.more := false;
+        r.widest := 2000;
     END IF;
-    -- No lane has a token, as in most queues.
-    SELECT coalesce(v_free.ids, '{}'), coalesce(v_free.has_limits, false), '{}', '{}', '{}', NULL,
-        NULL, NULL, false, 2000
-    INTO r.ids, r.limited, r.lanes, r.seen, r.several, r.behind, r.behind_locks, r.shut, r.more,
-        r.widest;
 END $$;

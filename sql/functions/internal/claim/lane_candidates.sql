@@ -1,7 +1,7 @@
--- The part of claim_candidates for queues with lane tokens. p_free are the best free jobs, locked,
--- with their priorities, and whether each has a limit.
+-- The part of claim_candidates for queues with lane tokens. `ids` are the best free jobs, locked,
+-- with these priorities, and p_limited tells which have a limit.
 CREATE OR REPLACE FUNCTION lane_candidates(
-    INOUT r claim_round, p_free bigint[], p_priorities integer[], p_limited boolean[]
+    INOUT r claim_round, p_priorities integer[], p_limited boolean[]
 )
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -10,7 +10,7 @@ BEGIN
     ), best AS (
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock, free.limited, false AS several
-            FROM unnest(p_free, p_priorities, p_limited) AS free(id, priority, limited)
+            FROM unnest(r.ids, p_priorities, p_limited) AS free(id, priority, limited)
             UNION ALL
             (SELECT token.id, token.priority, token.lock, false, token.several FROM token
                 WHERE open ORDER BY token.priority DESC, token.id LIMIT r.lanes_left)

@@ -29,6 +29,11 @@ BEGIN
         r.short := NOT r.short
             AND cardinality(r.ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
     END IF;
-    SELECT '{}', '{}', NULL, '{}', false, 0, NULL
-    INTO r.won, r.used, r.heads, r.kept, r.marked, r.blocked, r.started;
+    r.won := '{}';
+    r.used := '{}';
+    r.heads := NULL;
+    r.kept := '{}';
+    r.marked := false;
+    r.blocked := 0;
+    r.started := NULL;
 END $$;
