@@ -7,6 +7,7 @@ import pytest
 
 from inturn import arguments
 from inturn.errors import BadArgument
+from inturn.operations.engine.claim import decode_all
 
 PLAIN: dict[str, dict[str, Any]] = {
     "none": {},
@@ -59,13 +60,13 @@ UNREADABLE = ["[1]", "null", DIGITS, "[" * 100_000 + "]" * 100_000]
 
 
 def test_a_batch_of_arguments_reads_as_each_of_them_does() -> None:
-    assert arguments.decode_all([]) == []
-    assert arguments.decode_all(GOOD) == [arguments.decode(text) for text in GOOD]
+    assert decode_all([]) == []
+    assert decode_all(GOOD) == [arguments.decode(text) for text in GOOD]
 
 
 def test_arguments_that_cannot_be_read_do_not_spoil_the_others_of_their_batch() -> None:
     for bad in UNREADABLE:
-        first, middle, last = arguments.decode_all([GOOD[0], bad, GOOD[2]])
+        first, middle, last = decode_all([GOOD[0], bad, GOOD[2]])
         assert (first, last) == (arguments.decode(GOOD[0]), arguments.decode(GOOD[2]))
         assert isinstance(middle, arguments.Unreadable)
         assert middle.reason

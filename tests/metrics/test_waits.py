@@ -13,8 +13,8 @@ from inturn.model import Job
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import options
-from inturn.worker.progress import ProgressReports
 from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.unreported import ProgressReports
 from tests.conftest import Query
 from tests.metrics.conftest import Serve
 from tests.metrics.scrape import Samples

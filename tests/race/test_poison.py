@@ -5,7 +5,7 @@ The jobs that were only at hand beside them do not fail.
 
 from typing import Any
 
-from inturn.worker.claiming.prefetch import MOST_AHEAD
+from inturn.worker.claiming.claiming import MOST_AHEAD
 from tests.race.harness import Job, Mutation, Stage, Worker, promise, story
 from tests.race.test_interleavings import SAYS_WHAT_IT_WANTED
 

@@ -3,19 +3,17 @@
 from typing import Any
 
 from inturn import App
-from inturn.worker.claiming.claiming import Claiming
-from inturn.worker.claiming.prefetch import Prefetch
+from inturn.worker.claiming.claiming import Claiming, Prefetch
 from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.failures import Failures
-from inturn.worker.loop import Loop
+from inturn.worker.loop import Loop, Recovery
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import options
-from inturn.worker.progress import ProgressReports
-from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.state import LoopState
+from inturn.worker.unreported import ProgressReports
 
 NOBODY: Any = None  # the worker that middleware would see
 

@@ -84,7 +84,7 @@ async def test_from_the_claim_to_the_report(app: App, query: Query) -> None:
     with anyio.fail_after(120):
         await parts.running.serve(work)
         await parts.close()
-    check(journeys, files=22, functions=90, moves=53)
+    check(journeys, files=16, functions=85, moves=40)
 
 
 def test_from_the_call_to_the_row(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,4 +98,4 @@ def test_from_the_call_to_the_row(app: App, monkeypatch: pytest.MonkeyPatch) -> 
         with follow() as journey:
             step.defer(number=number)
         journeys.append(journey)
-    check(journeys, files=11, functions=24, moves=14)
+    check(journeys, files=9, functions=24, moves=11)

@@ -16,9 +16,8 @@ import pytest
 from inturn import App, JobContext
 from inturn.model import ProgressReport
 from inturn.operations.changes.jobs import list_stalled_jobs
-from inturn.worker import progress as progress_module
 from inturn.worker.connection import WorkerConnection
-from inturn.worker.progress import ProgressReports
+from inturn.worker.unreported import PROGRESS_PAUSE, ProgressReports
 from tests.conftest import Query, Until
 from tests.proxy import Faulty
 
@@ -100,7 +99,7 @@ async def test_any_number_of_calls_are_a_few_writes_and_the_last_one_is_stored(
         "SELECT count(*), extract(epoch FROM max(at) - min(at))::float FROM writes"
     )
     # One at once, one after each pause, and one at the end.
-    assert 2 <= writes <= 2 + seconds / progress_module.PAUSE
+    assert 2 <= writes <= 2 + seconds / PROGRESS_PAUSE
 
 
 async def test_whoever_sees_the_end_of_a_job_sees_its_last_word(
@@ -318,7 +317,7 @@ async def test_while_the_table_is_locked_it_is_tried_once_a_second_and_not_at_ea
     async def work(context: JobContext) -> None:
         context.progress(1)
 
-    caplog.set_level("DEBUG", "inturn.worker.progress")
+    caplog.set_level("DEBUG", "inturn.worker.unreported")
     work.configure(lock="one after the other").batch_defer(*[{}] * 100)
     async with await psycopg.AsyncConnection.connect(dsn) as other:
         await other.execute("LOCK TABLE inturn.progress IN SHARE MODE")
@@ -327,7 +326,7 @@ async def test_while_the_table_is_locked_it_is_tried_once_a_second_and_not_at_ea
         seconds = time.monotonic() - began
     assert query("SELECT count(*) FROM all_jobs WHERE status = 'succeeded'") == [(100,)]
     tries = sum("progress.late" in line for line in caplog.messages)
-    assert 1 <= tries <= 2 + seconds / progress_module.PAUSE  # the last one when the worker ends
+    assert 1 <= tries <= 2 + seconds / PROGRESS_PAUSE  # the last one when the worker ends
 
 
 async def test_a_worker_prunes_the_progress_of_jobs_that_are_gone(

@@ -10,8 +10,8 @@ from inturn.model import Ended, Job, Status
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
-from inturn.worker.progress import ProgressReports
 from inturn.worker.running_jobs import RunningJobs
+from inturn.worker.unreported import ProgressReports
 
 COUNT = 1000  # as many as may be at hand
 

@@ -128,27 +128,30 @@ async def test_a_job_is_in_sight_until_it_runs() -> None:
 @pytest.mark.anyio
 async def test_each_start_is_asked_for_and_the_rest_waits_until_it_may() -> None:
     ran: list[int] = []
-    may_start = True
+    asked: list[int] = []  # after which job
+    are_ours = True
 
     async def perform(waiting: Waiting, slot: Slot) -> None:
-        nonlocal may_start
+        nonlocal are_ours
         ran.append(waiting.job.id)
-        may_start = len(ran) != 2  # the process sleeps during the second job
+        are_ours = len(ran) != 2  # the process sleeps during the second job
 
     slots = Slots(1, perform)
-    slots.may_start = lambda: may_start
+    slots.are_ours = lambda: are_ours
+    slots.ask = lambda: asked.append(ran[-1])
 
     async def work() -> None:
-        nonlocal may_start
+        nonlocal are_ours
         slots.add(_waiting(1, 2, 3, 4))
         await anyio.wait_all_tasks_blocked()
         assert ran == [1, 2]
         slots.add(_waiting(5))
         await anyio.wait_all_tasks_blocked()
         assert ran == [1, 2]
-        may_start = True
+        are_ours = True
         slots.resume()
         await anyio.wait_all_tasks_blocked()
 
     await slots.run(work)
     assert ran == [1, 2, 3, 4, 5]
+    assert set(asked) == {2}

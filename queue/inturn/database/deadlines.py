@@ -1,4 +1,4 @@
-"""How long a call may stay unanswered. Shared by the two classes in `session`.
+"""How long a call may stay unanswered. `session` watches the calls.
 
 A long statement and a dead connection look the same to a client: the server is silent. A plain
 timeout would end the long statement too. After some silence, the client therefore asks the server
@@ -8,18 +8,15 @@ apply.
 """
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from time import monotonic
 from typing import Any, Literal, LiteralString
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.waiting import Ready
 
 Verdict = Literal["works", "unknown", "idle"]
 
-NOTHING = Ready.NONE
 LONGEST_PAUSE = 30.0  # seconds between two questions
 # Seconds for an answer that was in transit when the server was asked, and for each step of a
 # cancellation.
@@ -136,69 +133,3 @@ def judge_refusal(error: psycopg.Error) -> Verdict:
     raise psycopg.OperationalError(
         f"no answer, and the server cannot be queried: {str(error).partition(chr(10))[0]}"
     ) from error
-
-
-class PeerSilent(Exception):
-    """The peer has been silent for so long that the caller must act."""
-
-
-class WatchedCall:
-    """A running psycopg generator, which can be suspended and resumed."""
-
-    def __init__(self, steps: Generator[Any, Any, Any], terms: Terms) -> None:
-        self._steps = steps
-        self._terms = terms
-        self._wanted: Any = None  # what it waits for, once it has started
-        # True if the peer has answered since the last look at the clock. Most calls end before the
-        # first.
-        self._is_heard = True
-
-    def resume(self) -> Generator[Any, Any, Any]:
-        """Run until the call ends, or raise PeerSilent."""
-        steps = self._steps
-        try:
-            wanted = self._wanted or next(steps)
-            while True:
-                self._wanted = wanted
-                if ready := (yield wanted):
-                    self._is_heard = True
-                    wanted = steps.send(ready)
-                else:
-                    wanted = steps.send(NOTHING)
-                    self._look_at_clock()
-        except StopIteration as end:
-            return end.value
-
-    def _look_at_clock(self) -> None:
-        if self._is_heard:
-            self.wait(self._terms.ask_after or self._terms.give_up_after or LONGEST_PAUSE)
-        elif monotonic() >= self._alarm:
-            raise PeerSilent
-
-    def wait(self, seconds: float) -> None:
-        """Wait this many seconds from now until the next PeerSilent."""
-        self._is_heard = self._is_doubted = False
-        self._pause = seconds
-        self._since = monotonic()
-        self._alarm = self._since + seconds
-
-    def judge(self, verdict: Verdict) -> None:
-        """Raise if there is nothing left to wait for. Otherwise schedule the next look."""
-        silence = monotonic() - self._since
-        if verdict == "idle":
-            if self._is_doubted:
-                raise psycopg.OperationalError(
-                    f"no answer for {silence:.1f} s, and the server is not working on the call: "
-                    "the call or its answer was lost"
-                )
-            self._is_doubted = True
-            self._alarm = monotonic() + GRACE
-            return
-        limit = self._terms.give_up_after if verdict == "unknown" else None
-        if limit is not None and silence >= limit:
-            raise psycopg.OperationalError(f"no answer for {silence:.1f} s")
-        self._is_doubted = False
-        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-        self._alarm = monotonic() + self._pause
-        if limit is not None:
-            self._alarm = min(self._alarm, self._since + limit)

@@ -18,10 +18,9 @@ from psycopg.rows import TupleRow, tuple_row
 from inturn.database.deadlines import (
     ASK_STATE,
     GRACE,
-    PeerSilent,
+    LONGEST_PAUSE,
     Terms,
     Verdict,
-    WatchedCall,
     judge_refusal,
     judge_state,
 )
@@ -32,6 +31,7 @@ NO_ASYNCIO = (
 )
 INTERVAL = 0.1  # seconds between two looks at the clock
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
+NOTHING = waiting.Ready.NONE
 Steps = Generator[Any, Any, Any]
 
 
@@ -43,6 +43,72 @@ def check_event_loop() -> None:
         from inturn.errors import ConfigurationError  # locks import little, and do not need these
 
         raise ConfigurationError(NO_ASYNCIO) from None
+
+
+class PeerSilent(Exception):
+    """The peer has been silent for so long that the caller must act."""
+
+
+class WatchedCall:
+    """A running psycopg generator, which can be suspended and resumed."""
+
+    def __init__(self, steps: Steps, terms: Terms) -> None:
+        self._steps = steps
+        self._terms = terms
+        self._wanted: Any = None  # what it waits for, once it has started
+        # True if the peer has answered since the last look at the clock. Most calls end before the
+        # first.
+        self._is_heard = True
+
+    def resume(self) -> Steps:
+        """Run until the call ends, or raise PeerSilent."""
+        steps = self._steps
+        try:
+            wanted = self._wanted or next(steps)
+            while True:
+                self._wanted = wanted
+                if ready := (yield wanted):
+                    self._is_heard = True
+                    wanted = steps.send(ready)
+                else:
+                    wanted = steps.send(NOTHING)
+                    self._look_at_clock()
+        except StopIteration as end:
+            return end.value
+
+    def _look_at_clock(self) -> None:
+        if self._is_heard:
+            self.wait(self._terms.ask_after or self._terms.give_up_after or LONGEST_PAUSE)
+        elif monotonic() >= self._alarm:
+            raise PeerSilent
+
+    def wait(self, seconds: float) -> None:
+        """Wait this many seconds from now until the next PeerSilent."""
+        self._is_heard = self._is_doubted = False
+        self._pause = seconds
+        self._since = monotonic()
+        self._alarm = self._since + seconds
+
+    def judge(self, verdict: Verdict) -> None:
+        """Raise if there is nothing left to wait for. Otherwise schedule the next look."""
+        silence = monotonic() - self._since
+        if verdict == "idle":
+            if self._is_doubted:
+                raise psycopg.OperationalError(
+                    f"no answer for {silence:.1f} s, and the server is not working on the call: "
+                    "the call or its answer was lost"
+                )
+            self._is_doubted = True
+            self._alarm = monotonic() + GRACE
+            return
+        limit = self._terms.give_up_after if verdict == "unknown" else None
+        if limit is not None and silence >= limit:
+            raise psycopg.OperationalError(f"no answer for {silence:.1f} s")
+        self._is_doubted = False
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+        self._alarm = monotonic() + self._pause
+        if limit is not None:
+            self._alarm = min(self._alarm, self._since + limit)
 
 
 class Session(psycopg.Connection[TupleRow]):

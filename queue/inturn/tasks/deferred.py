@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, overload
 
-from inturn.tasks.options import NewJob
 from inturn.values import Decoders
 
 T = TypeVar("T")
@@ -26,6 +25,7 @@ class DeferredJob(int, Generic[R_co]):
     """
 
     is_new: bool = True  # False if the job was already waiting under the same queueing lock
+    # `enqueue.defer_jobs` sets these:
     _manager: Any = None  # the job manager of the app that deferred it
     _decoders: Decoders | None = None  # of its task, if known here
 
@@ -62,22 +62,3 @@ class DeferredJob(int, Generic[R_co]):
 
     def __reduce__(self) -> tuple[type[int], tuple[int]]:
         return int, (int(self),)
-
-
-def make_deferred_jobs(
-    jobs: Sequence[NewJob],
-    manager: object,
-    ids: Iterable[int],
-    are_new: Iterable[bool] = (),
-) -> list[DeferredJob[Any]]:
-    """Return a DeferredJob for each new job, in the same order. Without `are_new`, all are new.
-
-    Each asks the manager for its result, and decodes it by its task's return annotation.
-    """
-    deferred: list[DeferredJob[Any]] = list(map(DeferredJob, ids))
-    for each, job in zip(deferred, jobs, strict=True):
-        each._manager = manager
-        each._decoders = job.decoders
-    for each, is_new in zip(deferred, are_new, strict=False):
-        each.is_new = is_new
-    return deferred

@@ -9,7 +9,7 @@ from inturn.app import App
 from inturn.errors import InturnError
 from inturn.testing.recording import Recorder, Run
 from inturn.testing.transactions import FrameworkConnector
-from inturn.worker.claiming.prefetch import Prefetch
+from inturn.worker.claiming.claiming import Prefetch
 from inturn.worker.options import options
 from inturn.worker.worker import Worker
 

@@ -32,15 +32,11 @@ class Failures:
         self.is_database_away = False  # or it refuses calls; reset by recovery
         self._away_since = 0.0
         self._failing_since = 0.0  # when the calls began to fail
-        self._failure: InturnError | None = None  # of the last call, which will be retried
+        self.last: InturnError | None = None  # of a call that will be retried, until an answer
+        self.persist = False  # no claim or report has succeeded since the last failure
         self._outages = Backoff(*OUTAGE_PAUSES)
         self._locked_out = Backoff(*BUSY_PAUSES)
         self._refusals = FailureLog(logger, "database.refused")
-
-    @property
-    def persist(self) -> bool:
-        """Return True if no claim or report has succeeded since the last failure."""
-        return self._locked_out.failures > 0 or self._outages.failures > 0
 
     @property
     def trouble(self) -> str | None:
@@ -48,7 +44,7 @@ class Failures:
 
         Outages do not count: during one, no heartbeat could report it.
         """
-        error = self._failure
+        error = self.last
         if error is None or (isinstance(error, DatabaseUnavailable) and error.connection_lost):
             return None
         failing = time.monotonic() - self._failing_since
@@ -60,19 +56,21 @@ class Failures:
         """Note that no lock was in the way of the last call."""
         if self._locked_out.failures:
             self._locked_out.reset()
+            self.persist = self._outages.failures > 0
 
     def note_answer(self, *, is_stored: bool = False) -> None:
         """Note that a claim or a report has succeeded, so the database is back if it was away.
 
-        `is_stored`: it was a report.
+        `is_stored`: it was a report. While `last` is None, there is nothing to note.
         """
         if self._outages.failures:
             logger.info("database.back: the worker continues")
             self._outages.reset()
             self._refusals.forget()
+            self.persist = self._locked_out.failures > 0
         # Not after a claim while outcomes wait: the reports may be what the database refuses.
         if is_stored or not self._state.running.unreported:
-            self._failure = None
+            self.last = None
 
     # ------------------------------------------------------------------ what fails
 
@@ -130,9 +128,9 @@ class Failures:
             raise grace_is_over(grace, error) from error
 
     def _note_failure(self, error: InturnError) -> None:
-        if self._failure is None:
+        if self.last is None:
             self._failing_since = time.monotonic()
-        self._failure = error
+        self.last, self.persist = error, True
 
 
 def grace_is_over(grace: float, error: InturnError) -> DatabaseUnavailable:

@@ -53,6 +53,7 @@ class Registration:
         self.tenure = Tenure(options.update_heartbeat_interval)
         self.listens: Callable[[], bool | None] = lambda: None  # None: it wants no notifications
         self.callers: Sequence[Caller | None] = ()
+        self.queues = None if options.queues is None else list(options.queues)
         self._registered_at: float | None = None  # first, by the monotonic clock
         self._connection = connection
         self._options = options
@@ -76,7 +77,7 @@ class Registration:
                 o.name,
                 socket.gethostname(),
                 os.getpid(),
-                o.queues,
+                self.queues,
                 o.concurrency,
                 self._tasks,
                 self._schedules,
@@ -91,7 +92,7 @@ class Registration:
             o.name,
             self.worker_id,
             o.concurrency,
-            ", ".join(o.queues or ["all"]),
+            ", ".join(self.queues or ["all"]),
         )
 
     async def beat(self) -> bool:

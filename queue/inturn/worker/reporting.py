@@ -39,7 +39,8 @@ class Reporting:
             if not _is_about_values(error):
                 raise
             await self._report_each()
-        self._failures.note_answer(is_stored=True)
+        if self._failures.last is not None:
+            self._failures.note_answer(is_stored=True)
 
     async def report_last(self) -> None:
         """Try once more to report what has ended, including outcomes that are held."""
@@ -104,8 +105,10 @@ class Reporting:
     def _finish(self, ended: list[Ended]) -> Awaitable[finish.Finished]:
         state = self._state
         want = 0 if state.is_stopped else len(ended)
-        worker_id, queues = state.registration.worker_id, state.options.queues
-        return self._connection.run(finish.finish(worker_id, queues, want, ended, self._forget))
+        mine = state.registration
+        return self._connection.run(
+            finish.finish(mine.worker_id, mine.queues, want, ended, self._forget)
+        )
 
     async def _report_each(self) -> None:
         """Find out which outcomes the database refuses to store, and report those as failures."""

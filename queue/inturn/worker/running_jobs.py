@@ -22,10 +22,9 @@ from inturn.worker.attempt import Attempt
 from inturn.worker.error_text import describe
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options
-from inturn.worker.progress import ProgressReports
 from inturn.worker.slots import Slot, Slots, Waiting, is_cancelled
 from inturn.worker.transaction import FinishingTransaction
-from inturn.worker.unreported import UnreportedOutcomes
+from inturn.worker.unreported import ProgressReports, UnreportedOutcomes
 
 if TYPE_CHECKING:
     from inturn.metrics.process import ProcessMetrics
@@ -104,13 +103,14 @@ class RunningJobs:
         now = time.monotonic()
         self._slots.add([Waiting(job, now) for job in jobs])
 
-    def ask_before_start(self, may_start: Callable[[], bool], are_ours: Callable[[], bool]) -> None:
-        """Call `may_start` before each start of a job. If it returns False, jobs wait for `resume`.
+    def ask_before_start(self, are_ours: Callable[[], bool], ask: Callable[[], None]) -> None:
+        """Call `are_ours` before each start of a job.
 
-        The last check, possibly in the task's thread, only calls `are_ours`.
+        If it returns False, `ask` is called, and jobs wait for `resume`. The last check, possibly
+        in the task's thread, only calls `are_ours`.
         """
-        self._slots.may_start = may_start
-        self._are_ours = are_ours
+        self._slots.are_ours = self._are_ours = are_ours
+        self._slots.ask = ask
 
     def resume(self) -> None:
         """Start the waiting jobs, since the server has confirmed that they are still ours."""

@@ -50,8 +50,9 @@ class Slots:
         self.waiting: deque[Waiting] = deque()
         self._count = count
         self._perform = perform
-        # Called before each start. If it returns False, jobs wait for `resume`.
-        self.may_start: Callable[[], bool] = lambda: True
+        # Called before each start. If it returns False, `ask` is called and jobs wait for `resume`.
+        self.are_ours: Callable[[], bool] = lambda: True
+        self.ask: Callable[[], None] = lambda: None
         self._started = 0
         self._parked: list[asyncio.Future[None]] = []  # each is an idle slot
         self._group: TaskGroup
@@ -82,7 +83,7 @@ class Slots:
         self.waiting.appendleft(job)
 
     def resume(self) -> None:
-        """Start jobs again, since `may_start` now returns True."""
+        """Start jobs again, since `are_ours` now returns True."""
         for _ in self.waiting:
             if not self._open_slot():
                 break
@@ -121,7 +122,9 @@ class Slots:
         references = sys.getrefcount(me)
         in_a_row = 0
         while True:
-            if not (self.waiting and self.may_start()):
+            if not self.waiting or not self.are_ours():
+                if self.waiting:
+                    self.ask()
                 if not await self._park():
                     break
                 continue  # unless another slot was faster

@@ -22,27 +22,25 @@ from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
 from inturn.operations.engine import maintenance
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker import signals
-from inturn.worker.claiming.claiming import Claiming
-from inturn.worker.claiming.prefetch import Prefetch
+from inturn.worker.claiming.claiming import Claiming, Prefetch
 from inturn.worker.claiming.wakeups import Wakeups
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.error_text import describe
 from inturn.worker.failures import Failures, patiently
 from inturn.worker.heartbeat import Heartbeat, Reactions
 from inturn.worker.listener import Listener
-from inturn.worker.loop import Loop
+from inturn.worker.loop import Loop, Recovery
 from inturn.worker.loop_watch import LoopWatch
 from inturn.worker.maintenance import Maintenance
 from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options, options
 from inturn.worker.probes import Probes, read_vitals, serve_probes
-from inturn.worker.progress import ProgressReports
-from inturn.worker.recovery import Recovery
 from inturn.worker.registration import Registration
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import Scheduler
 from inturn.worker.slots import is_cancelled
 from inturn.worker.state import LoopState
+from inturn.worker.unreported import ProgressReports
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from inturn import App, JobContext
-from inturn.worker.claiming import prefetch
+from inturn.worker.claiming import claiming
 from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ async def test_of_the_jobs_that_a_worker_has_those_are_doing_that_run(
     concurrency: int,
     lanes: bool,
 ) -> None:
-    monkeypatch.setattr(prefetch, "STALE_SECONDS", 60.0)  # jobs ahead stay while we look
+    monkeypatch.setattr(claiming, "STALE_SECONDS", 60.0)  # jobs ahead stay while we look
     running: set[int] = set()
     go_on = anyio.Event()
 

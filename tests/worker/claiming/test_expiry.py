@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from inturn import App
-from inturn.worker.claiming import prefetch
+from inturn.worker.claiming import claiming
 from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ SOON = {"seconds": 2}
 async def test_a_job_that_was_claimed_ahead_expires_before_its_turn(
     app: App, dsn: str, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefetch, "STALE_SECONDS", 60.0)  # jobs ahead stay while we look
+    monkeypatch.setattr(claiming, "STALE_SECONDS", 60.0)  # jobs ahead stay while we look
     ran = []
     go_on = anyio.Event()
 

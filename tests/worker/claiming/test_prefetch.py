@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from inturn import App
-from inturn.worker.claiming.prefetch import MOST_AHEAD, Prefetch
+from inturn.worker.claiming.claiming import MOST_AHEAD, Prefetch
 from inturn.worker.claiming.wakeups import PATIENCE, Wakeups
 from tests.conftest import Query, Until
 

@@ -1,12 +1,13 @@
 """Claiming jobs, and how long a worker that found none may sleep."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
-from inturn.arguments import decode, decode_all
+from inturn.arguments import decode
 from inturn.model import BatchCounts, Job
 from inturn.operations import Operation, Rows, Statement, ask
 
@@ -33,7 +34,8 @@ NEXT_WAKE = (
 )
 SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
 
-Queues = Sequence[str] | None
+Queues = list[str] | None  # None: all
+_read_json = json.JSONDecoder().decode  # json.loads would check for a BOM
 
 
 class Wake(NamedTuple):
@@ -65,7 +67,7 @@ def claim(
     """
     turns = turns or Turns()
     asked_at = time.monotonic()
-    rows = yield Statement(CLAIM, [worker_id, to_list(queues), limit, patient, slots, turns.text])
+    rows = yield Statement(CLAIM, [worker_id, queues, limit, patient, slots, turns.text])
     if rows and rows[0][-1]:  # else no job with a group waited
         turns.text = rows[0][-1]
     return to_jobs(rows, asked_at)
@@ -96,7 +98,7 @@ def list_jobs_of_worker(worker_id: UUID) -> Operation[list[Job]]:
 
 def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
     """Return how long a worker of these queues may sleep."""
-    ((delay, notified, horizon),) = yield Statement(NEXT_WAKE, [to_list(queues), horizon])
+    ((delay, notified, horizon),) = yield Statement(NEXT_WAKE, [queues, horizon])
     return Wake(delay, notified, horizon)
 
 
@@ -136,6 +138,15 @@ def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[J
     ]
 
 
-def to_list(queues: Queues) -> list[str] | None:
-    """Return the queues as a list, or None for all queues."""
-    return None if queues is None else list(queues)
+def decode_all(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the result of `decode` for each text, at a fraction of the cost of separate calls.
+
+    Each text is JSON, since the server stored it as jsonb, but Python may be unable to read it.
+    """
+    try:
+        values: list[dict[str, Any]] = _read_json(f"[{','.join(texts)}]")
+        if {type(value) for value in values} <= {dict}:
+            return values
+    except (ValueError, RecursionError):
+        pass
+    return [decode(text) for text in texts]  # one by one, so a bad text spoils only itself

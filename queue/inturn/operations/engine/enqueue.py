@@ -1,6 +1,6 @@
 """Deferring jobs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, LiteralString
@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 from inturn.errors import AlreadyEnqueued, BadArgument
 from inturn.model import OnConflict
 from inturn.operations import Operation, Rows, Statement, unless_all
-from inturn.tasks.deferred import DeferredJob, make_deferred_jobs
+from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import JobLanes
 from inturn.tasks.options import CheckedOptions, NewJob
 
@@ -68,7 +68,7 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
             _refuse_conflict(jobs, rows)
     if watchers:
         _tell_watchers(jobs, rows)
-    return make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
+    return _make_deferred_jobs(jobs, manager, *zip(*rows, strict=True))
 
 
 def _is_usual(options: CheckedOptions) -> bool:
@@ -81,6 +81,22 @@ def _defer_one(job: NewJob) -> Statement:
     if job.options.headers is None:
         return Statement(DEFER_ONE, parameters)
     return Statement(DEFER_ONE_WITH_HEADERS, [*parameters, job.options.headers])
+
+
+def _make_deferred_jobs(
+    jobs: Sequence[NewJob], manager: object, ids: Iterable[int], are_new: Iterable[bool] = ()
+) -> list[DeferredJob[Any]]:
+    """Return a DeferredJob for each new job, in the same order. Without `are_new`, all are new.
+
+    Each asks the manager for its result, and decodes it by its task's return annotation.
+    """
+    deferred: list[DeferredJob[Any]] = list(map(DeferredJob, ids))
+    for each, job in zip(deferred, jobs, strict=True):
+        each._manager = manager
+        each._decoders = job.decoders
+    for each, is_new in zip(deferred, are_new, strict=False):
+        each.is_new = is_new
+    return deferred
 
 
 def _defer_many(jobs: Sequence[NewJob]) -> Statement:

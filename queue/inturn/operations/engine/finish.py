@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Statement, read, unless_all
-from inturn.operations.engine.claim import Queues, to_jobs, to_list
+from inturn.operations.engine.claim import Queues, to_jobs
 
 # Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
 FINISH = """
@@ -69,7 +69,7 @@ def finish(
         FINISH,
         [
             worker_id,
-            to_list(queues),
+            queues,
             want,
             [outcome.job.id for outcome in ended],
             [outcome.job.claim_id for outcome in ended],

@@ -13,7 +13,6 @@ from inturn.errors import DatabaseBusy, InturnError
 from inturn.model import Job
 from inturn.operations import Operation
 from inturn.operations.engine import claim, finish
-from inturn.worker.claiming.prefetch import Prefetch
 from inturn.worker.claiming.wakeups import AwakeFlag
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.failures import BUSY_PAUSES, Failures
@@ -28,6 +27,10 @@ LONGEST = 5.0
 # A worker that lacks a task waits longer for a scheduled job, which may need that task, so that
 # idle workers that know it come first. Otherwise it would take the job again and again.
 YIELD = timedelta(seconds=0.5)
+LEAST_SECONDS, MOST_SECONDS = 0.02, 0.1  # of work to claim ahead: at once, and at most
+ENDED_PER_JOB_AHEAD = 10  # jobs that must have ended for each additional job ahead
+MOST_AHEAD = 1000
+STALE_SECONDS = 0.5
 
 
 class Claiming:
@@ -42,7 +45,7 @@ class Claiming:
         state: LoopState,
         failures: Failures,
         connection: WorkerConnection,
-        prefetch: Prefetch,
+        prefetch: "Prefetch",
     ) -> None:
         self.first_end = asyncio.Event()  # when the first claim has ended, even if it failed
         self._state = state
@@ -53,7 +56,7 @@ class Claiming:
         self._running = state.running
         self._wakeups = state.wakeups
         self._prefetch = prefetch
-        self._awake_flag = AwakeFlag(connection, state.registration, state.options.queues)
+        self._awake_flag = AwakeFlag(connection, state.registration)
         self._cursor = ClaimCursor()
         self._turns = claim.Turns()  # of the groups
         self._claimed_at = time.monotonic()  # when the last full claim began
@@ -92,7 +95,7 @@ class Claiming:
             self._wakeups.should_claim
             and in_hand < self._prefetch.capacity
             # While outcomes cannot be stored, they must not pile up.
-            and not (self._running.unreported and self._failures.persist)
+            and not (self._failures.persist and self._running.unreported)
         )
         if report_is_due and self._neglects_scheduled:
             self._start(self._make_scheduled_ready())
@@ -135,7 +138,8 @@ class Claiming:
         assert self._claim is not None
         claim, self._claim = self._claim, None
         claim.result()
-        self._failures.note_answer()
+        if self._failures.last is not None:
+            self._failures.note_answer()
 
     @property
     def _until_stale(self) -> float:
@@ -203,8 +207,8 @@ class Claiming:
     async def _make_scheduled_ready(self) -> None:
         """Make a claim of no jobs: due jobs become ready, and lanes give way to them."""
         self._claimed_at = time.monotonic()
-        none = claim.claim(self._registration.worker_id, self._options.queues, 0, True, 0)
-        await self._connection.run(none)
+        mine = self._registration
+        await self._connection.run(claim.claim(mine.worker_id, mine.queues, 0, True, 0))
 
     async def _run(self, operation: Operation[list[Job]]) -> list[Job]:
         observer = self._running.observer
@@ -232,7 +236,7 @@ class Claiming:
         began = self._claimed_at = time.monotonic()
         full_claim = claim.claim(
             self._registration.worker_id,
-            self._options.queues,
+            self._registration.queues,
             room,
             self._wakeups.patient,
             slots,
@@ -291,3 +295,51 @@ class ClaimCursor:
     def _mark(self, jobs: Sequence[Job]) -> None:
         for job in jobs:  # sorted by priority and id: the last one has the highest id
             self._marks[job.queue, job.priority] = job.id
+
+
+class Prefetch:
+    """How many jobs a worker has in hand: those that run, and some that were claimed ahead.
+
+    If jobs are short, slots must not wait for the database. There is no setting: a worker claims
+    ahead as many jobs as it has recently run in a fiftieth of a second. A job that finds no slot
+    within half a second goes back to the queue, so a long job delays the jobs behind it no longer
+    than that.
+
+    If no long job turns up among the short ones, the worker claims more: as many as it has run in a
+    tenth of a second, but at most a tenth of the jobs that have ended since a job was last put
+    back. So at most one in ten of the jobs claimed beyond that fiftieth is ever put back.
+    """
+
+    def __init__(self, concurrency: int, most_ahead: int = MOST_AHEAD) -> None:
+        self._concurrency = concurrency
+        self._most_ahead = most_ahead
+        self.capacity = concurrency  # how many jobs the worker may have in hand
+        self._rate = 0.0  # jobs per second, recently
+        self._ended = 0  # since a job was last put back
+        self._noted_at = time.monotonic()
+
+    def prefers_claim(self, in_hand: int) -> bool:
+        """Return True if slots would run dry during a report, so that a claim should come first."""
+        return self._concurrency < self.capacity and in_hand <= self.capacity // 2
+
+    def note_ended(self, count: int) -> None:
+        """Note how many jobs have ended since the last call."""
+        now = time.monotonic()
+        rate = count / max(now - self._noted_at, 0.0005)
+        self._noted_at = now
+        self._rate += (rate - self._rate) / 4
+        self._ended += count
+        least, most = int(self._rate * LEAST_SECONDS), int(self._rate * MOST_SECONDS)
+        earned = self._ended // ENDED_PER_JOB_AHEAD
+        ahead = min(self._most_ahead, most, max(least, earned))
+        self.capacity = self._concurrency + ahead
+
+    def slow_down(self) -> None:
+        """Claim nothing ahead for now: a job took longer than the ones before it."""
+        self._rate = 0.0
+        self._ended = 0
+        self.capacity = self._concurrency
+
+    def until_stale(self, claimed_at: float) -> float:
+        """Return how many seconds a job claimed at that time may still wait for a slot."""
+        return max(0.0, claimed_at + STALE_SECONDS - time.monotonic())

@@ -7,7 +7,6 @@ While its claims find jobs, producers need not notify the worker. It sets a flag
 import asyncio
 import math
 import time
-from collections.abc import Sequence
 from datetime import timedelta
 
 from inturn.operations.engine import claim
@@ -126,15 +125,9 @@ class Wakeups:
 class AwakeFlag:
     """The flag `awake` in the worker's row. Call one method after each claim."""
 
-    def __init__(
-        self,
-        connection: WorkerConnection,
-        registration: Registration,
-        queues: Sequence[str] | None,
-    ) -> None:
+    def __init__(self, connection: WorkerConnection, registration: Registration) -> None:
         self._connection = connection
         self._registration = registration
-        self._queues = queues
         self._awake = False  # what our row says, or may say
         self._horizon: str | None = None  # see next_wake.sql
         self._idle_at = time.monotonic()  # when a claim was last not filled
@@ -171,7 +164,7 @@ class AwakeFlag:
             lower = claim.set_awake(self._registration.worker_id, False)
             self._awake = not await self._connection.run(lower)
         # This look decides whether to sleep, so it must come after the flag is committed.
-        wake = await self._connection.run(claim.next_wake(self._queues, self._horizon))
+        wake = await self._connection.run(claim.next_wake(self._registration.queues, self._horizon))
         if self._awake:  # our row was locked, so no producer will notify us
             return wake._replace(notified=False)
         self._horizon = wake.horizon
