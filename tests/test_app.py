@@ -15,6 +15,11 @@ def test_an_app_takes_a_dsn_or_a_connector_but_not_both() -> None:
         App(address, connector=PsycopgConnector(address))
 
 
+def test_an_app_refuses_a_connector_in_place_of_a_dsn() -> None:
+    with pytest.raises(ConfigurationError, match=r"Pass a connector by its name: App\(connector="):
+        App(PsycopgConnector())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [

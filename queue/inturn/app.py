@@ -72,6 +72,11 @@ class App(Blueprint):
             raise ConfigurationError(
                 "The App was given both a DSN and a connector. Give only one of them."
             )
+        if not isinstance(dsn, str | None):
+            raise ConfigurationError(
+                f"The App's first argument is a DSN, not {dsn!r}. Pass a connector by its name: "
+                "App(connector=...)."
+            )
         self._tracing = tracing
         self.connector = connector or PsycopgConnector(dsn)
         self.import_paths = list(import_paths or ())
