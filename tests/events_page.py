@@ -78,6 +78,7 @@ MEANINGS = {
     "worker.died": "A process of `--processes` ended and is replaced.",
     "worker.failed": "The worker ends with an error.",
     "worker.lost": "Others declared this worker dead and took over its jobs.",
+    "worker.retired": "A process of `--processes` reached `--max-jobs` or `--max-memory`, and is replaced.",
     "worker.silent": "A process of `--processes` hangs. It is killed and replaced.",
     "worker.started": "The worker has started.",
     "worker.stopped": "The worker has ended.",

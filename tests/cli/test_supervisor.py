@@ -120,6 +120,23 @@ def test_a_worker_that_has_served_is_replaced_whatever_its_status_and_its_siblin
     assert supervisor.wait(60) == 0
 
 
+def test_a_worker_that_has_run_enough_jobs_is_replaced_at_once(
+    start: Start, dsn: str, folder: Path, until: Until, log: Callable[[], str]
+) -> None:
+    limits = ("--processes", "2", "--max-jobs", "3")
+    supervisor = start("-a", "tasks:app", "worker", "-n", "ann", *limits, "--dsn", dsn)
+    until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"})
+    before = set(workers(dsn).values())
+    for number in range(12):
+        defer(dsn, "tasks.touch", name=f"file {number}")
+    until(lambda: "is replaced" in log() and statuses(dsn) == ["succeeded"] * 12)
+    until(lambda: set(workers(dsn)) == {"ann-1", "ann-2"} and set(workers(dsn).values()) != before)
+    assert "worker.stopping: it has run" in log()
+    assert "worker.died" not in log()
+    supervisor.terminate()
+    assert supervisor.wait(60) == 0
+
+
 def test_a_replacement_that_cannot_start_does_not_end_the_sibling_that_serves(
     supervisor: "subprocess.Popen[str]",
     dsn: str,

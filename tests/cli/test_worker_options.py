@@ -39,6 +39,8 @@ SPELLINGS: dict[str, dict[str, Any]] = {
     "--delete-jobs always": {"delete_jobs": "always"},
     "--keep-history 30d": {"keep_history": timedelta(days=30)},
     "--max-lost-attempts 3": {"max_lost_attempts": 3},
+    "--max-jobs 100": {"max_jobs": 100},
+    "--max-memory 512": {"max_memory": 512},
     "--heartbeat 3": {"update_heartbeat_interval": 3.0},
     "--update-heartbeat-interval 3": {"update_heartbeat_interval": 3.0},
     "--stalled-after 40": {"stalled_worker_timeout": 40.0},
@@ -91,6 +93,8 @@ VARIABLES = {
     "INTURN_WORKER_BIND": ("::1", {"bind": "::1"}),
     "INTURN_WORKER_DB_GRACE": ("1h", {"db_grace": 3600.0}),
     "INTURN_WORKER_MAX_LOST_ATTEMPTS": ("3", {"max_lost_attempts": 3}),
+    "INTURN_WORKER_MAX_JOBS": ("100", {"max_jobs": 100}),
+    "INTURN_WORKER_MAX_MEMORY": ("512", {"max_memory": 512}),
 }
 
 

@@ -55,6 +55,8 @@ class Options:
     max_lost_attempts: how often a job is restarted after its worker died while running it, or None
     for no limit. After that it fails, since it may be what kills the workers. Applies to the jobs
     that this worker takes over from others.
+    max_jobs, max_memory: the worker ends after about this many jobs, or once its process has used
+    this many megabytes, so that a new process can take over. Each worker adds up to a tenth.
     additional_context: passed to tasks as `context.additional_context`.
     metrics_port: serve Prometheus metrics of this process on this port; see docs/metrics.md.
     metrics_tasks: False keeps one series for all tasks instead of one per task.
@@ -80,6 +82,8 @@ class Options:
     delete_jobs: str = "never"
     keep_history: timedelta | float | None = DEFAULT_HISTORY
     max_lost_attempts: int | None = 5
+    max_jobs: int | None = None
+    max_memory: int | None = None
     additional_context: Mapping[str, Any] | None = None
     metrics_port: int | None = None
     metrics_tasks: bool = True
@@ -107,6 +111,11 @@ class Options:
                 "keep_history",
                 f"{self.keep_history!r}: give a timedelta or days, or None to keep all",
             )
+        self._check_counts()
+        self._check_intervals()
+        check_worker_middleware(self.task_middleware, self.worker_middleware)
+
+    def _check_counts(self) -> None:
         if not _is_countable(self.max_lost_attempts):
             raise BadArgument(
                 "max_lost_attempts",
@@ -116,8 +125,10 @@ class Options:
             raise BadArgument(
                 "concurrency", f"{self.concurrency}: a worker runs at least 1 job at a time"
             )
-        self._check_intervals()
-        check_worker_middleware(self.task_middleware, self.worker_middleware)
+        for name in ("max_jobs", "max_memory"):
+            most = getattr(self, name)
+            if most is not None and most < 1:
+                raise BadArgument(name, f"{most}: give at least 1, or None for no limit")
 
     def _check_intervals(self) -> None:
         for name in (

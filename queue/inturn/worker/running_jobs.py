@@ -66,6 +66,7 @@ class RunningJobs:
         # By job and claim: a worker that was declared dead may get a job again while still running
         # it.
         self.attempts: dict[tuple[int, str], Attempt] = {}
+        self.runs = 0  # that have ended
         self._are_ours: Callable[[], bool] = lambda: True
         self._is_closed = False
         self._emptied: anyio.Event | None = None  # while something waits for it
@@ -210,6 +211,7 @@ class RunningJobs:
             self.observer.note_start(waiting.job, time.monotonic() - waiting.since)
 
     def _leave_slot(self) -> None:
+        self.runs += 1
         if self._emptied is not None and not self.in_hand:
             self._emptied.set()
         self._note_ended()

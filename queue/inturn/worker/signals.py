@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -35,17 +35,31 @@ HANDLED = 128  # the handler in Python adds this to the number of the signal
 
 _listening: "list[Caught]" = []
 _dedicated = False
-_on_serving: Callable[[], object] | None = None
+_supervisor: "SupervisorChannel | None" = None
 
 
-def dedicate(on_serving: Callable[[], object] | None = None) -> None:
+class SupervisorChannel(Protocol):
+    """Another process, which replaces this one if it dies or retires."""
+
+    def report_serving(self) -> None: ...
+
+    def report_retiring(self) -> None: ...
+
+
+def dedicate(supervisor: SupervisorChannel | None = None) -> None:
     """Count signals until the process ends, because it is a worker and nothing else.
 
     Something may keep the process alive after the worker has ended, such as a thread that a task
-    left behind. `on_serving` is called when the worker begins to serve.
+    left behind. The supervisor, if there is one, is told when the worker begins to serve.
     """
-    global _dedicated, _on_serving
-    _dedicated, _on_serving = True, on_serving
+    global _dedicated, _supervisor
+    _dedicated, _supervisor = True, supervisor
+
+
+def say_retiring() -> None:
+    """Tell the supervisor, if there is one, that the worker ends and should be replaced."""
+    if _supervisor is not None:
+        _supervisor.report_retiring()
 
 
 def is_dedicated() -> bool:
@@ -82,8 +96,8 @@ async def obey(
     caught: "Caught", stop: Callable[[str], object], abort: Callable[[str], object]
 ) -> None:
     """Call `stop` after the first signal and `abort` after the second."""
-    if _on_serving is not None:
-        _on_serving()
+    if _supervisor is not None:
+        _supervisor.report_serving()
     while True:  # the worker starts it again if something else cancels it
         count, number = await caught.counted.get()
         (stop if count == 1 else abort)(number.name)

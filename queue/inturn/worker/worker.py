@@ -36,6 +36,7 @@ from inturn.worker.middleware_chain import MiddlewareChain
 from inturn.worker.options import Options, options
 from inturn.worker.probes import Probes, read_vitals, serve_probes
 from inturn.worker.registration import Registration
+from inturn.worker.retirement import retire
 from inturn.worker.running_jobs import RunningJobs
 from inturn.worker.scheduler import Scheduler
 from inturn.worker.slots import is_cancelled
@@ -233,6 +234,8 @@ class Worker:
     def _start_helpers(self, helpers: TaskGroup, caught: signals.Caught | None) -> None:
         helpers.start_soon(self._keep, self._start_later, helpers)
         helpers.start_soon(self._keep, self._look_now_and_then)
+        if self._options.max_jobs or self._options.max_memory:
+            helpers.start_soon(self._keep, retire, self._options, self._running, self.stop)
         if caught is not None:
             helpers.start_soon(self._keep, signals.obey, caught, self.stop, self.abort)
 

@@ -145,6 +145,18 @@ Examples:
     help="Fail a job if more workers than this died while running it.  [default: 5]",
 )
 @option(
+    "--max-jobs",
+    type=Number(1),
+    metavar="N",
+    help="End after about N jobs, so that a new process takes over.  [default: never]",
+)
+@option(
+    "--max-memory",
+    type=Number(1),
+    metavar="MB",
+    help="The same, once the process has used this many megabytes.  [default: never]",
+)
+@option(
     "--metrics-port",
     type=Number(0, 65535),
     metavar="PORT",
@@ -182,8 +194,9 @@ def command(
 
     The first Ctrl-C, SIGTERM or SIGHUP lets running jobs finish. The second aborts them and ends
     the process within five seconds. The third ends it immediately. A worker process uses one core.
-    To use more, give --processes: a worker process that dies is replaced. The first one uses the
-    ports of --metrics-port and --health-port, the others the ports after them.
+    To use more, give --processes: a worker process that dies, or ends by --max-jobs or
+    --max-memory, is replaced. The first one uses the ports of --metrics-port and --health-port, the
+    others the ports after them.
 
     A variable can set each option, such as INTURN_WORKER_QUEUES for --queues.
 
@@ -235,7 +248,7 @@ def _prepare(dsn: str | None) -> str | None:
     from inturn.worker import signals
 
     supervisor, dsn = supervised.join_supervisor(dsn)
-    signals.dedicate(None if supervisor is None else supervisor.report_serving)
+    signals.dedicate(supervisor)
     if supervisor is not None:
         supervisor.drain_when_gone()
     return dsn

@@ -21,7 +21,7 @@ SOCKET = "INTURN_SUPERVISOR_SOCKET"
 DSN = "INTURN_SUPERVISOR_DSN"
 OWN_PATH = "INTURN_SUPERVISOR_PYTHONPATH"
 PATH = "PYTHONPATH"
-SERVING, ALIVE = b"serving\n", b"."
+SERVING, ALIVE, RETIRING = b"serving\n", b".", b"retiring\n"
 WORD_SECONDS = 5.0  # between two words
 FOR_SYSTEMD = (
     "NOTIFY_SOCKET",
@@ -41,6 +41,10 @@ class SupervisorLink:
         with suppress(OSError):  # the supervisor is gone; our reader will notice
             self._ours.sendall(SERVING)
         self._is_serving = True
+
+    def report_retiring(self) -> None:
+        with suppress(OSError):
+            self._ours.sendall(RETIRING)
 
     def drain_when_gone(self) -> None:
         """Start a thread that drains the worker if the supervisor dies."""

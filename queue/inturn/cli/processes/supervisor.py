@@ -1,6 +1,6 @@
 """The supervisor of `queue worker --processes N`: it runs N worker processes.
 
-It passes signals to all of them, and replaces those that die.
+It passes signals to all of them, and replaces those that die or retire.
 It kills those that hang: they send no heartbeats either, so other workers have already taken over
 their jobs.
 If a worker process fails before any has served, for a reason that applies to all (the app cannot
@@ -83,6 +83,7 @@ class Supervisor:
         self._sockets: dict[str, socket.socket] = {}  # the workers hold the other ends
         self._stopping = anyio.Event()
         self._served: set[str] = set()  # names that have served at some time
+        self._retiring: set[str] = set()  # names of those that end and should be replaced
         self._silence: dict[str, float] = {}  # seconds since the last word from each that serves
         self._status = 0  # the worst status of those told to end
         self._hopeless = 0  # the status that made us stop all of them
@@ -131,9 +132,11 @@ class Supervisor:
 
     def _hear(self) -> None:
         for name, its in self._sockets.items():
-            if _read_words(its):
+            if words := _read_words(its):
                 self._served.add(name)
                 self._silence[name] = 0.0
+                if supervised.RETIRING in words:
+                    self._retiring.add(name)
 
     async def _watch(self) -> None:
         """Kill hanging worker processes, unless we were the ones that hung."""
@@ -162,9 +165,14 @@ class Supervisor:
         while not self._stopping.is_set():
             began = time.monotonic()
             status = await self._run_one(name)
-            if status == 0 or self._stopping.is_set():
+            retired = name in self._retiring
+            self._retiring.discard(name)
+            if self._stopping.is_set() or (status == 0 and not retired):
                 self._status = max(self._status, status)
                 return
+            if status == 0:
+                logger.info("worker.retired: %s is replaced", name)
+                continue
             if status in HOPELESS and not self._served:
                 self._hopeless = status
                 self._stop(f"{name} ended with status {status}", signal.SIGTERM)
