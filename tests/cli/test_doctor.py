@@ -1,6 +1,7 @@
 """`queue doctor` tells the truth, and each line of its advice helps as it is printed."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,22 @@ def test_the_doctor_finds_nothing(engine: Engine, queue: Run) -> None:
     status, found = findings(queue)
     assert {found[check]["state"] for check in found} == {"ok"}
     assert (status, list(found)) == (0, first_cells("The doctor"))
-    assert (
-        queue("doctor").stdout.splitlines()[0] == "ok    schema        inturn matches this version"
-    )
+    lines = queue("doctor", "-v").stdout.splitlines()
+    assert lines[0] == "ok    schema        inturn matches this version"
+    assert len(lines) == len(found)
+    assert queue("doctor").stdout == f"ok    {len(found)} checks (-v lists them)\n"
+
+
+def test_the_doctor_names_what_is_wrong_first_and_counts_the_rest(
+    engine: Engine, queue: Run
+) -> None:
+    engine.query("SELECT pause_queue('reports')")
+    engine.defer("t", "a")
+    lines = queue("doctor").stdout.splitlines()
+    states = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert states == sorted(states, key=["fail", "warn", "ok"].index)
+    assert {"fail", "warn"} < set(states)
+    assert re.fullmatch(r"ok    \d+ other checks \(-v lists them\)", lines[-1])
 
 
 @pytest.mark.fresh_database
@@ -621,10 +635,10 @@ def test_the_doctor_warns_of_a_history_that_is_large_and_most_of_the_database(
 @pytest.mark.fresh_database
 def test_days_without_ended_jobs_do_not_count(engine: Engine, queue: Run) -> None:
     engine.query("SELECT prepare_history(4)")
-    assert "ended jobs of 0 days take 0 B" in queue("doctor").stdout
+    assert "ended jobs of 0 days take 0 B" in queue("doctor", "-v").stdout
     engine.defer("t")
     engine.fail(engine.claim(), None, "boom")
-    assert "ended jobs of 1 day take" in queue("doctor").stdout
+    assert "ended jobs of 1 day take" in queue("doctor", "-v").stdout
 
 
 RAN = """
