@@ -218,7 +218,7 @@ NOT_BY_ANYBODY = [
     "SET ROLE inturn_test_owner",
     "SELECT inturn.grant_to(current_user, 'operator')",
     "SELECT inturn.archive_jobs('{1}', NULL, '{succeeded}', NULL)",
-    "SELECT inturn.start_jobs(gen_random_uuid(), '{1}')",
+    "SELECT inturn.start_jobs(gen_random_uuid(), '{1}', false)",
     "SELECT inturn.restore_job(1)",
     "SELECT inturn.lock_lane('x')",
     "SELECT inturn.audit('pause', 'x', 0, 'somebody else', NULL)",

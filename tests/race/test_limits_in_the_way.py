@@ -418,7 +418,7 @@ def in_each_second(stage: Stage) -> list[int]:
         "IF p_limited THEN",
         "IF false THEN",
     ),
-    Mutation("a claim forgets that some have a limit", "claim.sql", ", r.limited)", ")"),
+    Mutation("a claim forgets that some have a limit", "claim.sql", ", r.limited)", ", false)"),
 )
 def test_a_start_counts_when_its_token_was_there(stage: Stage) -> None:
     person, worker, late = stage.session(), stage.worker(), stage.worker()
@@ -430,6 +430,28 @@ def test_a_start_counts_when_its_token_was_there(stage: Stage) -> None:
     worker.hasten("-10 seconds")
     promise(len(worker.claim(1)) == 1, "one of the next tokens")
     promise(len(late.claim(2)) == 1, "and the other one, for a claim that began with the first")
+    promise(in_each_second(stage) == [2, 2], f"started at once: {in_each_second(stage)}")
+
+
+@story(
+    Mutation(
+        "it forgets that a job in several lanes has a limit",
+        "start_in_lanes.sql",
+        "v_seen.limit_key IS NOT NULL);",
+        "false);",
+    )
+)
+def test_a_start_in_several_lanes_counts_when_its_token_was_there(stage: Stage) -> None:
+    person, worker, late = stage.session(), stage.worker(), stage.worker()
+    person.set_limit("stripe", None, rate=60, burst=2)
+    person.defer(None, *[0] * 3, limit="stripe")
+    worker.hasten("-20 seconds")
+    late.hasten("-20 seconds")
+    promise(len(worker.claim(2)) == 2, "the burst is spent")
+    worker.hasten("-10 seconds")
+    promise(len(worker.claim(1)) == 1, "one of the next tokens")
+    person.defer_several("a", "b", limit="stripe")
+    promise(len(late.claim(1)) == 1, "and the other one, for a claim that began with the first")
     promise(in_each_second(stage) == [2, 2], f"started at once: {in_each_second(stage)}")
 
 

@@ -39,7 +39,7 @@ class Worker:
         return self.query("SELECT register_worker('w', 'h', 1, NULL, 1)")[0][0]
 
     def analyse(self) -> None:
-        self.connection.execute("VACUUM ANALYZE jobs, lanes, finished_jobs, workers")
+        self.connection.execute("VACUUM ANALYZE jobs, lanes, gates, finished_jobs, workers")
 
     def defer(self, count: int, *, lanes: bool = False, queues: int = 1, priority: int = 0) -> None:
         """Defer as many jobs, each a token, in as many lanes, or free and in turn in the queues."""
@@ -64,9 +64,23 @@ class Worker:
             [priority, count],
         )
 
+    def defer_limited(self, count: int, priority: int) -> None:
+        """Defer jobs of ten keys with a rate that lets all of them start."""
+        self.query("SELECT set_limit('key *', NULL, 1000000, interval '1 s', 1000)")
+        self.connection.execute(
+            "INSERT INTO jobs (created_at, status, task, limit_key, priority) "
+            "SELECT now(), 'todo', 't', 'key ' || n %% 10, %s FROM generate_series(1, %s) AS n",
+            [priority, count],
+        )
+
     def fill(self) -> None:
         for _ in range(2):  # two calls: each job is a token
             self.defer(LANES, lanes=True)
+        self.connection.execute(
+            "INSERT INTO gates (key, refilled_at) SELECT 'limit:' || n, clock() "
+            "FROM generate_series(1, %s) AS n ON CONFLICT DO NOTHING",
+            [10 * LANES],
+        )
 
     def counted(self, what: str, statement: LiteralString, *parameters: object) -> list[Job]:
         with self.counter.count() as work:
@@ -96,11 +110,12 @@ class Worker:
         self.counted(what, "SELECT count(*) FROM put_back(%s, %s)", *split(jobs))
 
     def drain(self) -> None:
-        """Run everything there is."""
+        """Run everything there is, and forget the limits."""
         while hand := self.query(CLAIM, self.id, AT_ONCE):
             self.query(
                 FINISH, self.id, 0, *split(hand), ["succeeded"] * len(hand), [None] * len(hand)
             )
+        self.connection.execute("DELETE FROM gates")
 
     def work(self) -> None:
         """Make each call once, while half of the lanes are held."""
@@ -119,7 +134,9 @@ class Worker:
         self.put_back("put_back", self.claim("claim of retries"))
         self.defer_once(AT_ONCE, priority=2)
         self.put_back("put_back under queueing locks", self.query(CLAIM, self.id, AT_ONCE))
-        self.defer_due(AT_ONCE, priority=3)
+        self.defer_limited(AT_ONCE, priority=3)
+        self.put_back("put_back of limited jobs", self.claim("claim of limited jobs"))
+        self.defer_due(AT_ONCE, priority=4)
         self.claim("promote", 1)
         self.counted("next_wake", "SELECT * FROM next_wake(NULL)")
         [(last,)] = self.query("SELECT max(id) FROM jobs WHERE lock IS NOT NULL")

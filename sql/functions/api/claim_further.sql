@@ -51,5 +51,6 @@ BEGIN
         PERFORM require_read_committed();
         v_ids := (take_slots(v_ids, 0, '{}')).ids;
     END IF;
-    RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids, v_limited);
+    -- Of a limit with a rate, take_slots has let none pass.
+    RETURN QUERY SELECT * FROM start_jobs(p_worker, v_ids, false);
 END $$;

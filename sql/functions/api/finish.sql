@@ -85,7 +85,7 @@ BEGIN
 
     IF v_next.ids IS NOT NULL THEN
         RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
-            FROM start_jobs(p_worker, v_next.ids) AS started;
+            FROM start_jobs(p_worker, v_next.ids, false) AS started;
     END IF;
 
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN

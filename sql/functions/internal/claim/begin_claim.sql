@@ -1,5 +1,6 @@
--- begin_claim: the first stage of a claim. Makes ready what is due, and determines where to look:
--- which queues, which paused tasks to skip, and whether groups take turns.
+-- begin_claim: the first stage of a claim. Refuses a worker that is not registered, makes ready what
+-- is due, and determines where to look: which queues, which paused tasks to skip, and whether groups
+-- take turns.
 CREATE OR REPLACE FUNCTION begin_claim(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -25,7 +26,7 @@ BEGIN
             (SELECT true FROM gate_looks LIMIT 1)) AS looks,
         EXISTS (SELECT FROM pauses) AS pauses   -- not NULL, since NULL AND f() calls f
     INTO v_due;
-    IF NOT v_due.allowed THEN
+    IF NOT v_due.allowed THEN   -- one of these raises the error
         PERFORM require_read_committed();
         PERFORM require_registered(r.worker);
     END IF;

@@ -1,5 +1,6 @@
--- The part of claim_candidates for queues with lane tokens. `ids` are the best free jobs, locked,
--- with these priorities, and p_limited tells which have a limit.
+-- The part of claim_candidates for queues with lane tokens, with the same results. Takes the best
+-- free jobs, locked, in `ids`, their priorities, and which of them have a limit, and keeps in `ids`
+-- those that are among the best of both.
 CREATE OR REPLACE FUNCTION lane_candidates(
     INOUT r claim_round, p_priorities integer[], p_limited boolean[]
 )

@@ -10,7 +10,7 @@
 -- this call began, if a later claim had the key first. Otherwise the start would count towards a
 -- time whose tokens others have taken.
 CREATE OR REPLACE FUNCTION start_jobs(
-    p_worker uuid, p_ids bigint[], p_limited boolean DEFAULT false   -- some may have a limit
+    p_worker uuid, p_ids bigint[], p_limited boolean   -- false: none of them has a limit
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -18,7 +18,7 @@ DECLARE
     v_claim uuid := gen_random_uuid();
     v_now   timestamptz := clock();
     v_late  bigint[];        -- jobs that start later than this call
-    v_times timestamptz[];   -- their times
+    v_times timestamptz[];   -- when their tokens are there
 BEGIN
     IF cardinality(p_ids) > 0 IS NOT TRUE THEN
         RETURN;
@@ -32,9 +32,11 @@ BEGIN
         PERFORM set_config('inturn.timeline', 'seen', false);
     END IF;
     IF p_limited THEN
-        SELECT array_agg(jobs.id), array_agg(gates.refilled_at) INTO v_late, v_times
-        FROM jobs JOIN gates ON gates.key = limit_gate(jobs.limit_key)
-        WHERE jobs.id = ANY (p_ids) AND gates.refilled_at > v_now;
+        SELECT array_agg(jobs.id), array_agg(gate.refilled_at) INTO v_late, v_times
+        FROM jobs CROSS JOIN LATERAL (
+            SELECT gates.refilled_at FROM gates WHERE gates.key = limit_gate(jobs.limit_key) LIMIT 1
+        ) AS gate
+        WHERE jobs.id = ANY (p_ids) AND gate.refilled_at > v_now;
     END IF;
     RETURN QUERY
     UPDATE jobs
