@@ -1,6 +1,6 @@
--- begin_claim: the first stage of a claim. Refuses a worker that is not registered, makes ready what
--- is due, and determines where to look: which queues, which paused tasks to skip, and whether groups
--- take turns.
+-- begin_claim: the first stage of a claim. Refuses a worker that is not registered, makes ready
+-- what is due, and determines where to look: which queues, which paused tasks to skip, and whether
+-- groups take turns.
 CREATE OR REPLACE FUNCTION begin_claim(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE

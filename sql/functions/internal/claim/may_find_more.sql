@@ -1,5 +1,5 @@
--- may_find_more: tells whether a claim that wants more jobs should look again because the next round
--- would see different ones.
+-- may_find_more: tells whether a claim that wants more jobs should look again because the next
+-- round would see different ones.
 CREATE OR REPLACE FUNCTION may_find_more(r claim_round, p_patient boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
