@@ -86,13 +86,15 @@ async def main() -> None:
         web.router.lifespan_context(web),  # a web server does this for you
         httpx.AsyncClient(transport=transport, base_url="http://shop") as browser,
     ):
+        orders = []
         for customer in ("ann", "bob", "ann"):
-            last = (await browser.post("/orders", params={"customer": customer})).json()
+            orders.append((await browser.post("/orders", params={"customer": customer})).json())
         refused = await browser.post("/orders", params={"customer": "eve", "in_stock": False})
         print(f"eve: {refused.json()['detail']}")
-        # A browser has no event to wait for, so it asks again.
-        while (await browser.get(f"/orders/{last}")).json() != "shipped":  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        for order in orders:
+            # A browser has no event to wait for, so it asks again.
+            while (await browser.get(f"/orders/{order}")).json() != "shipped":  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import urllib.request
 import warnings
 from collections.abc import Iterator, Mapping
@@ -59,11 +60,11 @@ def invoke(
     stdin: IO[str] | None = None,
 ) -> Ended:
     """Run `queue` in this process, which is the same afterwards."""
-    stdout, stderr = _stream(), _stream()
+    stdout, stderr = Written(), Written()
     with (
         patch.dict(os.environ, clean(env), clear=True),
         patch.object(sys, "argv", [str(SCRIPT), *words]),
-        patch.object(sys, "stdin", stdin or _stream()),
+        patch.object(sys, "stdin", stdin or io.TextIOWrapper(io.BytesIO(), encoding="utf-8")),
         patch.object(sys, "stdout", stdout),
         patch.object(sys, "stderr", stderr),
         # Only a process that ends may do this. `_own_threads` finds what should have ended here.
@@ -77,7 +78,7 @@ def invoke(
         _own_threads(),
     ):
         returncode = Context().run(_call_main)
-    return Ended(returncode, _text(stdout), _text(stderr))
+    return Ended(returncode, stdout.read_all(), stderr.read_all())
 
 
 def run_process(
@@ -141,13 +142,24 @@ def _call_main() -> int:
     return 0
 
 
-def _stream() -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+class Written(io.TextIOWrapper):
+    """What a command writes. A thread that an earlier test left behind may not write into it."""
 
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+        self._others = {each.ident for each in threading.enumerate()} - {threading.get_ident()}
+        self._strays: list[str] = []
 
-def _text(stream: io.TextIOWrapper) -> str:
-    stream.seek(0)
-    return stream.read()
+    def write(self, text: str) -> int:
+        if threading.get_ident() in self._others:
+            name = threading.current_thread().name
+            self._strays.append(f"{name} wrote {text!r}\n{''.join(traceback.format_stack())}")
+        return super().write(text)
+
+    def read_all(self) -> str:
+        assert self._strays == [], "\n".join(self._strays)
+        self.seek(0)
+        return self.read()
 
 
 @contextmanager
