@@ -105,6 +105,7 @@ CREATE TYPE inturn.claim_round AS (
 	paused text[],
 	fair boolean,
 	turns jsonb,
+	since bigint,
 	asked integer,
 	slots integer,
 	wanted integer,

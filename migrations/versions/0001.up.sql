@@ -205,6 +205,7 @@ CREATE TYPE claim_round AS (
     paused       text[],    -- tasks that are paused
     fair         boolean,   -- groups take turns
     turns        jsonb,     -- where the turns continue
+    since        bigint,    -- look only at jobs with higher ids (NULL: at the front)
     asked        integer,   -- how many jobs it may start
     slots        integer,   -- how many of them can begin now
     wanted       integer,   -- how many it may still start

@@ -396,12 +396,18 @@ class Worker(Session):
             "SELECT register_worker('race', 'here', 1, %s::text[], 10)", self.queues
         )
 
-    def claim(self, limit: int = 10, patient: bool = False, slots: int | None = None) -> list[Job]:
+    def claim(
+        self,
+        limit: int = 10,
+        patient: bool = False,
+        slots: int | None = None,
+        since: int | None = None,
+    ) -> list[Job]:
         """Claim jobs, of which `slots` can begin now: those with a limit or a group must."""
         rows = self.run(
             "SELECT id, claim_id, worker_id, queue, attempts, current_setting('inturn.turns', true)"
-            " FROM claim(%s, %s::text[], %s, %s, %s, %s::jsonb)",
-            self.id, self.queues, limit, patient, slots, self.turns,
+            " FROM claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s)",
+            self.id, self.queues, limit, patient, slots, self.turns, since,
         )  # fmt: skip
         if rows and rows[0][-1]:
             self.turns = rows[0][-1]

@@ -210,9 +210,9 @@ def test_a_lane_without_a_group_gives_way_to_groups(stage: Stage) -> None:
 @story(
     Mutation(
         "further claims do not look at groups",
-        "claim_further.sql",
-        "AND groups_wait(p_queues)",
-        "AND false",
+        "begin_further.sql",
+        "OR groups_wait(p_queues)",
+        "OR false",
     )
 )
 def test_a_claim_further_leaves_the_turns_to_a_full_claim(stage: Stage) -> None:

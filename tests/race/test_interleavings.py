@@ -516,7 +516,7 @@ def test_an_old_claim_of_the_same_worker_is_refused(stage: Stage) -> None:
     ),
     Mutation(
         "claim_further asks nobody whether the worker lives",
-        "claim_further.sql",
+        "begin_further.sql",
         "PERFORM require_registered(p_worker);",
         "",
     ),
@@ -817,7 +817,7 @@ def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> 
     stuck.rollback()
 
 
-@story(Mutation("a claim takes all lanes", "begin_claim.sql", "r.lanes_left := 512", "r.lanes_left := 5120"))  # fmt: skip
+@story(Mutation("a claim takes all lanes", "claim.sql", "r.lanes_left := 512", "r.lanes_left := 5120"))  # fmt: skip
 def test_a_claim_takes_no_more_lanes_than_fit_into_the_lock_table(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()
     for number in range(600):

@@ -72,9 +72,9 @@ def test_a_lane_waits_for_its_head_in_a_paused_queue(stage: Stage) -> None:
 @story(
     Mutation(
         "jobs are claimed ahead although a queue is paused",
-        "claim_further.sql",
-        "IF EXISTS (SELECT FROM paused_queues) THEN",
-        "IF false THEN",
+        "begin_further.sql",
+        "CASE WHEN NOT EXISTS (SELECT FROM paused_queues)",
+        "CASE WHEN true",
     )
 )
 def test_a_further_claim_starts_nothing_during_a_pause(stage: Stage) -> None:

@@ -292,7 +292,7 @@ def test_a_slot_for_which_a_job_was_woken_goes_to_the_next(stage: Stage) -> None
     Mutation(
         "a claim sets only those aside that it looks at",
         "pass_gates.sql",
-        "IF r.marked AND v_slots.ids = '{}' THEN",
+        "IF r.marked AND v_slots.ids = '{}' AND r.since IS NULL THEN",
         "IF false THEN",
     ),
 )
@@ -359,9 +359,9 @@ def test_a_job_with_several_locks_waits_for_the_end_of_a_pause(stage: Stage) -> 
 @story(
     Mutation(
         "jobs of a paused task are claimed ahead",
-        "claim_further.sql",
-        "v_paused := ARRAY(SELECT task FROM paused_tasks);",
-        "",
+        "begin_further.sql",
+        "THEN ARRAY(SELECT task FROM paused_tasks) END",
+        "THEN '{}'::text[] END",
     )
 )
 def test_a_further_claim_starts_no_job_of_a_paused_task(stage: Stage) -> None:
@@ -584,3 +584,23 @@ def test_claims_close_the_gate_of_a_task_side_by_side(stage: Stage) -> None:
     one.commit()
     resume(person)
     promise(len(two.claim()) == 3, "all of them are woken")
+
+
+@story(
+    Mutation(
+        "a pause that is over is not ended first",
+        "reconcile_gates.sql",
+        "PERFORM end_pauses();",
+        "",
+    )
+)
+def test_a_pause_that_has_just_ended_is_no_finding(stage: Stage) -> None:
+    session, worker = stage.session(), stage.worker()
+    (job,) = session.defer(None, task="mail")
+    session.run("SELECT pause_task('mail', NULL, clock() + interval '1 minute')")
+    worker.claim()
+    for each in (session, worker):
+        each.hasten("2 minutes")
+    session.reconcile()
+    promise(stage.audited() == [("pause-task", "mail")], "the next claim opens the gate")
+    promise(ids(worker.claim()) == [job], "it does")

@@ -195,7 +195,7 @@ def test_everything_that_is_promised_holds_whatever_happens(stage: Stage) -> Non
 # A few at each landing, since any change of the SQL can break a promise here.
 WALKS = [
     pytest.param(seed, marks=pytest.mark.landing if seed < 8 else pytest.mark.proof)
-    for seed in range(40)
+    for seed in range(200)
 ]
 
 

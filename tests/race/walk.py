@@ -203,7 +203,8 @@ class Lanes(Feature):
         """A job that was in line went before no better one of a lane, unless that one went too."""
         line, stopped = before
         started = {job.id for job in jobs}
-        still = self.in_line().keys()  # others may have expired
+        # Others may have expired, in the worker's open transaction as well.
+        still = {id for id, *_ in worker.run(IN_LINE)}
         for id in started & line.keys():
             better = [
                 other
@@ -292,10 +293,15 @@ class Limits(Feature):
     def check_at_rest(self) -> None:
         self.none(
             "SELECT DISTINCT gate, queue, look_at FROM gated_jobs AS asleep "
-            "JOIN gates ON key = gate "
-            "WHERE used < coalesce((SELECT slots FROM gate_rule(key)), 1) "
+            "JOIN gates ON key = gate LEFT JOIN LATERAL gate_rule(key) AS rule ON true "
+            "CROSS JOIN LATERAL fold_key(ROW(key, used, tokens, refilled_at, look_at), rule) AS now "
+            "WHERE coalesce(now.free, 1) > 0 "
+            # A claim ends the pauses that are over before it looks.
+            "AND NOT EXISTS (SELECT FROM pauses WHERE task_gate(name) = key AND until <= clock()) "
             "AND NOT EXISTS (SELECT FROM gate_looks AS asked WHERE asked.key = gates.key) "
-            "AND (look_at IS NULL OR NOT EXISTS (SELECT FROM jobs AS token WHERE status = 'todo' "
+            # The next look is soon if an open transaction had the job locked.
+            "AND (look_at IS NULL OR look_at > clock() + interval '1 s' "
+            "AND NOT EXISTS (SELECT FROM jobs AS token WHERE status = 'todo' "
             "AND limit_gate(token.limit_key) = gates.key AND token.queue = asleep.queue))",
             "the next claim wakes nobody of these, though there are slots",
         )
@@ -482,8 +488,12 @@ class Parents(Feature):
 
     def let_go(self) -> None:
         """Nobody waits for a person any more."""
+        later = self.walk.stage.worker()
+        later.hasten("1 year")
+        later.claim(0)  # those that are scheduled wait for their parents from now on
+        statuses = self.walk.stage.statuses()
         for id, (_, on_parent) in self.walk.deferred.items():
-            if on_parent == "hold" and self.walk.stage.statuses().get(id) == "pending":
+            if on_parent == "hold" and statuses.get(id) == "pending":
                 self.person.retry_job(id)
 
 
@@ -677,7 +687,9 @@ class Walk:
             self.hands[worker] += [job for _ in busy]
 
     def take(self, worker: Worker, room: int, slots: int | None = None) -> None:
-        jobs = self.watch(worker, lambda: worker.claim(room, slots=slots))
+        ids = [0, *self.deferred]
+        since = self.random.choice([None, None, ids[len(ids) // 2], ids[-1] - 1])
+        jobs = self.watch(worker, lambda: worker.claim(room, slots=slots, since=since))
         for feature in self.features:
             feature.judge_claim(worker, jobs)
 

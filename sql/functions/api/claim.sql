@@ -22,13 +22,19 @@
 --
 -- A job with a limit starts only if it can begin now, or while half of the slots of its limit stay
 -- free (take_slots).
+--
+-- With p_since, it looks only at jobs with higher ids, so it does not walk over what an open
+-- snapshot keeps in front of the indexes. It settles nothing that is due, and leaves everything
+-- else to the next full claim: jobs that came back, lanes that were given back, and jobs whose
+-- transaction drew a lower id and committed later.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
     p_limit  integer,
     p_patient boolean DEFAULT false, -- return if another claim is clearing the front
     p_slots   integer DEFAULT NULL,  -- how many of the jobs can begin now; NULL: all
-    p_turns   jsonb   DEFAULT NULL   -- where the turns of the groups continue
+    p_turns   jsonb   DEFAULT NULL,  -- where the turns of the groups continue
+    p_since   bigint  DEFAULT NULL   -- look only at jobs with higher ids
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -40,7 +46,22 @@ BEGIN
     r.asked := p_limit;
     r.slots := coalesce(p_slots, p_limit);
     r.turns := p_turns;
-    r := begin_claim(r);
+    r.since := p_since;
+    IF p_since IS NULL THEN
+        r := begin_claim(r);
+    ELSE
+        r.paused := begin_further(p_worker, p_queues);
+        IF r.paused IS NULL THEN
+            RETURN;
+        END IF;
+        r.fair := false;
+    END IF;
+    r.wanted := r.asked;
+    r.reach := 2 * r.asked;
+    r.lanes_left := 512;   -- each keeps an advisory lock, and the server's lock table is finite
+    r.lost := '{}';
+    r.missed := '{}';
+    r.short := false;
     FOR round IN 1..4 LOOP
         r := look_ahead(r, round);
         IF cardinality(r.lanes) > 0 THEN

@@ -20,19 +20,11 @@ DECLARE
     v_shares integer[] := CASE WHEN cardinality(p_queues) > 1
         THEN front_shares(p_queues, p_limit, false, p_priorities, p_after)
         ELSE ARRAY[p_limit] END;
-    v_paused text[] := '{}';   -- tasks that are paused
+    v_paused  text[] := begin_further(p_worker, p_queues);   -- tasks that are paused
     v_ids     bigint[];
     v_limited boolean;
 BEGIN
-    PERFORM require_registered(p_worker);
-    IF (SELECT true FROM pauses LIMIT 1) THEN
-        IF EXISTS (SELECT FROM paused_queues) THEN
-            RETURN;
-        END IF;
-        v_paused := ARRAY(SELECT task FROM paused_tasks);
-    END IF;
-    IF (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-        ORDER BY jobs.queue LIMIT 1) IS TRUE AND groups_wait(p_queues) THEN
+    IF v_paused IS NULL THEN
         RETURN;
     END IF;
     SELECT array_agg(free.id) FILTER (WHERE free.task NOT IN (SELECT unnest(v_paused))),
@@ -48,7 +40,6 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) AS free;
     IF v_limited THEN
-        PERFORM require_read_committed();
         v_ids := (take_slots(v_ids, 0, '{}')).ids;
     END IF;
     -- Of a limit with a rate, take_slots has let none pass.

@@ -10,9 +10,10 @@
 --             notification, so look again soon.
 --   horizon   marks the transactions to wait for: pass it to the next call, until the worker has
 --             been awake again
+--   newest    the highest id that a job has been given
 CREATE OR REPLACE FUNCTION next_wake(
     p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT notified boolean,
-    OUT horizon xid8
+    OUT horizon xid8, OUT newest bigint
 )
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN EXISTS (
@@ -50,7 +51,8 @@ LANGUAGE sql STABLE AS $$
     ) END,
     -- One snapshot for everything: the look above has seen what ended transactions have left.
     pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
-    began.horizon
+    began.horizon,
+    (SELECT last_value FROM jobs_id_seq)
     -- A new transaction id, not the snapshot's end: other transactions may have begun since the
     -- last id that is over. A horizon beyond the end was given by another server.
     FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon

@@ -22,7 +22,7 @@ _JOB: LiteralString = (
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
     _JOB + ", current_setting('inturn.turns', true) "
-    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb)" + _IN_ORDER
+    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s)" + _IN_ORDER
 )
 CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
@@ -30,7 +30,8 @@ CLAIM_FURTHER = (
 JOBS_OF_WORKER = _JOB + "FROM {schema}.jobs_of_worker(%s)"
 CLAIMS_OF_WORKER = "SELECT id, claim_id::text FROM {schema}.jobs_of_worker(%s)"
 NEXT_WAKE = (
-    "SELECT delay, notified, horizon::text FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
+    "SELECT delay, notified, horizon::text, newest "
+    "FROM {schema}.next_wake(%s::text[], %s::text::xid8)"
 )
 SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
 
@@ -44,6 +45,7 @@ class Wake(NamedTuple):
     delay: timedelta | None
     notified: bool
     horizon: str
+    newest: int
 
 
 class Turns:
@@ -60,14 +62,16 @@ def claim(
     patient: bool,
     slots: int,
     turns: Turns | None = None,
+    since: int | None = None,
 ) -> Operation[list[Job]]:
     """Start up to `limit` jobs and return them, best first.
 
-    Only `slots` of them can run now, and jobs with a limit are started only if they can.
+    Only `slots` of them can run now, and jobs with a limit are started only if they can. With
+    `since`, it looks only at jobs with higher ids.
     """
     turns = turns or Turns()
     asked_at = time.monotonic()
-    rows = yield Statement(CLAIM, [worker_id, queues, limit, patient, slots, turns.text])
+    rows = yield Statement(CLAIM, [worker_id, queues, limit, patient, slots, turns.text, since])
     if rows and rows[0][-1]:  # else no job with a group waited
         turns.text = rows[0][-1]
     return to_jobs(rows, asked_at)
@@ -98,8 +102,8 @@ def list_jobs_of_worker(worker_id: UUID) -> Operation[list[Job]]:
 
 def next_wake(queues: Queues, horizon: str | None) -> Operation[Wake]:
     """Return how long a worker of these queues may sleep."""
-    ((delay, notified, horizon),) = yield Statement(NEXT_WAKE, [queues, horizon])
-    return Wake(delay, notified, horizon)
+    (row,) = yield Statement(NEXT_WAKE, [queues, horizon])
+    return Wake(*row)
 
 
 def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:

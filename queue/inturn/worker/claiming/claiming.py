@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 
 import anyio
@@ -20,10 +21,13 @@ from inturn.worker.state import LoopState
 
 DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often
 # Only a full claim sees lanes and higher priorities, so one follows after FRESH_SECONDS. Slow full
-# claims get a sixth of the worker's time, but are at most LONGEST seconds apart.
+# claims get a tenth of the worker's time, but are at most LONGEST seconds apart.
 FRESH_SECONDS = 0.05
-COST_SHARE = 5
+COST_SHARE = 9
 LONGEST = 5.0
+SLOW = 3  # times as long as a look at new jobs
+LAG = 0.25  # seconds by which transactions may commit in another order than that of their ids
+TRIAL_SECONDS = 10.0
 # A worker that lacks a task waits longer for a scheduled job, which may need that task, so that
 # idle workers that know it come first. Otherwise it would take the job again and again.
 YIELD = timedelta(seconds=0.5)
@@ -58,6 +62,7 @@ class Claiming:
         self._prefetch = prefetch
         self._awake_flag = AwakeFlag(connection, state.registration)
         self._cursor = ClaimCursor()
+        self._news = News()
         self._turns = claim.Turns()  # of the groups
         self._claimed_at = time.monotonic()  # when the last full claim began
         self._lacks_slots = False  # a ready job may need a slot at once, and we had none free
@@ -176,6 +181,7 @@ class Claiming:
     def note_registered(self) -> None:
         """Note that the worker has a new row: claim before the next wait."""
         self._awake_flag.reset()
+        self._news = News()
         self._wakeups.expect_jobs()
 
     def note_reported(self, count: int, *, lanes_went_back: bool) -> None:
@@ -194,7 +200,10 @@ class Claiming:
     def _choose_claim(self, room: int) -> Coroutine[Any, Any, None]:
         if marks := self._cursor.marks():
             return self._claim_further(marks, room)
-        return self._claim_from_the_front(room)
+        slots = max(0, self._options.concurrency - self._running.in_hand)
+        if self._news.should_look:
+            return self._claim_new(room, slots)
+        return self._claim_from_the_front(room, slots)
 
     @property
     def _neglects_scheduled(self) -> bool:
@@ -202,7 +211,7 @@ class Claiming:
 
         Lanes that hand over one job after another have this effect.
         """
-        return time.monotonic() - self._claimed_at > DUE_SECONDS
+        return time.monotonic() > max(self._claimed_at + DUE_SECONDS, self._news.full_claim_at)
 
     async def _make_scheduled_ready(self) -> None:
         """Make a claim of no jobs: due jobs become ready, and lanes give way to them."""
@@ -229,32 +238,44 @@ class Claiming:
         self._cursor.advance(jobs, room)
         self._running.start_all(jobs)
 
-    async def _claim_from_the_front(self, room: int) -> None:
+    def _make_claim(self, room: int, slots: int, since: int | None = None) -> Operation[list[Job]]:
+        mine, patient = self._registration, self._wakeups.patient
+        return claim.claim(mine.worker_id, mine.queues, room, patient, slots, self._turns, since)
+
+    async def _claim_new(self, room: int, slots: int) -> None:
+        self._wakeups.begin_claim()
+        began = time.monotonic()
+        jobs = await self._run(self._make_claim(room, slots, self._news.since))
+        self._news.note_look(jobs, time.monotonic() - began)
+        self._running.start_all(jobs)
+        if len(jobs) == room or not self._news.until_full_claim:
+            self._wakeups.note_filled()
+        elif (jobs and await self._awake_flag.keep_set()) or self._awake_flag.is_set:
+            self._wakeups.keep_looking()
+        else:
+            self._wakeups.look_in(self._news.until_full_claim)
+
+    async def _claim_from_the_front(self, room: int, slots: int) -> None:
         self._wakeups.begin_claim()
         self._lacks_slots = False
-        slots = max(0, self._options.concurrency - self._running.in_hand)
         began = self._claimed_at = time.monotonic()
-        full_claim = claim.claim(
-            self._registration.worker_id,
-            self._registration.queues,
-            room,
-            self._wakeups.patient,
-            slots,
-            self._turns,
-        )
-        jobs = await self._run(full_claim)
-        self._cursor.begin(jobs, room, time.monotonic() - began)
+        jobs = await self._run(self._make_claim(room, slots))
+        seconds = time.monotonic() - began
+        self._cursor.begin(jobs, room, seconds)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
-        elif jobs and await self._awake_flag.keep_set():
+            return
+        if jobs and await self._awake_flag.keep_set():
             self._wakeups.keep_looking()
         else:
             wake = await self._awake_flag.clear()
             self._lacks_slots = slots < room and wake.delay == timedelta(0)
             due = wake.delay + YIELD if wake.delay and self._running.lacks_task else wake.delay
             self._wakeups.note_not_filled(len(jobs), due, notified=wake.notified)
+            self._news.note_newest(wake.newest)
+        self._news.note_full_claim(jobs, seconds)
 
 
 class ClaimCursor:
@@ -295,6 +316,67 @@ class ClaimCursor:
     def _mark(self, jobs: Sequence[Job]) -> None:
         for job in jobs:  # sorted by priority and id: the last one has the highest id
             self._marks[job.queue, job.priority] = job.id
+
+
+class News:
+    """Lets a worker look only at new jobs while full claims are slow.
+
+    An open snapshot keeps the index entries of all jobs that have run since it was taken, and a
+    full claim walks over them. If that takes several times as long as a look at the jobs with the
+    highest ids, full claims get a tenth of the worker's time, and it looks at new jobs in between.
+
+    Such a look misses what is not new: jobs that became due or came back, and jobs whose
+    transaction took longer than LAG to commit. They wait for the next full claim.
+    """
+
+    def __init__(self) -> None:
+        self.full_claim_at = 0.0  # when the next one is due
+        self._full_seconds = 0.0  # how long the last one took
+        self._look_seconds = math.inf  # how long the last look took
+        self._look_due = 0.0  # when to find that out again
+        self._newest = self._newer = self._since = 0
+        self._moved_at = 0.0
+
+    @property
+    def until_full_claim(self) -> float:
+        """Return how many seconds a full claim is to wait."""
+        return max(0.0, self.full_claim_at - time.monotonic())
+
+    @property
+    def should_look(self) -> bool:
+        """Return True if the next claim should look only at new jobs.
+
+        It does so now and then even if it need not, to learn how long that takes.
+        """
+        now = time.monotonic()
+        return self._newer > 0 and (now < self.full_claim_at or self._look_due < now)
+
+    @property
+    def since(self) -> int:
+        """Return the id of a job that was new at least LAG seconds ago."""
+        return self._newer if time.monotonic() - self._moved_at > LAG else self._since
+
+    def note_newest(self, id: int) -> None:
+        """Note that a job has this id."""
+        self._newest = max(self._newest, id)
+        if time.monotonic() - self._moved_at > LAG:
+            self._since, self._newer = self._newer, self._newest
+            self._moved_at = time.monotonic()
+
+    def note_look(self, jobs: Sequence[Job], seconds: float) -> None:
+        """Note that a look at new jobs returned these, and took so many seconds."""
+        self._look_seconds = min(seconds, 1.1 * self._look_seconds)
+        self._look_due = time.monotonic() + TRIAL_SECONDS
+        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
+
+    def note_full_claim(self, jobs: Sequence[Job], seconds: float) -> None:
+        """Note that a full claim left nothing to start, and took so many seconds."""
+        is_slow = min(seconds, self._full_seconds) > SLOW * self._look_seconds
+        self._full_seconds = seconds
+        self.full_claim_at = (
+            time.monotonic() + min(COST_SHARE * seconds, LONGEST) if is_slow else 0.0
+        )
+        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
 
 
 class Prefetch:

@@ -36,6 +36,7 @@ class Wakeups:
         self._poll = poll
         # A point in time, not a duration, so that jobs that end do not postpone the look.
         self._look_at = 0.0
+        self._notified = True  # as far as we know, all producers notify us
         self._misses = 0  # claims in a row that saw a job they could not take
         self._woken = asyncio.Event()
         self.counted = dict.fromkeys(SOURCES, 0)  # what made it look for jobs, and how often
@@ -81,6 +82,7 @@ class Wakeups:
         because its lane was locked. If `notified` is False, jobs may be committed without a
         notification.
         """
+        self._notified = notified
         if count:
             self._misses = 0
         self._idle = due is None or due > timedelta(0)
@@ -98,6 +100,13 @@ class Wakeups:
         The next look comes soon and finds several, which is cheaper than a notification for each.
         """
         self._look_at = time.monotonic() + KEEP_LOOKING
+
+    def look_in(self, seconds: float) -> None:
+        """Note that the worker has looked at new jobs, and a full claim is due in `seconds`.
+
+        Look earlier while jobs may be committed without a notification.
+        """
+        self._look_at = time.monotonic() + (seconds if self._notified else min(seconds, BUSY_PAUSE))
 
     async def wait(self, at_most: float, *, polls: bool) -> None:
         """Wait until the worker is woken, or for `at_most` seconds.
@@ -138,6 +147,11 @@ class AwakeFlag:
         """Start again with a new row. Producers that do not see it yet do not notify us."""
         self._awake = False
         self._horizon = None
+
+    @property
+    def is_set(self) -> bool:
+        """Return True if producers may count on the worker to find their jobs by itself."""
+        return self._awake
 
     async def note_filled(self) -> None:
         """Note that a claim returned as many jobs as it asked for."""

@@ -55,10 +55,4 @@ BEGIN
             r.asked := least(r.asked, r.slots);
         END IF;
     END IF;
-    r.wanted := r.asked;
-    r.reach := 2 * r.asked;
-    r.lanes_left := 512;   -- each keeps an advisory lock, and the server's lock table is finite
-    r.lost := '{}';
-    r.missed := '{}';
-    r.short := false;
 END $$;

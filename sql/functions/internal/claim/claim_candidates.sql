@@ -40,14 +40,5 @@ BEGIN
     ) AS best;
     IF v_has_tokens THEN   -- in most queues, no lane has one
         r := lane_candidates(r, v_priorities, v_limited);
-    ELSE
-        r.lanes := '{}';
-        r.seen := '{}';
-        r.several := '{}';
-        r.behind := NULL;
-        r.behind_locks := NULL;
-        r.shut := NULL;
-        r.more := false;
-        r.widest := 2000;
     END IF;
 END $$;

@@ -2,12 +2,13 @@
 -- free jobs, locked, in `ids`, their priorities, and which of them have a limit, and keeps in `ids`
 -- those that are among the best of both.
 CREATE OR REPLACE FUNCTION lane_candidates(
-    INOUT r claim_round, p_priorities integer[], p_limited boolean[]
+    INOUT r claim_round, p_priorities integer[], p_limited boolean[],
+    p_tokens bigint[] DEFAULT NULL   -- further tokens than those in the windows
 )
 LANGUAGE plpgsql AS $$
 BEGIN
     WITH token AS MATERIALIZED (
-        SELECT * FROM lane_tokens(r.queues, r.windows, r.lost)
+        SELECT * FROM lane_tokens(r.queues, r.windows, r.lost, p_tokens)
     ), best AS (
         SELECT * FROM (
             SELECT free.id, free.priority, NULL AS lock, free.limited, false AS several

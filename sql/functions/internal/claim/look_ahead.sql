@@ -1,5 +1,6 @@
--- look_ahead: the stage of a claim that reads the front. Locks the best free jobs (`ids`) and reads
--- a window of lane tokens, which grows from round to round if the jobs in front cannot start.
+-- look_ahead: the stage of a claim that reads the front, or what is new (new_candidates). Locks the
+-- best free jobs (`ids`) and reads a window of lane tokens, which grows from round to round if the
+-- jobs in front cannot start.
 CREATE OR REPLACE FUNCTION look_ahead(INOUT r claim_round, p_round integer)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,6 +10,25 @@ BEGIN
         AND (r.behind IS NOT NULL OR r.shut IS NOT NULL OR cardinality(r.missed) > 0) THEN
         r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
             ELSE least(2000, 8 * r.reach) END;
+    END IF;
+    r.lanes := '{}';
+    r.seen := '{}';
+    r.several := '{}';
+    r.behind := NULL;
+    r.behind_locks := NULL;
+    r.shut := NULL;
+    r.more := false;
+    r.widest := 2000;
+    r.won := '{}';
+    r.used := '{}';
+    r.heads := NULL;
+    r.kept := '{}';
+    r.marked := false;
+    r.blocked := 0;
+    r.started := NULL;
+    IF r.since IS NOT NULL THEN
+        r := new_candidates(r);
+        RETURN;
     END IF;
     IF cardinality(r.queues) > 1 THEN
         -- Read and lock only the best overall. If other claims were faster, the next round locks
@@ -29,11 +49,4 @@ BEGIN
         r.short := NOT r.short
             AND cardinality(r.ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
     END IF;
-    r.won := '{}';
-    r.used := '{}';
-    r.heads := NULL;
-    r.kept := '{}';
-    r.marked := false;
-    r.blocked := 0;
-    r.started := NULL;
 END $$;

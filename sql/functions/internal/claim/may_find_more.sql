@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION may_find_more(r claim_round, p_patient boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF r.lanes_left <= 0 THEN
+    IF r.lanes_left <= 0 OR r.since IS NOT NULL THEN
         RETURN false;
     END IF;
     -- While another claim clears the front, take what there is. A patient caller may also return

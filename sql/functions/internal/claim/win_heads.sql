@@ -7,7 +7,7 @@ DECLARE
 BEGIN
     SELECT coalesce(array_agg(own.lock), '{}'), array_agg(own.job_id) INTO r.won, r.retries
     FROM acquire_lanes(r.worker, r.served, r.lanes, r.seen, cardinality(r.lanes)) AS own;
-    IF cardinality(r.won) < cardinality(r.lanes) AND NOT r.fair THEN
+    IF cardinality(r.won) < cardinality(r.lanes) AND NOT r.fair AND r.since IS NULL THEN
         SELECT * INTO v_spare
         FROM spare_lanes(r.queues, r.wanted, r.windows, r.lost || r.lanes, r.ids, r.lanes_left);
         IF v_spare.locks IS NOT NULL THEN

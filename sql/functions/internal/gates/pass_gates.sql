@@ -16,7 +16,7 @@ BEGIN
     END IF;
     SELECT * INTO v_slots FROM take_slots(r.ids, r.slots - (r.asked - r.wanted), r.paused);
     r.marked := v_slots.closed <> '{}';
-    IF r.marked AND v_slots.ids = '{}' THEN
+    IF r.marked AND v_slots.ids = '{}' AND r.since IS NULL THEN
         r.lanes_left := r.lanes_left - clear_front(r, v_slots.closed);
     END IF;
     r.ids := v_slots.ids;

@@ -12,6 +12,7 @@ DECLARE
     v_used bigint;
     v_idle text[];
 BEGIN
+    PERFORM end_pauses();   -- no claim may have come since a pause was over
     FOR v_key IN
         SELECT coalesce(known.key, running.key) FROM gates AS known
         FULL JOIN (

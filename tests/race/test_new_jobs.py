@@ -1,0 +1,160 @@
+"""A claim that looks only at what is new: stories told as in test_interleavings.
+
+It must leave everything else to the next full claim, and start nothing that a full claim would not.
+"""
+
+from functools import partial
+
+from psycopg.errors import NoDataFound
+
+from tests.race.harness import Mutation, Stage, ids, promise, story
+from tests.race.test_interleavings import refused
+from tests.race.test_paused_queues import pause
+
+
+@story(
+    Mutation("it looks at the front", "new_candidates.sql", "jobs.id > r.since", "true"),
+    Mutation(
+        "it starts the jobs of other workers",
+        "new_candidates.sql",
+        "AND (r.served IS NULL OR new.queue IN (SELECT unnest(r.served)))",
+        "",
+    ),
+    Mutation(
+        "it leaves out the lanes",
+        "new_candidates.sql",
+        "IF v_tokens IS NOT NULL THEN",
+        "IF false THEN",
+    ),
+)
+def test_it_starts_free_jobs_and_heads_of_lanes_that_came_since(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker("default")
+    (old,), (old_head,) = producer.defer(None), producer.defer("a")
+    free, (head, behind) = producer.defer(None), producer.defer("b", 0, 0)
+    producer.defer(None, queue="elsewhere")
+    [last] = producer.defer(None)
+    promise(ids(worker.claim(since=old_head)) == [*free, head, last], "no other")
+    promise(worker.claim(since=old_head) == [], "once")
+    promise(ids(stage.worker().claim())[:2] == [old, old_head], "a full claim has the rest")
+    order = stage.drain()
+    promise(order.index(head) < order.index(behind), "in order")
+
+
+@story(
+    Mutation(
+        "it takes the oldest",
+        "new_candidates.sql",
+        "ORDER BY jobs.priority DESC, jobs.id\n",
+        "ORDER BY jobs.id\n",
+    )
+)
+def test_it_starts_the_best_of_them(stage: Stage) -> None:
+    producer, worker = stage.session(), stage.worker()
+    jobs = producer.defer(None, 0, 2, 1)
+    producer.defer("a", 1)
+    promise(ids(worker.claim(1, since=0)) == [jobs[1]], "by priority")
+
+
+@story(
+    Mutation(
+        "a lane is taken without winning it",
+        "claim.sql",
+        "r := win_heads(r);",
+        "r.ids := r.ids || r.seen;",
+    ),
+)
+def test_a_new_job_does_not_pass_the_older_ones_of_its_lane(stage: Stage) -> None:
+    producer, worker, other = stage.session(), stage.worker(), stage.worker()
+    [first] = producer.defer("a")
+    [running] = worker.claim()
+    [second] = producer.defer("a")
+    promise(other.claim(since=first) == [], "its lane is held")
+    worker.retry(running, delay="1 hour")
+    [third] = producer.defer("a")
+    promise(other.claim(since=second) == [], "its lane waits for the retry")
+    promise(stage.drain() == [first, second, third], "in order")
+
+
+@story(
+    Mutation("two claims take the same job", "new_candidates.sql", "FOR UPDATE SKIP LOCKED", ""),
+    Mutation(
+        "one waits for the other", "new_candidates.sql", "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
+    ),
+)
+def test_two_looks_share_the_new_jobs(stage: Stage) -> None:
+    producer, one, two = stage.session(), stage.worker(), stage.worker()
+    free = producer.defer(None, 0, 0, 0, 0)
+    one.begin()
+    promise(ids(one.claim(2, since=0)) == free[:2], "the first two")
+    promise(ids(two.claim(4, since=0)) == free[2:], "the others, without waiting")
+    one.commit()
+
+
+@story()
+def test_a_job_that_is_committed_late_waits_for_a_full_claim(stage: Stage) -> None:
+    slow, quick, worker = stage.session(), stage.session(), stage.worker()
+    slow.begin()
+    [late], [head] = slow.defer(None), slow.defer("a")
+    [first], [behind] = quick.defer(None), quick.defer("a")
+    promise(ids(worker.claim(since=0)) == [first, behind], "nothing else is there")
+    slow.commit()
+    promise(worker.claim(since=behind) == [], "they are not new")
+    promise(ids(worker.claim()) == [late], "a full claim finds them, though the lane is held")
+    promise(stage.drain() == [late, first, behind, head], "the lane goes on with what it ran")
+
+
+@story(
+    Mutation(
+        "it takes no slots",
+        "claim.sql",
+        "IF r.limited OR cardinality(r.paused) > 0 THEN",
+        "IF false THEN",
+    ),
+    Mutation("it clears the front", "pass_gates.sql", " AND r.since IS NULL", ""),
+)
+def test_limits_and_paused_tasks_hold(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    old = person.defer(None, *[0] * 3, limit="stripe")
+    [first, *rest] = person.defer(None, 0, 0, limit="stripe")
+    promise(ids(worker.claim(since=old[-1])) == [first], "there is one slot")
+    [new] = person.defer(None, limit="stripe")
+    promise(worker.claim(since=rest[-1]) == [], "and no other")
+    person.run("SELECT pause_task('mail', NULL, NULL)")
+    [mail] = person.defer(None, task="mail")
+    promise(worker.claim(since=new) == [], "its task is paused")
+    promise(person.reasons(mail) == ["task paused"], "and it is said why")
+    promise(person.run("SELECT count(*) FROM jobs WHERE status = 'todo'") == [(3,)], "the old ones")
+
+
+@story(
+    Mutation(
+        "it starts jobs during a pause",
+        "begin_further.sql",
+        "CASE WHEN NOT EXISTS (SELECT FROM paused_queues)",
+        "CASE WHEN true",
+    ),
+    Mutation(
+        "it ignores the turns",
+        "begin_further.sql",
+        "p_queues IS NULL OR",
+        "p_queues IS NOT NULL AND",
+    ),
+    Mutation(
+        "a worker without a row may claim",
+        "begin_further.sql",
+        "PERFORM require_registered(p_worker);",
+        "",
+    ),
+)
+def test_pauses_turns_and_lost_workers_need_a_full_claim(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    pause(person, "default")
+    [first] = person.defer(None)
+    promise(worker.claim(since=0) == [], "its queue is paused")
+    person.run("SELECT resume_queue('default')")
+    [grouped] = person.defer(None, group="g")
+    promise(worker.claim(since=0) == [], "groups take turns")
+    promise(ids(worker.claim()) == [first, grouped], "a full claim starts both")
+    stage.forget(worker)
+    promise(refused(partial(worker.claim, since=0), by=NoDataFound), "it must register again")
