@@ -76,6 +76,36 @@ def test_without_an_app_it_is_a_server_whose_data_stays(
     assert (folder / ".inturn" / ".gitignore").read_text() == "*\n"
 
 
+def test_its_port_and_its_dashboard_have_the_same_addresses_at_each_start(
+    start: Start, folder: Path, until: Until
+) -> None:
+    port, addresses = free_port(), set()
+    for _ in range(2):
+        dev = start("dev", "--port", str(port))
+        until(lambda: "dev.ready" in log_of(folder))
+        (dsn,) = re.findall(r"dev\.port: .* (postgresql://\S+)", log_of(folder))
+        (link,) = re.findall(r"dev\.dashboard: (\S+) ", log_of(folder))
+        assert f"@{LOOPBACK}:{port}/" in dsn
+        addresses.add((dsn, link))
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("SHOW listen_addresses").fetchone() == (LOOPBACK,)
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(re.sub(r":[^:]+@", "@", dsn), passfile="none")
+        dev.send_signal(signal.SIGTERM)
+        assert dev.wait(60) == 0
+    assert len(addresses) == 1
+    assert (folder / ".inturn" / "address.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts(run: Run, folder: Path) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = run("dev", "--port", str(port))
+    assert ended.returncode != 0
+    assert f"The port {port} of {LOOPBACK} cannot be used" in ended.stderr
+    assert not (folder / ".inturn" / "postgres").exists()
+
+
 def test_the_worker_finishes_its_jobs_before_the_server_stops(
     start: Start, run: Run, folder: Path, until: Until
 ) -> None:
@@ -107,7 +137,8 @@ def test_the_dashboard_shows_its_jobs_to_this_machine_and_ends_with_it(
     dev = start("dev", TMPDIR=str(folder))
     until(lambda: "dev.ready" in (folder / "log").read_text())
     (address,) = re.findall(r"dev\.dashboard: (http://127\.0\.0\.1:\d+/\?key=\S+) ", log_of(folder))
-    assert str(PORT) not in address
+    assert f":{PORT}/" not in address
+    assert f"Another process has port {PORT}" in log_of(folder)
     assert run("defer", "anything", "--lock", "seen").returncode == 0
     assert "seen" in open_page(address, "lane?lock=seen")
     dev.send_signal(signal.SIGINT)
@@ -120,8 +151,7 @@ def test_the_dashboard_shows_its_jobs_to_this_machine_and_ends_with_it(
 def test_the_dashboard_has_the_same_port_again_if_nobody_has_it(
     app_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server((LOOPBACK, 0)) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     monkeypatch.setattr(web_server, "PORT", port)
     with serve_beside(app_dsn) as first, serve_beside(app_dsn) as second:
         assert first.startswith(f"http://127.0.0.1:{port}/?key=")
@@ -169,6 +199,12 @@ def test_without_the_packages_of_the_dashboard_it_says_how_to_get_them(
         assert dev.wait(120) == 0
     assert "dev.no_dashboard" in said
     assert "Run: pip install 'inturn[web]'" in said
+
+
+def free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
 
 
 def log_of(folder: Path) -> str:

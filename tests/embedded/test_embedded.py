@@ -88,6 +88,23 @@ def test_it_flushes_data_that_is_to_be_kept_and_keeps_it(
 
 
 @pytest.mark.landing
+def test_it_says_why_kept_data_has_a_new_address(
+    bin_dir: Path | None, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Server(folder / "data", bin_dir=bin_dir) as server:
+        first = server.dsn()
+        home, _ = home_and_process(first)
+    assert "dev.address_taken" not in caplog.text
+    home.mkdir()
+    try:
+        with Server(folder / "data", bin_dir=bin_dir) as server:
+            assert server.dsn() != first
+    finally:
+        home.rmdir()
+    assert f"dev.address_taken: {home} exists" in caplog.text
+
+
+@pytest.mark.landing
 def test_it_leaves_a_folder_with_other_content_alone(bin_dir: Path | None, folder: Path) -> None:
     (folder / "letter.txt").write_text("dear")
     with pytest.raises(EmbeddedServerError, match="Name a new or empty folder"):

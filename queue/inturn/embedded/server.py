@@ -5,10 +5,11 @@ the guardian. Each line on its standard input is a signal to forward, and the en
 means that we are gone. (Linux could signal the server for us, but it would do so when the *thread*
 that started the server ends, and leave its files behind.)
 
-Promises. The server listens on a Unix socket in a private folder, never on a network. It ends with
-the process that started it, even on SIGKILL, and all temporary files go with it. Data in a folder
-that you name stays. The data of a temporary server is not even flushed to disk. Root can start it,
-without changing the owner or permissions of anything that exists.
+Promises. The server listens on a Unix socket in a private folder. Only if you choose a port does it
+listen on 127.0.0.1 too, and there it asks for a password. It ends with the process that started it,
+even on SIGKILL, and all temporary files go with it. Data in a folder that you name stays. The data
+of a temporary server is not even flushed to disk. Root can start it, without changing the owner or
+permissions of anything that exists.
 
 Failures. Each is an EmbeddedServerError that says what to do: there are no binaries, they do not
 run, a folder cannot be used, or the server does not start (with the end of its log). Only a SIGKILL
@@ -17,6 +18,7 @@ during the half second of initdb leaves a folder behind.
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -28,19 +30,25 @@ from typing import IO, Self
 from urllib.parse import quote
 
 import psycopg
+from psycopg import sql
 
 from inturn.embedded.binaries import Account, find_binaries, reachable, server_account
 from inturn.errors import EmbeddedServerError
 
+logger = logging.getLogger("inturn.dev")
 START_SECONDS = 60  # generous: the server first recovers if it was killed
 STOP_SECONDS = 10
-PORT = "5432"  # part of the socket's name: without it, PGPORT would affect our side
+PORT = 5432  # part of the socket's name: without it, PGPORT would affect our side
+HOST = "127.0.0.1"
 TEMP_PATH_LIMIT = 66  # bytes: a socket's path has about a hundred, and our names need the rest
 # Prefixes of our folder names. A server that keeps its data is that of `queue dev`.
 DEV, ANY = "inturn-dev-", "inturn-"
 DISPOSABLE = {"fsync": "off", "full_page_writes": "off"}
 MEMORY = "/dev/shm"  # noqa: S108 (mkdtemp chooses the name in it)
 MEMORY_NEEDED = 4 * 2**30  # bytes free; in a container there may be only 64 MB
+
+# Processes of this machine can reach the port, so it needs a password. The socket has its folder.
+ACCESS = f"local all all trust\nhost all all {HOST}/32 scram-sha-256\n"
 
 # The shell starts the server with QUIT ignored, so QUIT is repeated until the server handles it.
 GUARDIAN = """
@@ -58,7 +66,8 @@ rm -rf "$folder" "$scrap"
 class Server:
     """One server, for use in a `with` block or with start() and stop().
 
-    Without a `data` folder, it keeps nothing.
+    Without a `data` folder, it keeps nothing. With a `port`, programs that cannot use its socket
+    connect to `port_dsn()` with the `password`.
     """
 
     def __init__(
@@ -67,10 +76,14 @@ class Server:
         *,
         bin_dir: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        password: str = "",
     ) -> None:
         self._data = data
         self._bin_dir = bin_dir
         self._settings = {**({} if data else DISPOSABLE), **(settings or {})}
+        self._port = port
+        self._password = password
         self._folder: Path | None = None
         self._running = contextlib.ExitStack()
 
@@ -87,7 +100,12 @@ class Server:
             raise EmbeddedServerError(
                 "The embedded PostgreSQL is not running, so it has no address. Call start() first."
             )
-        return _dsn(self._folder, database)
+        return self._dsn(self._folder, database)
+
+    def port_dsn(self, database: str = "postgres") -> str:
+        """Return the address of a database at the chosen port."""
+        name, password = quote(database, safe=""), quote(self._password, safe="")
+        return f"postgresql://postgres:{password}@{HOST}:{self._port}/{name}"
 
     def start(self) -> None:
         """Start the server, and return when it responds. A failure leaves nothing behind."""
@@ -99,6 +117,7 @@ class Server:
             folder = _temporary_folder(running, tempfile.gettempdir(), prefix, self._data)
             scrap = _temporary_folder(running, _fast_folder(), prefix)
             binaries = reachable(find_binaries(self._bin_dir), account, folder)
+            (folder / "pg_hba.conf").write_text(ACCESS)
             account.take(folder)
             account.take(scrap)
             data = (self._data or scrap / "data").absolute()
@@ -109,7 +128,9 @@ class Server:
                 ["/bin/sh", "-c", GUARDIAN, "inturn-postgresql", folder, scrap, *command], log
             )
             running.callback(_end, guardian)
-            _wait_for_an_answer(_dsn(folder, "postgres"), guardian, log)
+            _wait_for_an_answer(self._dsn(folder), guardian, log)
+            if self._port:
+                _set_password(self._dsn(folder), self._password)
             self._folder, self._running = folder, running.pop_all()
 
     def stop(self) -> None:
@@ -121,13 +142,22 @@ class Server:
         self._running.close()
 
     def _options(self, folder: Path) -> list[str]:
-        fixed = {"listen_addresses": "", "unix_socket_directories": str(folder), "port": PORT}
+        fixed = {
+            "listen_addresses": HOST if self._port else "",
+            "unix_socket_directories": str(folder),
+            "port": str(self._port or PORT),
+            "hba_file": str(folder / "pg_hba.conf"),
+        }
         return [f"--{name}={value}" for name, value in {**self._settings, **fixed}.items()]
 
+    def _dsn(self, folder: Path, database: str = "postgres") -> str:
+        host, port = quote(str(folder), safe=""), self._port or PORT
+        return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={port}"
 
-def _dsn(folder: Path, database: str) -> str:
-    host = quote(str(folder), safe="")
-    return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={PORT}"
+
+def _set_password(dsn: str, password: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute(sql.SQL("ALTER ROLE postgres PASSWORD {}").format(sql.Literal(password)))
 
 
 def _temporary_folder(
@@ -145,7 +175,13 @@ def _temporary_folder(
         owner = f"{os.geteuid()} {data.absolute()}"
         folder = Path(parent, prefix + hashlib.sha256(os.fsencode(owner)).hexdigest()[:8])
         folder.mkdir(0o700)
-    except FileExistsError:
+    except FileExistsError as taken:
+        if taken.filename:
+            logger.warning(
+                "dev.address_taken: %s exists, so this start has another address. Remove that "
+                "folder if no server uses it",
+                taken.filename,
+            )
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     running.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder

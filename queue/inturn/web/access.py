@@ -110,13 +110,14 @@ class SecretLink:
     create_app(app, authorize=link)
     print(f"http://127.0.0.1:8000/{link.query}")
 
-    A client's address proves nothing: a local proxy or a tunnel forwards for others.
+    Without a key, it makes one. A client's address proves nothing: a local proxy or a tunnel
+    forwards for others.
     """
 
     hint = "Open the link with ?key= that the dashboard printed or logged at startup."
 
-    def __init__(self) -> None:
-        self._key = secrets.token_urlsafe(24)
+    def __init__(self, key: str | None = None) -> None:
+        self._key = key or secrets.token_urlsafe(24)
         # All ports of a host share their cookies.
         self._cookie = f"inturn-{hashlib.sha256(self._key.encode()).hexdigest()[:8]}"
 

@@ -6,13 +6,21 @@ import signal
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from inturn.cli.output import logs
 from inturn.cli.output.exit_status import Conflict
-from inturn.cli.processes.dev_server import FOLDER, VARIABLE, announce, find_dev_server
-from inturn.cli.processes.web_server import PORT, serve_beside
+from inturn.cli.processes.dev_server import (
+    FOLDER,
+    VARIABLE,
+    announce,
+    find_address,
+    find_dev_server,
+    keep_address,
+)
+from inturn.cli.processes.web_server import LOOPBACK, PORT, listen, serve_beside
 from inturn.cli.settings import Settings, app_option, pass_settings, verbose_option
 from inturn.cli.values import Number
 from inturn.errors import ConfigurationError, MissingExtra
@@ -25,9 +33,16 @@ logger = logging.getLogger("inturn.dev")
     epilog="""\b
 Examples:
   queue dev                  a PostgreSQL server until Ctrl-C
-  queue dev shop.tasks:app   also a worker that restarts when a file changes""",
+  queue dev shop.tasks:app   also a worker that restarts when a file changes
+  queue dev --port 5433      also for programs that cannot use the server's socket""",
 )
 @click.argument("path", metavar="[APP]", required=False)
+@click.option(
+    "--port",
+    type=Number(1, 65535),
+    metavar="PORT",
+    help=f"Let the server listen on this port of {LOOPBACK} too, with a password.",
+)
 @click.option(
     "--web/--no-web", "has_web", default=True, help="Serve the dashboard. This is the default."
 )
@@ -35,7 +50,8 @@ Examples:
     "--web-port",
     type=Number(1, 65535),
     metavar="PORT",
-    help=f"Serve the dashboard at this port. [default: {PORT}, or another one if that is taken]",
+    help=f"Serve the dashboard at this port. [default: {PORT}, or a free one if that is taken, "
+    "and the same at the next start]",
 )
 @app_option
 @logs.log_options
@@ -44,6 +60,7 @@ Examples:
 def command(
     settings: Settings,
     path: str | None,
+    port: int | None,
     has_web: bool,
     web_port: int | None,
     log_level: str | None,
@@ -53,8 +70,8 @@ def command(
 
     The worker runs the jobs of APP, and restarts when you change a .py file below the current
     folder. Without APP, there is no worker. The data stays in .inturn in this folder, where other
-    commands find the server. Its address changes only if another process has taken it. The log
-    has a link to the dashboard. Ctrl-C ends the worker, then the rest.
+    commands find the server. The log has a link to the dashboard. Both addresses are the same at
+    each start, and the log says so if one is taken. Ctrl-C ends the worker, then the rest.
     """
     path = path or settings.app_path()
     if path is not None and find_spec("watchfiles") is None:
@@ -66,12 +83,14 @@ def command(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # both mean: shut down cleanly
     try:
-        _serve(path, has_web=has_web, web_port=web_port, verbose=settings.verbose)
+        _serve(path, port, has_web=has_web, web_port=web_port, verbose=settings.verbose)
     except KeyboardInterrupt:
         logger.info("dev.stopped: the data stays in %s", FOLDER)
 
 
-def _serve(path: str | None, *, has_web: bool, web_port: int | None, verbose: bool) -> None:
+def _serve(
+    path: str | None, port: int | None, *, has_web: bool, web_port: int | None, verbose: bool
+) -> None:
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate, prepare_history
 
@@ -81,13 +100,23 @@ def _serve(path: str | None, *, has_web: bool, web_port: int | None, verbose: bo
             f"`queue dev` already runs in this folder (process {running.pid}). Commands in this "
             f"folder find its server. Elsewhere: export {VARIABLE}={shlex.quote(running.dsn)}"
         )
-    with Server(_data_folder()) as server, announce(server.dsn()), ExitStack() as beside:
+    data, address = _data_folder(), find_address()
+    keep_address(address)
+    if port is not None:
+        listen(LOOPBACK, port).close()  # PostgreSQL would say less if the port is taken
+    with (
+        Server(data, port=port, password=address.password) as server,
+        announce(server.dsn()),
+        ExitStack() as beside,
+    ):
         done = migrate(server.dsn())
         prepare_history(server.dsn())
         logger.info(
             "dev.started: PostgreSQL, data in %s, schema inturn: %s", FOLDER / "postgres", done
         )
         click.echo(f"{server.dsn()}\nexport {VARIABLE}={shlex.quote(server.dsn())}")
+        if port is not None:
+            logger.info("dev.port: the same database at a port: %s", server.port_dsn())
         if has_web:
             _serve_dashboard(server.dsn(), web_port, beside)
         if path is None:
@@ -100,12 +129,18 @@ def _serve(path: str | None, *, has_web: bool, web_port: int | None, verbose: bo
 
 
 def _serve_dashboard(dsn: str, port: int | None, beside: ExitStack) -> None:
+    kept = find_address()
+    wanted = port or kept.web_port or PORT
     try:
-        address = beside.enter_context(serve_beside(dsn, port))
+        link = beside.enter_context(serve_beside(dsn, port, near=wanted, key=kept.key))
     except MissingExtra as missing:
         logger.info("dev.no_dashboard: %s", missing)
-    else:
-        logger.info("dev.dashboard: %s shows your lanes and jobs", address)
+        return
+    found = urlsplit(link).port
+    if port is None and kept.web_port is None:
+        keep_address(kept._replace(web_port=found))
+    taken = "" if found == wanted else f". Another process has port {wanted}"
+    logger.info("dev.dashboard: %s shows your lanes and jobs%s", link, taken)
 
 
 def _data_folder() -> Path:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(".inturn")
 FILE = FOLDER / "server.json"
+KEPT = FOLDER / "address.json"
 VARIABLE = "INTURN_DSN"
 
 
 class DevServer(NamedTuple):
     dsn: str
     pid: int
+
+
+class DevAddress(NamedTuple):
+    """What each start in this folder has again: tabs, bookmarks and settings stay good."""
+
+    key: str  # in the link to the dashboard
+    password: str  # for --port
+    web_port: int | None  # the first one that was free
 
 
 def find_dev_server() -> DevServer | None:
@@ -38,6 +48,22 @@ def use_dev_server() -> None:
     server = find_dev_server()
     if server is not None:
         os.environ[VARIABLE] = server.dsn
+
+
+def find_address() -> DevAddress:
+    """Return the address that this folder has had, or a new one."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        kept = json.loads(KEPT.read_text(encoding="utf-8"))
+        port = kept["web_port"]
+        return DevAddress(str(kept["key"]), str(kept["password"]), port and int(port))
+    return DevAddress(secrets.token_urlsafe(24), secrets.token_urlsafe(24), None)
+
+
+def keep_address(address: DevAddress) -> None:
+    """Keep the address for the next start, readable only for its user."""
+    KEPT.unlink(missing_ok=True)
+    with open(os.open(KEPT, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(address._asdict(), file)
 
 
 @contextmanager

@@ -38,18 +38,20 @@ def serve(site: Gate, listener: socket.socket) -> None:
 
 
 @contextmanager
-def serve_beside(dsn: str, port: int | None = None) -> Iterator[str]:
+def serve_beside(
+    dsn: str, port: int | None = None, *, near: int | None = None, key: str | None = None
+) -> Iterator[str]:
     """Serve the pages from a thread until the end of the block, and yield the link.
 
-    Without a port, it is PORT or a free one.
+    Without a port, it is `near`, else PORT, or a free one. Without a key, the link has a new one.
 
     Raise MissingExtra if the dashboard's packages are missing.
     """
     from inturn.web import SecretLink, create_app
 
-    link = SecretLink()
+    link = SecretLink(key)
     server = _make_server(create_app(make_app(dsn, None), authorize=link))
-    with listen(LOOPBACK, port) if port else listen_nearly(LOOPBACK, PORT) as listener:
+    with listen(LOOPBACK, port) if port else listen_nearly(LOOPBACK, near or PORT) as listener:
         # A daemon thread, so that a second Ctrl-C need not wait for browsers.
         thread = Thread(target=server.run, args=([listener],), name="inturn dashboard", daemon=True)
         thread.start()
