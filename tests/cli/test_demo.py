@@ -1,5 +1,6 @@
 """`queue demo`: what a newcomer sees first."""
 
+import json
 import os
 import pty
 import re
@@ -17,6 +18,7 @@ from rich.console import Console
 from inturn.cli.commands import demo
 from inturn.cli.demo import picture as drawing
 from inturn.cli.demo.page import DemoPage
+from inturn.cli.demo.playground import BUSY, HALTED, PAUSED, RETRYING, STATES
 from tests.cli.calling import SCRIPT, clean, invoke, open_page
 from tests.cli.conftest import Run, Start, Until
 
@@ -95,15 +97,17 @@ def test_ctrl_c_ends_it_and_its_server(start: Start, folder: Path, until: Until)
 
 
 @pytest.mark.landing
-def test_the_dashboard_shows_the_lanes_until_ctrl_c(
-    start: Start, folder: Path, until: Until
+def test_the_dashboard_shows_lanes_to_free_until_ctrl_c(
+    start: Start, run: Run, folder: Path, until: Until
 ) -> None:
     process = start("demo", "--web", TMPDIR=str(folder), PYTHONUNBUFFERED="1")
     until(lambda: "runs until Ctrl-C" in (folder / "out").read_text())
     said = (folder / "out").read_text()
     (address,) = re.findall(r"^The dashboard: (http://127\.0\.0\.1:\d+/\?key=\S+)$", said, re.M)
+    assert said.endswith(f"until Ctrl-C: {address}\n")
     assert PLAIN.search(said.replace(f"The dashboard: {address}\n", "")), said
     assert "order:1" in open_page(address, "lane?lock=order:1")
+    try_each_lane(run, until, said)
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 0
     with pytest.raises(urllib.error.URLError):
@@ -178,6 +182,24 @@ def test_the_picture_fits_the_terminal(width: int) -> None:
     assert "order:1 bac··" in text
     assert "workers: d † · ·" in text
     assert (re.search(r"without a lock.*four locks", text) is not None) == (width >= 80)
+
+
+def try_each_lane(run: Run, until: Until, said: str) -> None:
+    """Free each lane by the remedy that the demo names, and watch its jobs run."""
+    (dsn,) = re.findall(r"export INTURN_DSN='(\S+)'", said)
+
+    def lanes() -> dict[str, dict[str, object]]:
+        listed = json.loads(run("lanes", "list", "--json", INTURN_DSN=dsn).stdout)
+        return {lane["lock"]: lane for lane in listed}
+
+    left = lanes()
+    assert {lock: lane["state"] for lock, lane in left.items()} == STATES
+    assert all(lock in said for lock in STATES)
+    for verb, lock in (("retry-head", HALTED), ("retry-head", RETRYING), ("resume", PAUSED)):
+        assert run("lanes", verb, lock, "--yes", INTURN_DSN=dsn).returncode == 0
+    hangs = str(left[BUSY]["job_id"])
+    assert run("jobs", "cancel", "--abort", hangs, "--yes", INTURN_DSN=dsn).returncode == 0
+    until(lambda: not lanes())
 
 
 def bare(output: str) -> str:

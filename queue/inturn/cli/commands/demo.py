@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -23,19 +23,32 @@ if TYPE_CHECKING:
 FRAME_SECONDS = 0.05
 
 
+class Opened(NamedTuple):
+    """The server of the demo, and the link to its dashboard."""
+
+    dsn: str
+    link: str | None = None
+
+
 @click.command(
     "demo",
     epilog="""\b
 Examples:
   queue demo
-  queue demo --web   also show its lanes in a browser""",
+  queue demo --web   also leave stuck lanes to free in a browser""",
 )
-@click.option("--web", "has_web", is_flag=True, help="Serve the dashboard, until Ctrl-C.")
+@click.option(
+    "--web",
+    "has_web",
+    is_flag=True,
+    help="Serve the dashboard, with stuck lanes to play with, until Ctrl-C.",
+)
 @verbose_option
 def command(has_web: bool) -> None:
     """Watch locks keep four alphabets in order, even when a worker is killed.
 
-    Takes about ten seconds, on a temporary PostgreSQL server.
+    Takes about ten seconds, on a temporary PostgreSQL server. With --web, four lanes stay: halted,
+    waiting for a retry, paused, and behind a job that hangs.
     """
     from rich.console import Console
     from rich.live import Live
@@ -54,35 +67,45 @@ def command(has_web: bool) -> None:
                 console=console,
                 auto_refresh=False,
             ) as live:
-                _play(
+                opened = _play(
                     pages,
                     open_server=open_server,
                     draw=lambda: live.update(drawing.picture(pages, console), refresh=True),
                 )
         else:
             click.echo(f"{drawing.INTRODUCTION}\n{drawing.STARTING}")
-            _play(pages, open_server=open_server, done=lambda page: click.echo(drawing.plain(page)))
+            opened = _play(
+                pages, open_server=open_server, done=lambda page: click.echo(drawing.plain(page))
+            )
         conclusion = drawing.conclusion(pages)
         if not pages[1].in_order:  # checked, not assumed
             raise InturnError(f"{conclusion} This is a bug in inturn. Please report it.")
         console.print(conclusion, "", drawing.next_steps(), sep="\n", soft_wrap=True)
         if has_web:
-            click.echo("The dashboard runs until Ctrl-C.")
-            with suppress(KeyboardInterrupt):
-                signal.pause()
+            _let_play(opened, drawing.find_script())
 
 
-def _open_server(beside: ExitStack, console: Console | None) -> str:
+def _let_play(opened: Opened, script: str) -> None:
+    from inturn.cli.demo.playground import describe_playground, open_playground
+
+    with suppress(KeyboardInterrupt), open_playground(opened.dsn):
+        click.echo(f"\n{describe_playground(opened.dsn, script)}")
+        click.echo(f"The dashboard runs until Ctrl-C: {opened.link}")
+        signal.pause()
+
+
+def _open_server(beside: ExitStack, console: Console | None) -> Opened:
     """Start PostgreSQL and, if there is a console to print its address, the dashboard."""
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate
 
     dsn = beside.enter_context(Server()).dsn()
     migrate(dsn)
-    if console is not None:
-        address = beside.enter_context(serve_beside(dsn))
-        console.print(f"The dashboard: {address}", soft_wrap=True)
-    return dsn
+    if console is None:
+        return Opened(dsn)
+    link = beside.enter_context(serve_beside(dsn))
+    console.print(f"The dashboard: {link}", soft_wrap=True)
+    return Opened(dsn, link)
 
 
 def _check_extras(*, has_web: bool) -> None:
@@ -100,11 +123,11 @@ def _check_extras(*, has_web: bool) -> None:
 
 def _play(
     pages: list[DemoPage],
-    open_server: Callable[[], str],
+    open_server: Callable[[], Opened],
     draw: Callable[[], None] = lambda: None,
     done: Callable[[DemoPage], None] = lambda _: None,
-) -> None:
-    """Run both rounds. Call `draw` repeatedly, and `done` after each round."""
+) -> Opened:
+    """Run both rounds, and return where. Call `draw` repeatedly, and `done` after each round."""
     import anyio
 
     from inturn import App
@@ -124,15 +147,16 @@ def _play(
             draw()
             await anyio.sleep(FRAME_SECONDS)
 
-    dsn = open_server()
-    app = App(dsn)
+    opened = open_server()
+    app = App(opened.dsn)
     with app.connector.connect() as connection:
         connection.execute(TABLE)
     try:
-        anyio.run(rounds, dsn)
+        anyio.run(rounds, opened.dsn)
     except* TimeoutError:
         count = sum(page.written for page in pages)
         raise InturnError(
             f"The demo timed out after {ROUND_SECONDS} s, with {count} of 208 letters written."
         ) from None
     draw()
+    return opened

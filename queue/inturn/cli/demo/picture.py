@@ -55,7 +55,7 @@ def conclusion(pages: list[DemoPage]) -> str:
 
 def next_steps() -> str:
     """Return the next commands, as you can type them in this folder."""
-    script = _script()
+    script = find_script()
     steps = {
         f"{script} dev": "a PostgreSQL server for experiments",
         f"{script} --help": "all commands",
@@ -76,7 +76,7 @@ def plain(page: DemoPage) -> str:
     return "\n".join([f"{_title(page)}: {_verdict(page)}, {page.seconds:.1f} s{death}", *rows])
 
 
-def _script() -> str:
+def find_script() -> str:
     """Return the shortest name by which the shell finds the script of this interpreter."""
     script = Path(sys.executable).with_name("queue")
     found = shutil.which("queue")
