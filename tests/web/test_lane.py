@@ -41,6 +41,28 @@ def test_the_strip_marks_the_job_that_holds_its_lane_until_its_retry(
     ]
 
 
+def test_the_error_of_the_job_that_a_lane_waits_for_is_on_its_page(
+    client: TestClient, app: App
+) -> None:
+    def fail() -> None:
+        raise ValueError("no <paper>")
+
+    app.task(name="print", on_failure="halt")(fail)
+    app.task(name="fax", on_retry="hold", retry=RetryStrategy(max_attempts=3, wait=3600))(fail)
+    for task in ("print", "fax"):
+        ids = [app.configure_task(task, lock=task).defer() for _ in range(2)]
+        assert 'id="failure"' not in client.get(f"/lane?lock={task}").text
+        app.run_worker()
+        page = client.get(f"/lane?lock={task}").text
+        begin = page.index('<section class="panel failure" id="failure">')
+        box = page[begin : page.index("</section>", begin)]
+        assert f'<a href="/jobs/{ids[0]}">' in box
+        assert '<details class="attempt" open>' in box
+        assert "Traceback (most recent call last)" in box
+        assert "in fail\n" in box
+        assert "ValueError: no &lt;paper&gt;" in box
+
+
 def test_the_strip_marks_the_job_that_goes_next(client: TestClient, app: App) -> None:
     ids = [app.configure_task("shop.pay", lock="a").defer() for _ in range(2)]
     kinds = [("now todo", ids[0]), ("blocked", ids[1])]

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from inturn.doctor import lane_picture
+from inturn.doctor.failed_attempts import FailedAttempt
 from inturn.formatting import option_value, requote
 from inturn.model import Reason
 from inturn.operations.changes import jobs, lanes
@@ -34,6 +35,14 @@ class State:
     job: list[str]
     steps: list[tuple[str, str | None]]
     offers: list[Offer]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last failed attempt of the job that the lane waits for."""
+
+    job_id: int
+    attempt: FailedAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,7 @@ def read(view: View) -> dict[str, Any]:
         # A job that holds its lane until its retry is not in the line.
         "head_waits_aside": head and head.id not in {job.id for job in line.value or []},
         "state_of": state,
+        "failure": _get_failure(report) if report else None,
         "runs": runs,
         "line": line,
         "changes": changes,
@@ -92,6 +102,14 @@ def _read_state(reader: PageReader, lock: str, now: datetime) -> State:
         lane_picture.list_steps(report, reasons, now) if report.is_known else [],
         list(list_offers(report)),
     )
+
+
+def _get_failure(report: LaneReport) -> Failure | None:
+    failed = report.failed or (report.head if report.state == "retrying" else None)
+    if failed is None or not failed.error:
+        return None
+    at = failed.at if report.failed else None  # the other one's is when it is due
+    return Failure(failed.id, FailedAttempt(failed.attempts, None, at, None, failed.error))
 
 
 def _make_headline(line: str) -> str:
