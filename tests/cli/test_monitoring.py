@@ -115,6 +115,8 @@ def test_tasks_are_listed_with_their_rates_and_times(engine: Engine, queue: Run)
     assert (pay["task"], pay["failed_share"]) == ("pay", 0)
     assert 0 <= mail["run_p95"] <= 0.001
     lines = [line.split() for line in queue("tasks", "list").stdout.splitlines()]
+    percentiles = "WAIT P50 WAIT P95 RUN P50 RUN P95"
+    assert " ".join(lines[0]) == f"TASK PER MINUTE SUCCEEDED FAILED {percentiles}"
     assert lines[1][:5] == ["mail", "0.0", "1", "1", "(50.0%)"]
 
 

@@ -256,6 +256,16 @@ def test_a_failed_job_says_that_it_halts_its_lane(client: TestClient, app: App) 
     assert 'class="verdict plain fail"' in lane
 
 
+def test_the_times_of_a_sentence_are_marked() -> None:
+    url = Links(Request({"type": "http"})).url
+    assert link_ids("since 09:05:00Z (in 1s)", url) == (
+        'since <time class="clock">09:05:00Z</time> (in 1s)'
+    )
+    assert link_ids("2031-01-31 20:15:00Z", url) == (
+        '<time class="clock">2031-01-31 20:15:00Z</time>'
+    )
+
+
 def test_text_beside_the_id_of_a_job_stays_text() -> None:
     shown = link_ids("<b>job 7</b> & batch 8", Links(Request({"type": "http"})).url)
     assert shown == (

@@ -32,6 +32,7 @@ from inturn.formatting import (
 )
 
 NAMED_ID = re.compile(r"\b(job|batch) ([0-9]{1,19})\b", re.IGNORECASE)
+CLOCK = re.compile(r"\b(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:\.\d+)?Z\b")
 LONGEST_TEXT = 20_000  # characters of a traceback or an argument
 
 
@@ -81,7 +82,7 @@ def show_ago(at: datetime | None, now: datetime) -> Markup:
 
 
 def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
-    """Return a sentence with links for `job 7` and `batch 7`."""
+    """Return a sentence with links for `job 7` and `batch 7`, and with its times marked."""
 
     def link(found: re.Match[str]) -> str:
         address = (
@@ -89,7 +90,8 @@ def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
         )
         return f'<a href="{address}">{found[0]}</a>'
 
-    return Markup(NAMED_ID.sub(link, str(escape(visible(text)))))  # noqa: S704 (escaped before)
+    marked = CLOCK.sub(r'<time class="clock">\g<0></time>', str(escape(visible(text))))
+    return Markup(NAMED_ID.sub(link, marked))  # noqa: S704 (escaped before)
 
 
 def show_count(count: int, more: bool = False) -> str:

@@ -82,11 +82,14 @@ def visit(browser: Browser) -> Visit:
     """Give a person a browser: `with visit(width=360) as visitor`."""
 
     @contextmanager
-    def meet(width: int = 1280, theme: Any = "light", scripts: bool = True) -> Iterator[Visitor]:
+    def meet(
+        width: int = 1280, theme: Any = "light", scripts: bool = True, zone: str | None = None
+    ) -> Iterator[Visitor]:
         context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme=theme,
             java_script_enabled=scripts,
+            timezone_id=zone,
         )
         try:
             context.add_init_script(WATCH)

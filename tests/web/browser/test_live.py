@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from threading import Event, Thread
 
 import pytest
@@ -83,6 +84,29 @@ def test_a_change_appears_by_itself(shop: Shop, offer: Offer, visit: Visit) -> N
         shop.send.configure(lock="new").defer()
         shop.app.lanes.pause("new", reason="a pause that is new")
         page.get_by_text("a pause that is new").wait_for()
+        assert visitor.problems == []
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_times_are_in_utc_and_under_a_hand_in_the_zone_of_the_browser(
+    shop: Shop, offer: Offer, visit: Visit, scripts: bool
+) -> None:
+    due = datetime(2031, 1, 31, 20, 15, tzinfo=UTC)
+    job = shop.send.configure(schedule_at=due).defer()
+    with visit(zone="Asia/Tokyo", scripts=scripts) as visitor:
+        page = visitor.open(f"{offer()}/jobs/{job}")
+        written = page.locator("#why time").first
+        assert written.text_content() == "2031-01-31 20:15:00Z"
+        assert written.get_attribute("title") is None
+        written.hover()
+        if scripts:
+            assert written.get_attribute("title") == (
+                "Feb 1, 2031, 5:15:00 AM GMT+9\n2031-01-31T20:15:00.000Z"
+            )
+        deferred = page.locator("#timeline time").first
+        deferred.hover()
+        zone = "GMT+9" if scripts else "Z"
+        assert zone in (deferred.get_attribute("title") or "")
         assert visitor.problems == []
 
 

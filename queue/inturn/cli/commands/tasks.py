@@ -49,9 +49,9 @@ def command(context: click.Context) -> None:
 def list_tasks(database: Database, form: str) -> None:
     """List tasks whose jobs ended in the last hour, busiest first.
 
-    WAIT and RUN are the 50th and 95th percentiles. A job waits from its due time until a worker
-    claims it: for its lane, its limit and a slot. FAILED counts jobs that failed for good. The
-    numbers come from the history and lag by a minute or two.
+    P50 and P95: half and 95% of jobs took at most this long. A job waits from its due time until a
+    worker claims it: for its lane, its limit and a slot. FAILED counts jobs that failed for good.
+    The numbers come from the history and lag by a minute or two.
     """
     from inturn.operations.reading import history
 
@@ -62,15 +62,15 @@ def list_tasks(database: Database, form: str) -> None:
         "PER MINUTE": lambda task: f"{task.per_minute:,.1f}",
         "SUCCEEDED": lambda task: f"{task.succeeded:,}",
         "FAILED": _failed,
-        "WAIT": lambda task: brief(task.wait_p50),
-        "WAIT 95%": lambda task: brief(task.wait_p95),
-        "RUN": lambda task: brief(task.run_p50),
-        "RUN 95%": lambda task: brief(task.run_p95),
+        "WAIT P50": lambda task: brief(task.wait_p50),
+        "WAIT P95": lambda task: brief(task.wait_p95),
+        "RUN P50": lambda task: brief(task.run_p50),
+        "RUN P95": lambda task: brief(task.run_p95),
     }
     if paused:
         columns["PAUSED"] = lambda task: name_pauser(paused.get(task.task))
     nothing = "" if found else database.run(history.say_nothing_ended())
-    Output(form).records(found, columns, nothing, spare=("SUCCEEDED", "WAIT 95%"))
+    Output(form).records(found, columns, nothing, spare=("SUCCEEDED", "WAIT P95"))
     for name in paused.keys() - {task.task for task in found}:
         remark(f"Paused: {explain_pause(paused[name], database.now())}")
 

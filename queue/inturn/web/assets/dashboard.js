@@ -158,12 +158,23 @@
   function tick() {
     if (document.hidden || String(getSelection())) return;
     const now = Date.now() - skew;
-    for (const time of document.querySelectorAll("#live time[datetime]")) {
+    for (const time of document.querySelectorAll("#live time[datetime]:not(.clock)")) {
       const passed = (now - Date.parse(time.dateTime)) / 1000;
       const text = passed >= 0 ? `${span(passed)} ago` : `in ${span(Math.ceil(-passed))}`;
       if (time.textContent !== text) time.textContent = text;
     }
   }
+
+  // Texts are in UTC, so that two people can compare them. The tooltip has this browser's zone.
+  const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  document.addEventListener("mouseover", (event) => {
+    const time = event.target.closest?.("#live time");
+    if (!time) return;
+    const written = (time.dateTime || time.textContent).replace(" ", "T");
+    const today = new Date(Date.parse($("#live").dataset.now)).toISOString().slice(0, 11);
+    const at = new Date(written.includes("T") ? written : today + written);
+    if (!isNaN(at)) time.title = `${local.format(at)}\n${at.toISOString()}`;
+  });
 
   // ---- selected rows, and bulk changes in progress
   const boxes = () => [...document.querySelectorAll('#live input[name="id"]')];
