@@ -43,6 +43,7 @@ class Failure:
 
     job_id: int
     attempt: FailedAttempt
+    halts: bool  # else its retry is on the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ def _get_failure(report: LaneReport) -> Failure | None:
     if failed is None or not failed.error:
         return None
     at = failed.at if report.failed else None  # the other one's is when it is due
-    return Failure(failed.id, FailedAttempt(failed.attempts, None, at, None, failed.error))
+    attempt = FailedAttempt(failed.attempts, None, at, None, failed.error)
+    return Failure(failed.id, attempt, halts=report.failed is not None)
 
 
 def _make_headline(line: str) -> str:
