@@ -107,10 +107,13 @@ def test_long_names_and_counters_in_the_bar_leave_every_value_readable(
             assert page.evaluate(OVERFLOW) == 0, path
 
 
-def test_a_lane_with_31_waiting_jobs_fits_three_screens_of_a_phone(
+def test_a_lane_with_31_waiting_jobs_fits_three_screens_of_a_phone_beside_its_error(
     shop: Shop, offer: Offer, visit: Visit, dsn: str
 ) -> None:
-    """Their ids are long, as are the names of their tasks, and they are some hours old."""
+    """Their ids are long, as are the names of their tasks, and they are some hours old.
+
+    The error takes half a screen at most, although its traceback is long.
+    """
     query(dsn, "SELECT setval('jobs_id_seq', 4711000)")
     task = shop.app.configure_task("shop.ship", lock="order:1")
     for number in range(32):
@@ -121,10 +124,19 @@ def test_a_lane_with_31_waiting_jobs_fits_three_screens_of_a_phone(
         "UPDATE jobs SET task = 'billing.invoices.send_reminder_' || id % 2,"
         " created_at = clock() - interval '2 h 5 min' RETURNING 1",
     )
+    query(
+        dsn,
+        "UPDATE finished_jobs SET errors = jsonb_set(errors, '{0,error}',"
+        " to_jsonb(repeat(E'a line\\n', 100) || 'ValueError: no address')) RETURNING 1",
+    )
     with visit(PHONE) as visitor:
         page = visitor.open(f"{offer()}/lane?lock=order:1")
         assert page.locator("#line tbody tr").count() == 31
-        assert page.evaluate("document.documentElement.scrollHeight") <= 3 * SCREEN
+        error = page.evaluate(
+            "document.querySelector('#strip').offsetTop - document.querySelector('#failure').offsetTop"
+        )
+        assert 192 < error <= SCREEN / 2
+        assert page.evaluate("document.documentElement.scrollHeight") - error <= 3 * SCREEN
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
