@@ -63,6 +63,7 @@ RUN_BY = {
     "tutorial": "package/test_tutorial.py",
     "values": "package/test_api_reference.py",
 }
+RUN_BY_NODE = {"sql": "privileges/test_contract.py"}
 LEFT_OUT = (click.BadParameter, exceptions.BadOptionUsage, exceptions.NoArgsIsHelpError)
 
 
@@ -135,16 +136,17 @@ def test_the_page_of_commands_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_are_run_by_a_test(page: Path) -> None:
-    """Commands and data are read below. Everything in Python and SQL must be run."""
+    """Commands and data are read below. Everything in Python, SQL and JavaScript must be run."""
     languages = {language for language, _ in FENCE.findall(read(page))}
-    if languages & {"python", "sql"}:
-        assert (ROOT / "tests" / RUN_BY[page.stem]).exists()
-        assert page.stem in read(ROOT / "tests" / RUN_BY[page.stem])
+    for runs, here in ((RUN_BY, {"python", "sql"}), (RUN_BY_NODE, {"javascript"})):
+        if languages & here:
+            assert page.stem in read(ROOT / "tests" / runs[page.stem])
     known = {
         "",
         "console",
         "dockerfile",
         "ini",
+        "javascript",
         "json",
         "python",
         "sh",

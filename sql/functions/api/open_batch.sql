@@ -12,8 +12,8 @@ CREATE OR REPLACE FUNCTION open_batch(
     on_failure text     DEFAULT 'continue',
     timeout    interval DEFAULT NULL,
     limit_key  text     DEFAULT NULL,
-   locks      text[]   DEFAULT NULL,
-   shared     text[]   DEFAULT NULL
+    locks      text[]   DEFAULT NULL,
+    shared     text[]   DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
