@@ -50,6 +50,7 @@ RUN_BY = {
     "logging": "package/test_api_reference.py",
     "metrics": "package/test_metrics_page.py",
     "moving": "package/test_moving.py",
+    "moving-from-celery": "package/test_moving_from_celery.py",
     "outages": "package/test_api_reference.py",
     "periodic": "package/test_api_reference.py",
     "production": "package/test_api_reference.py",
