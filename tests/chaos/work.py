@@ -13,7 +13,7 @@ import anyio
 
 from inturn import App, JobContext, RetryStrategy
 from inturn.database.connectors import PsycopgConnector
-from tests.evidence.record import attempt, folder, history, keep_notes
+from tests.evidence.record import attempt, folder, history, keep_notes, put_off_full_claims
 
 ATTEMPTS = 3
 POOLED = "CHAOS_POOLED" in os.environ  # behind a pooler that does not know prepared statements
@@ -77,3 +77,4 @@ def report(context: JobContext, op: str, index: int, seconds: float, fails: int)
 if "CHAOS_WORKER" in os.environ:
     history()
     keep_notes()
+    put_off_full_claims()

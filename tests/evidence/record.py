@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from inturn import JobContext
+from inturn.worker.claiming import claiming
 from tests.evidence.events import History
 
 _opening = threading.Lock()
@@ -67,3 +68,9 @@ class Notes(logging.Handler):
 
 def keep_notes() -> None:
     logging.getLogger("inturn").addHandler(Notes(logging.WARNING))
+
+
+def put_off_full_claims() -> None:
+    """Let half of the workers look only at new jobs in between, as under an open snapshot."""
+    if os.getpid() % 2:
+        claiming.SLOW = 0

@@ -13,7 +13,7 @@ import psycopg
 import inturn
 from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument
-from tests.evidence.record import attempt, history, keep_notes
+from tests.evidence.record import attempt, history, keep_notes, put_off_full_claims
 from tests.stress.own_batches import Batches
 
 HEARTBEAT, STALLED = (
@@ -211,6 +211,7 @@ def last_fence(connection: psycopg.Connection) -> int:
 
 def work(queues: list[str] | None) -> None:
     keep_notes()
+    put_off_full_claims()
     history().write("serves", queues=queues)
     app.run_worker(
         queues=queues,
