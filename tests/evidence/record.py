@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from inturn import JobContext
-from inturn.worker.claiming import claiming
+from inturn.worker.claiming import wakeups
 from tests.evidence.events import History
 
 _opening = threading.Lock()
@@ -73,4 +73,4 @@ def keep_notes() -> None:
 def put_off_full_claims() -> None:
     """Let half of the workers look only at new jobs in between, as under an open snapshot."""
     if os.getpid() % 2:
-        claiming.SLOW = 0
+        wakeups.SLOW = 0

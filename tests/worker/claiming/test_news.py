@@ -8,8 +8,8 @@ import pytest
 
 from inturn import App
 from inturn.model import Job
-from inturn.worker.claiming import claiming
-from inturn.worker.claiming.claiming import COST_SHARE, LAG, LONGEST, TRIAL_SECONDS, News
+from inturn.worker.claiming import wakeups
+from inturn.worker.claiming.wakeups import COST_SHARE, LAG, LONGEST, TRIAL_SECONDS, News
 from tests.conftest import Until
 
 
@@ -40,30 +40,40 @@ def news(clock: Clock) -> News:
         news.note_newest(id)
         clock.now += 2 * LAG
     news.note_look([], 0.001)
+    news.note_full_claim([], 1, 0.001)
     return news
 
 
 def test_full_claims_are_put_off_only_if_two_in_a_row_were_slow(news: News, clock: Clock) -> None:
-    news.note_full_claim([], 0.01)
+    news.note_full_claim([], 1, 0.01)
     assert not looks(news)
-    news.note_full_claim([], 0.02)
+    news.note_full_claim([], 1, 0.02)
     assert looks(news)
     assert news.until_full_claim == pytest.approx(0.02 * COST_SHARE)
     clock.now += 0.02 * COST_SHARE
     assert not looks(news)
-    news.note_full_claim([], 0.002)
+    news.note_full_claim([], 1, 0.002)
     assert not looks(news)
 
 
 def test_a_full_claim_never_waits_for_long(news: News) -> None:
     for _ in range(2):
-        news.note_full_claim([], 100.0)
+        news.note_full_claim([], 1, 100.0)
     assert news.until_full_claim == LONGEST
 
 
+def test_new_jobs_do_not_go_before_those_that_a_full_claim_left(news: News) -> None:
+    for _ in range(2):
+        news.note_full_claim([], 1, 0.02)
+    assert looks(news)
+    news.note_full_claim([job(7)], 1, 0.02)
+    assert not looks(news)
+    assert news.until_full_claim == 0
+
+
 def test_a_worker_tries_now_and_then_how_long_a_look_takes(news: News, clock: Clock) -> None:
-    assert not looks(News()), "it knows no job"
     clock.now += TRIAL_SECONDS + 1
+    assert not looks(News()), "its first jobs would pay for it"
     assert looks(news)
     news.note_look([], 0.001)
     assert not looks(news)
@@ -85,9 +95,10 @@ async def test_a_worker_that_puts_off_full_claims_runs_everything(
     app: App, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each full claim counts as slow, so all that is not new waits for the next one."""
-    monkeypatch.setattr(claiming, "SLOW", 0)
-    monkeypatch.setattr(claiming, "LONGEST", 0.2)
-    monkeypatch.setattr(claiming, "COST_SHARE", 1000)
+    monkeypatch.setattr(wakeups, "SLOW", 0)
+    monkeypatch.setattr(wakeups, "LONGEST", 0.2)
+    monkeypatch.setattr(wakeups, "COST_SHARE", 1000)
+    monkeypatch.setattr(wakeups, "TRIAL_SECONDS", 0.05)
     ran: list[str] = []
 
     @app.task

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
-from operator import attrgetter
 from typing import Any
 
 import anyio
@@ -14,7 +13,7 @@ from inturn.errors import DatabaseBusy, InturnError
 from inturn.model import Job
 from inturn.operations import Operation
 from inturn.operations.engine import claim, finish
-from inturn.worker.claiming.wakeups import AwakeFlag
+from inturn.worker.claiming.wakeups import COST_SHARE, LONGEST, AwakeFlag, News
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.failures import BUSY_PAUSES, Failures
 from inturn.worker.state import LoopState
@@ -23,11 +22,6 @@ DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made thi
 # Only a full claim sees lanes and higher priorities, so one follows after FRESH_SECONDS. Slow full
 # claims get a tenth of the worker's time, but are at most LONGEST seconds apart.
 FRESH_SECONDS = 0.05
-COST_SHARE = 9
-LONGEST = 5.0
-SLOW = 3  # times as long as a look at new jobs
-LAG = 0.25  # seconds by which transactions may commit in another order than that of their ids
-TRIAL_SECONDS = 10.0
 # A worker that lacks a task waits longer for a scheduled job, which may need that task, so that
 # idle workers that know it come first. Otherwise it would take the job again and again.
 YIELD = timedelta(seconds=0.5)
@@ -262,12 +256,12 @@ class Claiming:
         jobs = await self._run(self._make_claim(room, slots))
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
+        self._news.note_full_claim(jobs, room, seconds)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
-            return
-        if jobs and await self._awake_flag.keep_set():
+        elif jobs and await self._awake_flag.keep_set():
             self._wakeups.keep_looking()
         else:
             wake = await self._awake_flag.clear()
@@ -275,7 +269,6 @@ class Claiming:
             due = wake.delay + YIELD if wake.delay and self._running.lacks_task else wake.delay
             self._wakeups.note_not_filled(len(jobs), due, notified=wake.notified)
             self._news.note_newest(wake.newest)
-        self._news.note_full_claim(jobs, seconds)
 
 
 class ClaimCursor:
@@ -316,67 +309,6 @@ class ClaimCursor:
     def _mark(self, jobs: Sequence[Job]) -> None:
         for job in jobs:  # sorted by priority and id: the last one has the highest id
             self._marks[job.queue, job.priority] = job.id
-
-
-class News:
-    """Lets a worker look only at new jobs while full claims are slow.
-
-    An open snapshot keeps the index entries of all jobs that have run since it was taken, and a
-    full claim walks over them. If that takes several times as long as a look at the jobs with the
-    highest ids, full claims get a tenth of the worker's time, and it looks at new jobs in between.
-
-    Such a look misses what is not new: jobs that became due or came back, and jobs whose
-    transaction took longer than LAG to commit. They wait for the next full claim.
-    """
-
-    def __init__(self) -> None:
-        self.full_claim_at = 0.0  # when the next one is due
-        self._full_seconds = 0.0  # how long the last one took
-        self._look_seconds = math.inf  # how long the last look took
-        self._look_due = 0.0  # when to find that out again
-        self._newest = self._newer = self._since = 0
-        self._moved_at = 0.0
-
-    @property
-    def until_full_claim(self) -> float:
-        """Return how many seconds a full claim is to wait."""
-        return max(0.0, self.full_claim_at - time.monotonic())
-
-    @property
-    def should_look(self) -> bool:
-        """Return True if the next claim should look only at new jobs.
-
-        It does so now and then even if it need not, to learn how long that takes.
-        """
-        now = time.monotonic()
-        return self._newer > 0 and (now < self.full_claim_at or self._look_due < now)
-
-    @property
-    def since(self) -> int:
-        """Return the id of a job that was new at least LAG seconds ago."""
-        return self._newer if time.monotonic() - self._moved_at > LAG else self._since
-
-    def note_newest(self, id: int) -> None:
-        """Note that a job has this id."""
-        self._newest = max(self._newest, id)
-        if time.monotonic() - self._moved_at > LAG:
-            self._since, self._newer = self._newer, self._newest
-            self._moved_at = time.monotonic()
-
-    def note_look(self, jobs: Sequence[Job], seconds: float) -> None:
-        """Note that a look at new jobs returned these, and took so many seconds."""
-        self._look_seconds = min(seconds, 1.1 * self._look_seconds)
-        self._look_due = time.monotonic() + TRIAL_SECONDS
-        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
-
-    def note_full_claim(self, jobs: Sequence[Job], seconds: float) -> None:
-        """Note that a full claim left nothing to start, and took so many seconds."""
-        is_slow = min(seconds, self._full_seconds) > SLOW * self._look_seconds
-        self._full_seconds = seconds
-        self.full_claim_at = (
-            time.monotonic() + min(COST_SHARE * seconds, LONGEST) if is_slow else 0.0
-        )
-        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
 
 
 class Prefetch:

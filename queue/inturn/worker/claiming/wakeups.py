@@ -7,8 +7,11 @@ While its claims find jobs, producers need not notify the worker. It sets a flag
 import asyncio
 import math
 import time
+from collections.abc import Sequence
 from datetime import timedelta
+from operator import attrgetter
 
+from inturn.model import Job
 from inturn.operations.engine import claim
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.registration import Registration
@@ -21,6 +24,12 @@ BUSY_SECONDS = 0.25
 # or once this many consecutive claims found jobs, each within GAP_SECONDS of the last.
 IN_A_ROW = 20
 GAP_SECONDS = 0.01
+# Slow full claims get a tenth of the worker's time, but are at most LONGEST seconds apart.
+COST_SHARE = 9
+LONGEST = 5.0
+SLOW = 3  # times as long as a look at new jobs
+LAG = 0.25  # seconds by which transactions may commit in another order than that of their ids
+TRIAL_SECONDS = 10.0  # between two looks that only measure how long a look takes
 SOURCES = ("notify", "poll", "local")
 
 
@@ -129,6 +138,72 @@ class Wakeups:
         if polls and time.monotonic() >= self._look_at:
             self.counted["poll"] += 1
             self.should_claim = True
+
+
+class News:
+    """Lets a worker look only at new jobs while full claims are slow.
+
+    An open snapshot keeps the index entries of all jobs that have run since it was taken, and a
+    full claim walks over them. If that takes several times as long as a look at the jobs with the
+    highest ids, full claims get a tenth of the worker's time, and it looks at new jobs in between.
+
+    Such a look misses what is not new: jobs that became due or came back, and jobs whose
+    transaction took longer than LAG to commit. They wait for the next full claim. While a full
+    claim leaves jobs, the worker makes only full claims, since new jobs must not go first.
+    """
+
+    def __init__(self) -> None:
+        self.full_claim_at = 0.0  # when the next one is due
+        self._left_nothing = False
+        self._full_seconds = 0.0  # how long the last one took
+        self._look_seconds = math.inf  # how long the last look took
+        self._look_due = time.monotonic() + TRIAL_SECONDS  # when to find that out
+        self._newest = self._newer = self._since = 0
+        self._moved_at = 0.0
+
+    @property
+    def until_full_claim(self) -> float:
+        """Return how many seconds a full claim is to wait."""
+        return max(0.0, self.full_claim_at - time.monotonic())
+
+    @property
+    def should_look(self) -> bool:
+        """Return True if the next claim should look only at new jobs.
+
+        It does so now and then even if it need not, to learn how long that takes.
+        """
+        now = time.monotonic()
+        is_due = now < self.full_claim_at or self._look_due < now
+        return is_due and self._left_nothing and self._newer > 0
+
+    @property
+    def since(self) -> int:
+        """Return the id of a job that was new at least LAG seconds ago."""
+        return self._newer if time.monotonic() - self._moved_at > LAG else self._since
+
+    def note_newest(self, id: int) -> None:
+        """Note that a job has this id."""
+        self._newest = max(self._newest, id)
+        if time.monotonic() - self._moved_at > LAG:
+            self._since, self._newer = self._newer, self._newest
+            self._moved_at = time.monotonic()
+
+    def note_look(self, jobs: Sequence[Job], seconds: float) -> None:
+        """Note that a look at new jobs returned these, and took so many seconds."""
+        self._look_seconds = min(seconds, 1.1 * self._look_seconds)
+        self._look_due = time.monotonic() + TRIAL_SECONDS
+        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
+
+    def note_full_claim(self, jobs: Sequence[Job], room: int, seconds: float) -> None:
+        """Note that a full claim for `room` jobs returned these, and took so many seconds."""
+        self._left_nothing = len(jobs) < room
+        if not self._left_nothing:
+            seconds = 0.0  # most of that was for the jobs
+        is_slow = min(seconds, self._full_seconds) > SLOW * self._look_seconds
+        self._full_seconds = seconds
+        pause = min(COST_SHARE * seconds, LONGEST) if is_slow else 0.0
+        self.full_claim_at = time.monotonic() + pause
+        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
 
 
 class AwakeFlag:
