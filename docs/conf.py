@@ -2,19 +2,26 @@
 
 They are plain Markdown, so that they read the same on GitHub. Two things are translated: the lists
 in index.md become the tables of contents, and links that leave this folder lead to the repository.
-The pages also lack two things that people without a mouse or a screen need.
+The pages also lack two things that people without a mouse or a screen need. What language models
+read is written beside the pages, by llms.py.
 
 The decisions are for contributors: they are built, but stay out of the bar.
 """
 
-import posixpath
+from __future__ import annotations
+
 import re
-from typing import Any
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pygments.lexers.sql import PostgresLexer
-from sphinx.application import Sphinx
 
-REPOSITORY = "https://github.com/inturn/inturn/blob/main/"
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from docs import llms
 
 project = "inturn"
 author = "the inturn authors"
@@ -32,13 +39,7 @@ html_copy_source = False
 
 
 def translate(app: Sphinx, page: str, source: list[str]) -> None:
-    folder = posixpath.join("docs", posixpath.dirname(page))
-
-    def lead(link: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(folder, link[1]))
-        return link[0] if target.startswith("docs/") else f"]({REPOSITORY}{target})"
-
-    source[0] = re.sub(r"\]\((\.\./[^)\s]+)\)", lead, source[0])
+    source[0] = llms.lead_to_repository(source[0], page)
     if page.startswith("decisions/"):
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if page == "index":
@@ -46,8 +47,7 @@ def translate(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def add_toctree(chapter: re.Match[str]) -> str:
-    listed = re.findall(r"^\* \[([^]]+)\]\((\w[\w-]*)\.md\)", chapter[2], re.MULTILINE)
-    pages = "\n".join(f"{title} <{page}>" for title, page in listed)
+    pages = "\n".join(f"{title} <{page}>" for title, page, _ in llms.list_entries(chapter[2]))
     return f"{chapter[0]}\n```{{toctree}}\n:hidden:\n:caption: {chapter[1]}\n\n{pages}\n```\n\n"
 
 
@@ -56,12 +56,22 @@ def mend(app: Sphinx, page: str, template: str, context: dict[str, Any], _: obje
     context["furo_navigation_tree"] = tree.replace(
         'role="heading"', 'role="heading" aria-level="2"'
     )
+    if context.get("page_source_suffix"):  # the search has none
+        name = f"{page.rpartition('/')[2]}.md"
+        link = f'<link rel="alternate" type="text/markdown" href="{name}">'
+        context["metatags"] = context.get("metatags", "") + link
     # Wide code and tables are scrolled, also with the keyboard.
     wide = r'<pre(?=>)|<div(?= class="table-wrapper)'
     context["body"] = re.sub(wide, r'\g<0> tabindex="0"', context.get("body") or "")
 
 
+def write_text(app: Sphinx, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        llms.write(Path(app.srcdir), Path(app.outdir), app.config.html_baseurl)
+
+
 def setup(app: Sphinx) -> None:
     app.connect("source-read", translate)
     app.connect("html-page-context", mend, priority=900)  # after the theme
+    app.connect("build-finished", write_text)
     app.add_lexer("sql", PostgresLexer)  # the usual one does not know $$

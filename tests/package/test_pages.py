@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click import exceptions
 
+from docs import llms
 from inturn import sql
 from tests import commands_page
 from tests.deploy.command_line import parse
@@ -111,6 +112,14 @@ def test_the_map_has_every_page_once() -> None:
     assert sorted(listed) == sorted(page.name for page in PAGES if page.name != "index.md")
     headings = re.findall(r"^## (.+)$", read(DOCS / "index.md"), re.MULTILINE)
     assert headings == ["Tutorial", "How-to guides", "Reference", "Explanation", "For contributors"]
+
+
+def test_the_map_says_the_title_and_the_subject_of_every_page() -> None:
+    entries = llms.list_entries(read(DOCS / "index.md"))
+    assert len(entries) == len(PAGES) - 1
+    for entry in entries:
+        assert llms.title_of(read(DOCS / f"{entry.page}.md")) == entry.title
+        assert re.fullmatch(r"[^.]+\.", llms.without_links(entry.about)), entry
 
 
 def test_the_index_of_the_decisions_has_each_of_their_pages_once() -> None:
