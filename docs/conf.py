@@ -1,9 +1,9 @@
 """How Sphinx builds these pages: `make docs`.
 
 They are plain Markdown, so that they read the same on GitHub. Two things are translated: the lists
-in index.md become the tables of contents, and links that leave this folder lead to the repository.
-The pages also lack two things that people without a mouse or a screen need. What language models
-read is written beside the pages, by llms.py.
+in index.md, and in a page with a folder of its name, become the tables of contents, and links that
+leave this folder lead to the repository. The pages also lack two things that people without a mouse
+or a screen need. What language models read is written beside the pages, by llms.py.
 
 The decisions are for contributors: they are built, but stay out of the bar.
 """
@@ -42,13 +42,19 @@ def translate(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = llms.lead_to_repository(source[0], page)
     if page.startswith("decisions/"):
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
+    if (Path(app.srcdir) / page).is_dir():
+        source[0] += write_toctree(source[0])
     if page == "index":
         source[0] = re.sub(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", add_toctree, source[0])
 
 
 def add_toctree(chapter: re.Match[str]) -> str:
-    pages = "\n".join(f"{title} <{page}>" for title, page, _ in llms.list_entries(chapter[2]))
-    return f"{chapter[0]}\n```{{toctree}}\n:hidden:\n:caption: {chapter[1]}\n\n{pages}\n```\n\n"
+    return chapter[0] + write_toctree(chapter[2], f":caption: {chapter[1]}\n")
+
+
+def write_toctree(text: str, options: str = "") -> str:
+    pages = "\n".join(f"{title} <{page}>" for title, page, _ in llms.list_entries(text))
+    return f"\n```{{toctree}}\n:hidden:\n{options}\n{pages}\n```\n\n"
 
 
 def mend(app: Sphinx, page: str, template: str, context: dict[str, Any], _: object) -> None:

@@ -1,7 +1,8 @@
 """Write these pages for language models: llms.txt, llms-full.txt, and each page as plain Markdown.
 
 The form of llms.txt is that of https://llmstxt.org. The lists in index.md say which pages there
-are, in which order, and what each is about. The addresses are relative, unless Sphinx knows the
+are, in which order, and what each is about. A page with a folder of its name lists the pages in the
+folder: api.md those of api/. The addresses are relative, unless Sphinx knows the
 address of the site: `sphinx -D html_baseurl=https://…/`.
 """
 
@@ -51,6 +52,19 @@ def list_entries(text: str) -> list[Entry]:
     return [Entry(title, page, " ".join(about.split())) for title, page, about in found]
 
 
+def list_pages(docs: Path) -> dict[str, list[Entry]]:
+    """Return the pages of each chapter of index.md, in the order of the bar."""
+    return {
+        chapter: [page for entry in list_entries(text) for page in with_folder(docs, entry)]
+        for chapter, text in split_chapters(read(docs, "index")).items()
+    }
+
+
+def with_folder(docs: Path, entry: Entry) -> list[Entry]:
+    folder = docs / entry.page
+    return [entry, *(list_entries(read(docs, entry.page)) if folder.is_dir() else [])]
+
+
 def outline(docs: Path, base: str) -> str:
     """Return llms.txt."""
     index = plain(read(docs, "index"), "index")
@@ -59,10 +73,10 @@ def outline(docs: Path, base: str) -> str:
         f"> {summary(index)}",
         f"[llms-full.txt]({urljoin(base, 'llms-full.txt')}) has all pages for users in one file.",
     ]
-    for chapter, text in split_chapters(index).items():
+    for chapter, entries in list_pages(docs).items():
         lines = [
             f"- [{title}]({urljoin(base, page)}.md): {without_links(about)}"
-            for title, page, about in list_entries(text)
+            for title, page, about in entries
         ]
         parts += [f"## {chapter}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
@@ -71,14 +85,10 @@ def outline(docs: Path, base: str) -> str:
 def join_pages(docs: Path, base: str) -> str:
     """Return llms-full.txt."""
     index = plain(read(docs, "index"), "index")
-    entries = [
-        entry
-        for chapter, text in split_chapters(index).items()
-        if chapter != MAKERS
-        for entry in list_entries(text)
-    ]
+    chapters = list_pages(docs)
+    del chapters[MAKERS]
     parts = [f"# {title_of(index)}: all pages for users", f"> {summary(index)}"]
-    for entry in entries:
+    for entry in (entry for entries in chapters.values() for entry in entries):
         text = with_addresses(plain(read(docs, entry.page), entry.page), entry.page, base)
         heading, _, body = text.partition("\n")
         address = f"Address: {urljoin(base, entry.page)}.html"

@@ -152,6 +152,10 @@ class Limit:
     """How many jobs of a key may run at once, and how often one may start.
 
     `running` and `limited` count the jobs of its keys that run and that wait for it.
+
+    app.limits.set("stripe", concurrency=5)
+    [limit] = app.limits.list()
+    assert limit.concurrency == 5 and limit.running == 0
     """
 
     pattern: str
@@ -168,6 +172,10 @@ class Group:
 
     `weight` is how many of its jobs start in a turn. `waiting` counts its jobs that could start
     now, up to 1,000, and `running` those that run. Both are None for a pattern.
+
+    app.groups.set("tenant:7", weight=3)
+    [group] = app.groups.list()
+    assert group.weight == 3 and group.waiting == 0
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""docs/api.md is up to date and complete. Its examples run, and so do those of other pages."""
+"""The pages of docs/api are up to date and complete. Its examples run, and so do those of other pages."""
 
 import ast
+import builtins
 import functools
 import inspect
 import json
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Annotated, Any, Unpack
 from urllib.parse import urlencode
@@ -42,7 +44,7 @@ from inturn.tasks.deferred import T
 from inturn.tasks.task import P
 from inturn.testing import Databases, Queue
 from tests import reference
-from tests.reference import Named, all_errors, all_locks, blocks, entries, examples, members
+from tests.reference import Named, Place, all_errors, all_locks, blocks, entries, examples, members
 
 TABLES = "CREATE TABLE orders (id bigint PRIMARY KEY, paid bool); CREATE TABLE accounts (id bigint, balance numeric)"
 # Tasks that an example declares are run too, with these.
@@ -54,12 +56,12 @@ NAMES = {name: getattr(inturn, name) for name in inturn.__all__} | {
 }
 ALL = [each for entry in entries() for each in (entry, *members(entry))]
 CODE = [
-    pytest.param(code, id=f"{entry.name}.{each.name}")
+    pytest.param(reference.with_imports(code), id=f"{entry.name}.{each.name}")
     for entry in entries()
     for each in (entry, *members(entry))
     for code in examples(each)
 ]
-DOCS = reference.PAGE.parent
+DOCS = reference.DOCS
 README = (DOCS.parent / "README.md").read_text(encoding="utf-8")
 CODE.append(pytest.param(README.split("```python\n")[-1].partition("```")[0], id="README"))
 PAGES = {  # the part of each page whose examples run here, in the same scope
@@ -102,8 +104,44 @@ GIVEN = {
 }
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run `make docs`"
+WRITTEN = reference.pages()
+# What the index of the pages explains, and what the text above an example does.
+EXPLAINED = {"app", "write", "ship", "report", "queue", "dsn"}
+EXPLAINED |= {"connection", "context", "create_my_tables", "metadata", "supplier", "test_dsn"}
+
+
+def test_the_pages_are_up_to_date() -> None:
+    found = [reference.INDEX, *reference.FOLDER.glob("*.md")]
+    assert sorted(found) == sorted(WRITTEN), "run `make docs`"
+    for file, written in WRITTEN.items():
+        assert file.read_text(encoding="utf-8") == written, "run `make docs`"
+
+
+@pytest.mark.parametrize("file", WRITTEN, ids=lambda file: file.stem)
+def test_a_page_is_short_enough_to_be_read_as_a_whole(file: Path) -> None:
+    assert len(WRITTEN[file].split()) <= 2500
+
+
+def test_every_example_on_the_pages_is_one_that_runs_here() -> None:
+    ran = {param.values[0] for param in CODE}
+    signatures = {reference.broken(reference.signature(named)) for named in ALL}
+    blocks = re.findall(r"^```python\n.*?\n```$", "\n".join(WRITTEN.values()), re.M | re.S)
+    shown = [block[len("```python\n") : -len("\n```")] for block in {*blocks} - signatures]
+    assert len(shown) > 90
+    assert [code for code in shown if code not in ran] == []
+
+
+@pytest.mark.parametrize("named", ALL, ids=lambda named: named.name)
+def test_an_example_uses_only_names_that_a_reader_knows(named: Named) -> None:
+    for code in examples(named):
+        tree = ast.parse(reference.with_imports(code))
+        nodes = list(ast.walk(tree))
+        used = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        stored = {n.id for n in nodes if isinstance(n, ast.Name)} - used
+        stored |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        named_here = {getattr(n, "name", None) or getattr(n, "arg", None) for n in nodes}
+        known = stored | named_here | EXPLAINED | set(dir(builtins))
+        assert used <= known, used - known
 
 
 def test_an_example_on_the_page_imports_what_it_uses() -> None:
@@ -116,9 +154,34 @@ def test_an_example_on_the_page_imports_what_it_uses() -> None:
 
 
 def test_the_page_links_what_it_names() -> None:
-    assert reference.with_links("see docs/flow.md; see `app.batches`; see `nothing`") == (
-        "see [flow.md](flow.md); see [`app.batches`](#appbatches); see `nothing`"
+    text = "see docs/flow.md, see\n`periodic`, see `nothing`; `app.batches`, not `periodic`"
+    assert reference.with_links(text, Place("app", "App")) == (
+        "see [flow.md](../flow.md), see\n[`periodic`](schedules.md#appperiodic), see `nothing`; "
+        "[`app.batches`](batches.md#appbatches), not `periodic`"
     )
+    assert reference.with_links("`app.batches`", Place("batches", "BatchCounts")) == (
+        "[`app.batches`](#appbatches)"
+    )
+    text = "`app.batches`, see `app.batches`"
+    assert reference.with_links(text, Place("batches", "app.batches")) == (
+        "`app.batches`, see [`app.batches`](#appbatches)"
+    )
+
+
+def test_a_name_that_several_classes_have_is_looked_up_in_its_own() -> None:
+    assert reference.with_links("see `remove`", Place("app", "App")) == "see `remove`"
+    assert reference.with_links("see `remove`", Place("limits", "app.groups")) == (
+        "see [`remove`](#removepattern--bynone---bool-remove_async-1)"
+    )
+
+
+def test_a_second_heading_of_one_name_has_a_number_in_its_anchor() -> None:
+    anchors: set[str] = set()
+    assert [reference.add_anchor("`lock`", anchors) for _ in range(3)] == [
+        "lock",
+        "lock-1",
+        "lock-2",
+    ]
 
 
 def test_every_public_name_of_the_package_is_on_the_page() -> None:

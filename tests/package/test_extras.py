@@ -146,6 +146,6 @@ def test_a_message_names_a_document_by_its_address() -> None:
 
 
 def test_every_name_of_an_extra_in_the_documents_is_one() -> None:
-    for document in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for document in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for names in re.findall(r"inturn\[([a-z,]+)\]", document.read_text(encoding="utf-8")):
             assert set(names.split(",")) <= PROJECT["optional-dependencies"].keys(), document.name

@@ -13,7 +13,7 @@ IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 
 def test_each_picture_is_there_and_each_is_shown() -> None:
     shown = set()
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for text, target in IMAGE.findall(page.read_text(encoding="utf-8")):
             file = (page.parent / target.removeprefix(FROM_ELSEWHERE)).resolve()
             assert len(text) > 10, (page.name, target)

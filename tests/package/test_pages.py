@@ -15,12 +15,13 @@ from click import exceptions
 
 from docs import llms
 from inturn import sql
-from tests import commands_page
+from tests import commands_page, reference_contents
 from tests.deploy.command_line import parse
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("api/*.md")])
+INDEX = DOCS / "index.md"
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 README = ROOT / "README.md"
 WITH_LINKS = [
@@ -36,7 +37,7 @@ SITE = "https://github.com/inturn/inturn/blob/main/"
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 # Where the blocks of a page are run, except for commands, JSON, YAML and drawings: see below.
 RUN_BY = {
-    "api": "package/test_api_reference.py",
+    **{f"api/{name}": "package/test_api_reference.py" for name in reference_contents.PAGES},
     "bulk": "cli/test_bulk.py",
     "dashboard": "web/test_page.py",
     "deploy": "deploy/test_pages.py",
@@ -71,6 +72,10 @@ LEFT_OUT = (click.BadParameter, exceptions.BadOptionUsage, exceptions.NoArgsIsHe
 
 def read(page: Path) -> str:
     return page.read_text(encoding="utf-8")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(DOCS).with_suffix("").as_posix()
 
 
 def without_blocks(text: str) -> str:
@@ -109,17 +114,17 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 def test_the_map_has_every_page_once() -> None:
     listed = re.findall(r"^\* \[[^]]+\]\((\w[\w-]*\.md)\)", read(DOCS / "index.md"), re.MULTILINE)
-    assert sorted(listed) == sorted(page.name for page in PAGES if page.name != "index.md")
+    assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md") if page != INDEX)
     headings = re.findall(r"^## (.+)$", read(DOCS / "index.md"), re.MULTILINE)
     assert headings == ["Tutorial", "How-to guides", "Reference", "Explanation", "For contributors"]
 
 
 def test_the_map_says_the_title_and_the_subject_of_every_page() -> None:
-    entries = llms.list_entries(read(DOCS / "index.md"))
-    assert len(entries) == len(PAGES) - 1
+    entries = [entry for chapter in llms.list_pages(DOCS).values() for entry in chapter]
+    assert sorted(entry.page for entry in entries) == sorted(map(name_of, {*PAGES} - {INDEX}))
     for entry in entries:
         assert llms.title_of(read(DOCS / f"{entry.page}.md")) == entry.title
-        assert re.fullmatch(r"[^.]+\.", llms.without_links(entry.about)), entry
+        assert re.fullmatch(r"(?:[^.]|\.(?=\w))+\.", llms.without_links(entry.about)), entry
 
 
 def test_the_index_of_the_decisions_has_each_of_their_pages_once() -> None:
@@ -144,13 +149,14 @@ def test_the_page_of_commands_is_up_to_date() -> None:
     assert read(commands_page.PAGE) == commands_page.page(), "run `make docs`"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_blocks_of_a_page_are_run_by_a_test(page: Path) -> None:
     """Commands and data are read below. Everything in Python, SQL and JavaScript must be run."""
     languages = {language for language, _ in FENCE.findall(read(page))}
+    name = name_of(page)
     for runs, here in ((RUN_BY, {"python", "sql"}), (RUN_BY_NODE, {"javascript"})):
         if languages & here:
-            assert page.stem in read(ROOT / "tests" / runs[page.stem])
+            assert name.partition("/")[0] in read(ROOT / "tests" / runs[name])
     known = {
         "",
         "console",
@@ -168,7 +174,7 @@ def test_the_blocks_of_a_page_are_run_by_a_test(page: Path) -> None:
     assert languages <= known
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_data_on_a_page_can_be_read(page: Path) -> None:
     for language, text in FENCE.findall(read(page)):
         if language == "json":
@@ -190,7 +196,9 @@ def find_commands(page: Path) -> Iterator[tuple[str, bool]]:
         yield " ".join(span.split()), False
 
 
-@pytest.mark.parametrize("page", [README, *PAGES, *DECISIONS], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [README, *PAGES, *DECISIONS], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_a_command_on_a_page_is_one_of_ours(page: Path) -> None:
     for command, is_whole in find_commands(page):
         if not re.search(r"…|\||\[", command):

@@ -47,6 +47,9 @@ def default_name(func: Callable[..., Any]) -> str:
 class TaskOptions(DefaultOptions, total=False):
     """The options of a task, for your own decorators.
 
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
     def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
         return app.task(queue="night", **options)
 

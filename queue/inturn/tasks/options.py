@@ -174,6 +174,9 @@ class JobOptions(
 ):
     """The options of a job, for your own wrappers.
 
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
     def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
         return task.configure(priority=100, **options)
 

@@ -83,12 +83,20 @@ class Periodics:
         return declare
 
     def schedules(self) -> Iterator[Schedule]:
-        """Return the schedules of all tasks, in order of declaration."""
+        """Return the schedules of all tasks, in order of declaration.
+
+        for schedule in app.schedules():
+            print(schedule.task.name, schedule.periodic_id)
+        """
         for task in dict.fromkeys(self.tasks.values()):  # once each, whatever its aliases
             yield from task.schedules.values()
 
     def policy(self, schedule: Schedule) -> MisfirePolicy:
-        """Return the policy for missed instants of this schedule."""
+        """Return the policy for missed instants of this schedule.
+
+        for schedule in app.schedules():
+            print(schedule.task.name, app.policy(schedule))
+        """
         return self.misfires.change(**schedule.overrides)
 
 
