@@ -5,7 +5,8 @@ in index.md, and in a page with a folder of its name, become the tables of conte
 leave this folder lead to the repository. The pages also lack two things that people without a mouse
 or a screen need. What language models read is written beside the pages, by llms.py.
 
-The decisions are for contributors: they are built, but stay out of the bar.
+The decisions are for contributors: they are built, but only their index is in the bar, which takes
+the titles of the pages.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ html_copy_source = False
 
 def translate(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = llms.lead_to_repository(source[0], page)
-    if page.startswith("decisions/"):
+    if page.startswith("decisions/") and page != "decisions/index":
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if (Path(app.srcdir) / page).is_dir():
         source[0] += write_toctree(source[0])
@@ -53,7 +54,7 @@ def add_toctree(chapter: re.Match[str]) -> str:
 
 
 def write_toctree(text: str, options: str = "") -> str:
-    pages = "\n".join(f"{title} <{page}>" for title, page, _ in llms.list_entries(text))
+    pages = "\n".join(entry.page for entry in llms.list_entries(text))
     return f"\n```{{toctree}}\n:hidden:\n{options}\n{pages}\n```\n\n"
 
 

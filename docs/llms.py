@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import urljoin
 
 REPOSITORY = "https://github.com/inturn/inturn/blob/main/"
-MAKERS = "For contributors"  # the chapter that stays out of llms-full.txt
+CONTRIBUTORS = "For contributors"  # the chapter that stays out of llms-full.txt
 ENTRY = r"^\* \[([^]]+)\]\((\w[\w/-]*)\.md\): (.+(?:\n  .+)*)"
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
@@ -86,7 +86,7 @@ def join_pages(docs: Path, base: str) -> str:
     """Return llms-full.txt."""
     index = plain(read(docs, "index"), "index")
     chapters = list_pages(docs)
-    del chapters[MAKERS]
+    del chapters[CONTRIBUTORS]
     parts = [f"# {title_of(index)}: all pages for users", f"> {summary(index)}"]
     for entry in (entry for entries in chapters.values() for entry in entries):
         text = with_addresses(plain(read(docs, entry.page), entry.page), entry.page, base)

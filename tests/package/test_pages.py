@@ -1,11 +1,13 @@
 """The pages of docs/ hang together: the map has all of them, links lead somewhere, blocks are run."""
 
+import importlib
 import json
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import psycopg
@@ -113,15 +115,52 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 
 def test_the_map_has_every_page_once() -> None:
-    listed = re.findall(r"^\* \[[^]]+\]\((\w[\w-]*\.md)\)", read(DOCS / "index.md"), re.MULTILINE)
-    assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md") if page != INDEX)
-    headings = re.findall(r"^## (.+)$", read(DOCS / "index.md"), re.MULTILINE)
-    assert headings == ["Tutorial", "How-to guides", "Reference", "Explanation", "For contributors"]
+    listed = re.findall(r"^\* \[[^]]+\]\((\w[\w/-]*\.md)\)", read(INDEX), re.MULTILINE)
+    pages = [page.name for page in DOCS.glob("*.md") if page != INDEX]
+    assert sorted(listed) == sorted([*pages, "decisions/index.md"])
+
+
+def test_the_map_is_in_the_order_of_the_months_of_a_user() -> None:
+    headings = re.findall(r"^## (.+)$", read(INDEX), re.MULTILINE)
+    assert headings == [
+        "Start",
+        "Write tasks",
+        "Order and flow",
+        "Test",
+        "Deploy",
+        "Watch",
+        "Repair",
+        "Scale",
+        "Move here",
+        llms.CONTRIBUTORS,
+    ]
+
+
+def test_the_bar_has_the_chapters_of_the_map_and_the_titles_of_the_pages() -> None:
+    """An entry without a title of its own shows that of its page."""
+    source = [read(INDEX)]
+    importlib.import_module("docs.conf").translate(SimpleNamespace(srcdir=DOCS), "index", source)
+    bar = re.findall(
+        r"^```{toctree}\n:hidden:\n:caption: (.+)\n\n((?:[\w/-]+\n)+)```$", source[0], re.M
+    )
+    chapters = llms.split_chapters(read(INDEX))
+    assert [(chapter, pages.split()) for chapter, pages in bar] == [
+        (chapter, [entry.page for entry in llms.list_entries(text)])
+        for chapter, text in chapters.items()
+    ]
+
+
+def test_a_page_with_a_folder_has_the_pages_of_the_folder_in_the_bar() -> None:
+    source = [read(DOCS / "api.md")]
+    importlib.import_module("docs.conf").translate(SimpleNamespace(srcdir=DOCS), "api", source)
+    pages = source[0].rpartition("```{toctree}\n:hidden:\n\n")[2].partition("```")[0].split()
+    assert sorted(pages) == sorted(f"api/{file.stem}" for file in DOCS.glob("api/*.md"))
 
 
 def test_the_map_says_the_title_and_the_subject_of_every_page() -> None:
     entries = [entry for chapter in llms.list_pages(DOCS).values() for entry in chapter]
-    assert sorted(entry.page for entry in entries) == sorted(map(name_of, {*PAGES} - {INDEX}))
+    pages = [name_of(page) for page in PAGES if page != INDEX]
+    assert sorted(entry.page for entry in entries) == sorted([*pages, "decisions/index"])
     for entry in entries:
         assert llms.title_of(read(DOCS / f"{entry.page}.md")) == entry.title
         assert re.fullmatch(r"(?:[^.]|\.(?=\w))+\.", llms.without_links(entry.about)), entry
