@@ -1,12 +1,11 @@
 """How Sphinx builds these pages: `make docs`.
 
 They are plain Markdown, so that they read the same on GitHub. Two things are translated: the lists
-in index.md, and in a page with a folder of its name, become the tables of contents, and links that
-leave this folder lead to the repository. The pages also lack two things that people without a mouse
-or a screen need. What language models read is written beside the pages, by llms.py.
+in index.md, and in a page with a folder of the same name, become the tables of contents, and links
+that leave this folder lead to the repository. `mend` adds what people without a mouse or a screen
+need. llms.py writes beside the pages what language models read.
 
-The decisions are for contributors: they are built, but only their index is in the bar, which takes
-the titles of the pages.
+The decisions are for contributors: all of them are built, but the bar only has their index.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Write these pages for language models: llms.txt, llms-full.txt, and each page as plain Markdown.
 
-The form of llms.txt is that of https://llmstxt.org. The lists in index.md say which pages there
-are, in which order, and what each is about. A page with a folder of its name lists the pages in the
-folder: api.md those of api/. The addresses are relative, unless Sphinx knows the
-address of the site: `sphinx -D html_baseurl=https://…/`.
+llms.txt follows https://llmstxt.org. The lists in index.md give the pages, their order and what
+each is about. A page with a folder of the same name lists the pages in it, as api.md lists those of
+api/. Addresses are relative unless Sphinx knows that of the site:
+`sphinx -D html_baseurl=https://…/`.
 """
 
 import posixpath

@@ -1,7 +1,7 @@
 """Write docs/api.md and the pages of docs/api from the docstrings.
 
-A paragraph of a docstring that is Python code is an example, and a test runs it. What is on which
-page says tests/reference_contents.py.
+A paragraph of a docstring that is Python code is an example, and a test runs it.
+tests/reference_contents.py says which page describes what.
 """
 
 import ast
@@ -320,7 +320,7 @@ def write_page(name: str) -> str:
     page = PAGES[name]
     parts = [f"{GENERATED}\n# {page.title}"]
     if page.entries:
-        parts.append("What the examples take as given: [the examples](../api.md#the-examples).")
+        parts.append("[What the examples assume](../api.md#the-examples).")
     for entry in entries_of(name):
         parts += render_entry(entry, name)
     if name == "errors":
