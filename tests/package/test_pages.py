@@ -32,6 +32,7 @@ WITH_LINKS = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "sql/functions/README.md",
     ROOT / "sql/functions/internal/README.md",
+    ROOT / "tests/race/combinations.md",
     *PAGES,
     *DECISIONS,
 ]

@@ -1,6 +1,6 @@
 """What jobs and lanes go through, met by jobs of groups, jobs of batches, and callbacks.
 
-docs/flow-combinations.md is the table. Each story here is told for all things that can happen to a
+combinations.md is the table. Each story here is told for all things that can happen to a
 job, so one story fills several cells.
 """
 

@@ -1,6 +1,6 @@
 """What jobs go through, met by jobs that have several lanes, and by jobs that share one.
 
-docs/flow-combinations.md is the table. Each story here is told for all things that can happen to a
+combinations.md is the table. Each story here is told for all things that can happen to a
 job, so one story fills several cells.
 """
 
