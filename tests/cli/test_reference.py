@@ -13,12 +13,14 @@ from inturn.cli.output import exit_status
 from tests.cli.conftest import Run
 from tests.cli.test_help import words_of_all
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "cli.md").read_text(encoding="utf-8")
 
 
-def first_cells(chapter: str) -> list[str]:
-    """Return the first cell of each row of the tables in a chapter."""
-    text = PAGE.partition(f"## {chapter}\n")[2].partition("\n## ")[0]
+def first_cells(chapter: str, name: str = "cli") -> list[str]:
+    """Return the first cell of each row of the tables in a chapter of a page."""
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    text = page.partition(f"## {chapter}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \|", text, re.MULTILINE)
     return [
         cell.strip("`") for cell in rows if cell not in ("command", "status", "variable", "check")

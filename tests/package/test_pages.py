@@ -167,6 +167,14 @@ def test_the_map_says_the_title_and_the_subject_of_every_page() -> None:
         assert re.fullmatch(r"(?:[^.]|\.(?=\w))+\.", llms.without_links(entry.about)), entry
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_for_users_is_short_enough_to_be_read_as_a_whole(page: Path) -> None:
+    for_contributors = [entry.page for entry in llms.list_pages(DOCS)[llms.CONTRIBUTORS]]
+    long_lists = ["commands", "views"]  # generated
+    if name_of(page) not in [*long_lists, *for_contributors]:
+        assert len(read(page).split()) <= 2500
+
+
 def test_the_index_of_the_decisions_has_each_of_their_pages_once() -> None:
     index = read(DOCS / "decisions/index.md")
     listed = re.findall(r"^\* \[[^]]+\]\((\w[\w-]*\.md)\)", index, re.MULTILINE)
@@ -264,7 +272,7 @@ def test_the_guide_to_a_stuck_lane_quotes_what_explain_says() -> None:
     for phrase in quoted:
         assert phrase in said, phrase
     named = {state for row in rows for state in re.findall("`([a-z]+)`", row)}
-    states = read(DOCS / "cli.md").partition("| state | the lane |\n")[2].partition("\n\n")[0]
+    states = read(DOCS / "watching.md").partition("| state | the lane |\n")[2].partition("\n\n")[0]
     assert named == {*re.findall(r"^\| `(\w+)` \|", states, re.MULTILINE)}
 
 
