@@ -30,7 +30,37 @@ source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4  # the same anchors as on GitHub
 html_theme = "furo"
 html_title = "inturn"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+templates_path = ["templates"]
+# The site looks like the dashboard.
+WEB = Path(__file__).parents[1] / "queue/inturn/web"
+html_favicon = str(WEB / "assets/icon.svg")
+html_context = {"mark": (WEB / "templates/mark.svg").read_text(encoding="utf-8")}
+COLOURS = {
+    "color-brand-primary": "accent",
+    "color-brand-content": "accent",
+    "color-brand-visited": "accent",
+    "color-background-primary": "surface",
+    "color-background-secondary": "ground",
+    "color-background-border": "line",
+    "color-foreground-primary": "text",
+    "color-foreground-secondary": "muted",
+    "color-foreground-muted": "muted",
+}
+
+
+def read_colours(theme: int) -> dict[str, str]:
+    """Return the colours of the dashboard for the light theme (0) or the dark one (1)."""
+    style = (WEB / "assets/style.css").read_text(encoding="utf-8")
+    pairs = re.findall(r"--([a-z-]+): light-dark\((#\w+), (#\w+)\)", style)
+    found = {name: pair[theme] for name, *pair in pairs}
+    return {name: found[colour] for name, colour in COLOURS.items()}
+
+
 html_theme_options = {
+    "light_css_variables": read_colours(0),
+    "dark_css_variables": read_colours(1),
     "source_repository": "https://github.com/inturn/inturn/",
     "source_branch": "main",
     "source_directory": "docs/",
@@ -46,6 +76,7 @@ def translate(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += write_toctree(source[0])
     if page == "index":
         source[0] = re.sub(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", add_toctree, source[0])
+        source[0] = f"---\nhide-toc: true\n---\n\n{source[0]}"  # it has the whole width
 
 
 def add_toctree(chapter: re.Match[str]) -> str:

@@ -1,7 +1,10 @@
 """Each example of docs/flow.md and of the pages that its table names runs, in the page's order."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +50,26 @@ def test_the_examples_of_a_page_run(app: App, page: str) -> None:
     assert run_examples(app, page) == PAGES[page]
 
 
-def test_the_example_of_the_map_runs(app: App) -> None:
-    assert run_examples(app, "index.md") == 1
+def test_the_example_of_the_first_page_prints_what_the_page_shows(
+    app: App, dsn: str, tmp_path: Path
+) -> None:
+    code, shown = re.findall(
+        r"^```(?:python|console)\n(.*?)^```", (DOCS / "index.md").read_text("utf-8"), re.M | re.S
+    )
+    assert len([line for line in code.splitlines() if line]) == 12
+    (tmp_path / "shop.py").write_text(code, encoding="utf-8")
+    command, *errors, dots, printed = shown.splitlines()
+    assert (command, dots) == ("$ python shop.py", "…")
+    done = subprocess.run(
+        [sys.executable, "shop.py"],
+        cwd=tmp_path, env=os.environ | {"INTURN_DSN": dsn}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [printed]
+    assert done.stderr.splitlines()[: len(errors)] == errors
+    assert [(lane.lock, lane.state, lane.waiting) for lane in app.lanes.list()] == [
+        ("customer:ann", "halted", 1)
+    ]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "several-locks.md"])

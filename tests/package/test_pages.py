@@ -151,6 +151,18 @@ def test_the_bar_has_the_chapters_of_the_map_and_the_titles_of_the_pages() -> No
     ]
 
 
+def test_the_site_has_the_mark_and_the_colours_of_the_dashboard() -> None:
+    conf = importlib.import_module("docs.conf")
+    style = read(ROOT / "queue/inturn/web/assets/style.css")
+    assert conf.html_context["mark"].startswith("<svg ")
+    assert "{{ mark }}" in read(DOCS / "templates/sidebar/brand.html")
+    for name, colour in conf.COLOURS.items():
+        pair = [
+            conf.html_theme_options[f"{theme}_css_variables"][name] for theme in ("light", "dark")
+        ]
+        assert f"--{colour}: light-dark({', '.join(pair)});" in style
+
+
 def test_a_page_with_a_folder_has_the_pages_of_the_folder_in_the_bar() -> None:
     source = [read(DOCS / "api.md")]
     importlib.import_module("docs.conf").translate(SimpleNamespace(srcdir=DOCS), "api", source)

@@ -17,7 +17,7 @@ from tests.web.seed import LIMIT, Shop
 from tests.web.serving import serve
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
-LARGEST = 100_000  # bytes of a picture
+LARGEST = 120_000  # bytes of a picture
 
 
 class Shot(NamedTuple):
@@ -39,6 +39,7 @@ def fill(shop: Shop) -> int:
     for order in (4711, 4712):
         for item in range(6):
             shop.charge.configure(lock=f"order:{order}", on_retry="hold").defer(item=item)
+    halt(shop)
     for item in range(5):
         shop.ship.configure(lock="parcel:17").defer(item=item)
     shop.work(concurrency=2)
@@ -48,6 +49,18 @@ def fill(shop: Shop) -> int:
     for number in range(9):
         shop.send.configure(lock="customer:3").defer(to="ann", number=number)
     return int(shop.send.configure(lock="order:4711").defer(to="ann"))
+
+
+def halt(shop: Shop) -> None:
+    """Leave the lane of the example on the first page, with more jobs."""
+
+    @shop.app.task(name="shop.pay", on_failure="halt")
+    def pay(order: int) -> None:
+        if order == 5:
+            raise RuntimeError("card declined")
+
+    for order in range(1, 8):
+        pay.configure(lock="customer:ann").defer(order=order)
 
 
 def main() -> None:
@@ -74,6 +87,7 @@ def take(chromium: str, address: str, job: int) -> None:
         Shot("job", f"/jobs/{job}"),
         Shot("lane-dark", "/lane?lock=order:4711", "dark"),
         Shot("lanes-phone", "/lanes", "light", 360, 740),
+        Shot("lane-halted", "/lane?lock=customer:ann", "light", 640, 640),
     ]
     with sync_playwright() as playwright:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from importlib.resources import files
 
 VENDOR = files("inturn.web") / "assets" / "vendor"
@@ -18,6 +19,16 @@ def test_each_vendored_file_is_in_the_manifest_with_its_hash_and_licence() -> No
         assert each["version"]
         named |= {each["file"], each["licence_file"]}
     assert {each.name for each in VENDOR.iterdir()} == named
+
+
+def test_the_icon_is_the_mark_on_a_tile_of_the_accent_colour() -> None:
+    web = files("inturn.web")
+    shapes = re.compile(r' (?:d|cx|cy|r|stroke-width|opacity)="[^"]+"')
+    mark, icon = ((web / name).read_text() for name in ("templates/mark.svg", "assets/icon.svg"))
+    _, _, drawn = icon.partition("<g ")
+    assert shapes.findall(mark) == shapes.findall(drawn)
+    [accent] = re.findall(r"--accent: light-dark\((#\w+), ", (web / "assets/style.css").read_text())
+    assert f'fill="{accent}"' in icon
 
 
 def test_templates_have_no_inline_script_or_style() -> None:
