@@ -1,9 +1,10 @@
 """How Sphinx builds these pages: `make docs`.
 
-They are plain Markdown, so that they read the same on GitHub. Two things are translated: the lists
-in index.md, and in a page with a folder of the same name, become the tables of contents, and links
-that leave this folder lead to the repository. `mend` adds what people without a mouse or a screen
-need. llms.py writes beside the pages what language models read.
+They are plain Markdown, so that they read the same on GitHub. Three things are translated. The
+lists in index.md, and in a page with a folder of the same name, become the tables of contents.
+Links that leave this folder lead to the repository. A comment such as <!-- Search: stuck --> lets a
+search for the word begin there. `mend` and `name_landmarks` add what people without a mouse or a
+screen need. llms.py writes beside the pages what language models read.
 
 The decisions are for contributors: all of them are built, but the bar only has their index.
 """
@@ -66,10 +67,16 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 html_copy_source = False
+LANDMARKS = {
+    '<aside class="sidebar-drawer': '<aside aria-label="All pages" class="sidebar-drawer',
+    '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    '<div class="content-icon-c': '<div role="region" aria-label="Tools" class="content-icon-c',
+}
 
 
 def translate(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = llms.lead_to_repository(source[0], page)
+    source[0] = re.sub(r"<!-- Search: (.+) -->", add_search_words, source[0])
     if page.startswith("decisions/") and page != "decisions/index":
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if (Path(app.srcdir) / page).is_dir():
@@ -81,6 +88,12 @@ def translate(app: Sphinx, page: str, source: list[str]) -> None:
 
 def add_toctree(chapter: re.Match[str]) -> str:
     return chapter[0] + write_toctree(chapter[2], f":caption: {chapter[1]}\n")
+
+
+def add_search_words(comment: re.Match[str]) -> str:
+    """Let a search for one of these words begin with this place."""
+    words = ", ".join(f"! {word}" for word in comment[1].split(", "))
+    return f"```{{index}} {words}\n```"
 
 
 def write_toctree(text: str, options: str = "") -> str:
@@ -102,13 +115,23 @@ def mend(app: Sphinx, page: str, template: str, context: dict[str, Any], _: obje
     context["body"] = re.sub(wide, r'\g<0> tabindex="0"', context.get("body") or "")
 
 
-def write_text(app: Sphinx, error: Exception | None) -> None:
+def name_landmarks(site: Path) -> None:
+    """Name the parts of a page for people who cannot see where one ends. The theme has no hook."""
+    for file in site.rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        for part, named in LANDMARKS.items():
+            text = text.replace(part, named)
+        file.write_text(text, encoding="utf-8")
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
+        name_landmarks(Path(app.outdir))
         llms.write(Path(app.srcdir), Path(app.outdir), app.config.html_baseurl)
 
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", translate)
     app.connect("html-page-context", mend, priority=900)  # after the theme
-    app.connect("build-finished", write_text)
+    app.connect("build-finished", finish)
     app.add_lexer("sql", PostgresLexer)  # the usual one does not know $$

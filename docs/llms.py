@@ -108,7 +108,7 @@ def summary(index: str) -> str:
 
 def plain(text: str, page: str) -> str:
     """Return a page as it reads beside its HTML."""
-    text = re.sub(r"\A<!--.*?-->\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"^<!--.*?-->\n+", "", text, flags=re.DOTALL | re.MULTILINE)
     # Sphinx puts all pictures into one folder.
     up = "../" * page.count("/")
     text = re.sub(r"\]\((?:\.\./)*images/([\w.-]+)\)", rf"]({up}_images/\1)", text)

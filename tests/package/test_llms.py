@@ -107,6 +107,7 @@ def test_the_text_of_a_page_is_its_source(site: Path) -> None:
         assert llms.title_of(text) == llms.title_of(read(source))
         assert text.startswith("# ")
         assert "toctree" not in text
+        assert "<!--" not in text
         assert llms.FENCE.findall(text) == llms.FENCE.findall(read(source))
 
 
@@ -119,5 +120,5 @@ def test_a_link_within_a_page_names_the_page() -> None:
 
 def test_nothing_is_written_for_a_build_that_failed(tmp_path: Path) -> None:
     conf: Any = importlib.import_module("docs.conf")
-    conf.write_text(SimpleNamespace(), ValueError())
+    conf.finish(SimpleNamespace(), ValueError())
     assert list(tmp_path.iterdir()) == []

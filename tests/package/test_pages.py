@@ -273,12 +273,13 @@ def test_a_command_on_a_page_is_one_of_ours(page: Path) -> None:
 def test_the_guide_to_a_stuck_lane_can_be_read_on_a_phone() -> None:
     page = read(DOCS / "stuck-lane.md")
     assert "\n|" not in page, "a table is scrolled sideways"
-    assert max(len(line) for _, text in FENCE.findall(page) for line in text.splitlines()) < 80
+    assert FENCE.findall(page) == [], "a block is scrolled sideways"
 
 
-def test_the_guide_to_a_stuck_lane_quotes_what_explain_says() -> None:
+def test_the_guide_to_a_stuck_lane_quotes_what_the_tools_say() -> None:
     rows = re.findall(r"^### (.+)$", read(DOCS / "stuck-lane.md"), re.MULTILINE)
-    said = "\n".join(read(file) for file in (ROOT / "sql/functions").rglob("explain*.sql"))
+    said = read(ROOT / "queue/inturn/database/conditions.py")
+    said += "".join(read(file) for file in (ROOT / "sql/functions").rglob("explain*.sql"))
     quoted = [phrase for row in rows for phrase in re.findall('"(.+?)"', row)]
     assert len(quoted) > 5
     for phrase in quoted:
