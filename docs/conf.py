@@ -33,6 +33,7 @@ html_theme = "furo"
 html_title = "inturn"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("static") / "scorer.js")
 templates_path = ["templates"]
 # The site looks like the dashboard.
 WEB = Path(__file__).parents[1] / "queue/inturn/web"

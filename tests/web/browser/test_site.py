@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 from starlette.staticfiles import StaticFiles
 
+from docs import llms
 from tests.web.browser.axe import find_violations
 from tests.web.browser.chromium import MUST
 from tests.web.browser.conftest import Visit
@@ -47,6 +48,30 @@ def test_a_search_from_a_night_begins_with_the_page_for_the_night(
         expect(first).to_have_text("Free a stuck lane")
         first.click()
         expect(page.locator("h1")).to_contain_text("Free a stuck lane")
+
+
+@pytest.mark.parametrize(("words", "page"), [("limits", "limits"), ("doctor", "watching")])
+def test_a_search_begins_with_a_title(site: str, visit: Visit, words: str, page: str) -> None:
+    assert search(site, visit, words)[0] == page
+
+
+def test_a_search_ends_with_the_pages_for_contributors(site: str, visit: Visit) -> None:
+    chapters = llms.list_pages(ROOT / "docs")
+    makers = {entry.page for entry in chapters[llms.CONTRIBUTORS]}
+    makers |= {f"decisions/{file.stem}" for file in (ROOT / "docs/decisions").glob("*.md")}
+    found = [page in makers for page in search(site, visit, "lane")]
+    assert len(found) > found.count(True) > 5
+    assert found == sorted(found)
+
+
+def search(site: str, visit: Visit, words: str) -> list[str]:
+    """Return the pages that a search finds, in their order."""
+    with visit() as visitor:
+        page = visitor.open(f"{site}/search.html?q={words}")
+        expect(page.locator("#search-results .search-summary")).to_contain_text("found")
+        links = page.locator("#search-results ul.search > li > a")
+        found = [link.get_attribute("href") or "" for link in links.all()]
+        return [href.partition(".html")[0] for href in found]
 
 
 def test_nothing_on_the_page_for_the_night_is_scrolled_sideways(site: str, visit: Visit) -> None:
