@@ -4,10 +4,12 @@ It must leave everything else to the next full claim, and start nothing that a f
 """
 
 from functools import partial
+from itertools import count
 
+import pytest
 from psycopg.errors import NoDataFound
 
-from tests.race.harness import Mutation, Stage, ids, promise, story
+from tests.race.harness import Mutation, Stage, Worker, ids, promise, story
 from tests.race.test_interleavings import refused
 from tests.race.test_paused_queues import pause
 
@@ -158,3 +160,40 @@ def test_pauses_turns_and_lost_workers_need_a_full_claim(stage: Stage) -> None:
     promise(ids(worker.claim()) == [first, grouped], "a full claim starts both")
     stage.forget(worker)
     promise(refused(partial(worker.claim, since=0), by=NoDataFound), "it must register again")
+
+
+def count_pages(worker: Worker, since: int | None) -> int:
+    """Let a worker claim one job, and return how many pages that touches."""
+    [(plan,)] = worker.run(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT FROM claim(%s, NULL, 10, p_since => %s)",
+        worker.id, since,
+    )  # fmt: skip
+    promise(plan[0]["Plan"]["Actual Rows"] == 1, "there is a job")
+    return int(plan[0]["Plan"]["Shared Hit Blocks"])
+
+
+@pytest.mark.parametrize("prefix", [None, "a"], ids=["free", "lanes"])
+def test_it_does_not_feel_what_has_run_under_an_open_snapshot(
+    stage: Stage, prefix: str | None
+) -> None:
+    producer, worker, reader = stage.session(), stage.worker(), stage.session()
+    reader.begin()
+    reader.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    reader.run("SELECT count(*) FROM jobs")
+    numbers = count()
+
+    def defer() -> int:
+        return producer.defer(prefix and f"{prefix} {next(numbers)}")[0]
+
+    pages: list[dict[str, int]] = []
+    for _ in range(3):
+        new = count_pages(worker, defer() - 1)
+        defer()
+        pages.append({"new": new, "front": count_pages(worker, None)})
+        for _ in range(1000):
+            defer()
+        while jobs := worker.claim(1000):
+            worker.finish(*jobs, want=0)
+    _, before, after = pages  # the first claims of the session read the catalogs
+    promise(after["front"] > 1.5 * before["front"], f"the front is longer: {pages}")
+    promise(after["new"] <= before["new"] + 5, f"a look at new jobs is not: {pages}")
