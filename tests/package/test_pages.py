@@ -205,6 +205,15 @@ def test_the_readme_leads_to_the_map() -> None:
     assert "docs/index.md" in read(README)
 
 
+def test_the_readme_is_short_and_shows_how_to_begin() -> None:
+    text = read(README)
+    assert text.startswith("# inturn\n")
+    assert text.count("\n") < 150
+    assert re.search(r"^make demo .*\nmake test ", text, re.MULTILINE)
+    (mark,) = re.findall(r'<img [^>]*alt="[^"]+" src="([^"]+\.svg)">', text)
+    assert (ROOT / mark.removeprefix("https://github.com/inturn/inturn/raw/main/")).is_file()
+
+
 def test_the_page_of_commands_is_up_to_date() -> None:
     assert read(commands_page.PAGE) == commands_page.page(), "run `make docs`"
 
