@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help demo test proof stress fair-shares graph chaos witness check bench bench-surface
 .PHONY: bench-flow bench-growth bench-reads bench-scale schema docs
-.PHONY: patroni screenshots wheel-demo lock locked clean
+.PHONY: patroni recording screenshots wheel-demo lock locked clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -108,6 +108,9 @@ docs: .venv/installed build/docs-tools/installed ## regenerate pages from the co
 
 screenshots: .venv/installed ## make the pictures of the dashboard in docs/images (needs Chromium)
 	@$(python) -m tests.web.screenshots
+
+recording: .venv/installed ## record the demo into docs/images/demo.svg (ten seconds)
+	@$(python) -m tests.cli.recording
 
 witness: .venv/installed ## look for overlaps of locks under load (30 s for each kind)
 	@INTURN_WITNESS_PROCESSES=8 INTURN_WITNESS_SECONDS=30 \

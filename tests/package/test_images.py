@@ -8,6 +8,7 @@ from tests.web.screenshots import LARGEST
 ROOT = Path(__file__).parents[2]
 # The README stands on PyPI too, where relative addresses lead nowhere.
 FROM_ELSEWHERE = "https://github.com/inturn/inturn/raw/main/"
+START = {".png": b"\x89PNG", ".svg": b"<svg "}
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 
 
@@ -18,7 +19,7 @@ def test_each_picture_is_there_and_each_is_shown() -> None:
             file = (page.parent / target.removeprefix(FROM_ELSEWHERE)).resolve()
             assert len(text) > 10, (page.name, target)
             assert file.is_file(), (page.name, target)
-            assert file.read_bytes().startswith(b"\x89PNG")
+            assert file.read_bytes().startswith(START[file.suffix])
             assert file.stat().st_size <= LARGEST, target
             shown.add(file)
     assert shown == set((ROOT / "docs" / "images").iterdir())
