@@ -24,9 +24,9 @@
 -- free (take_slots).
 --
 -- With p_since, it looks only at jobs with higher ids, so it does not walk over what an open
--- snapshot keeps in front of the indexes. It settles nothing that is due, and leaves everything
--- else to the next full claim: jobs that came back, lanes that were given back, and jobs whose
--- transaction drew a lower id and committed later.
+-- snapshot keeps in front of the indexes, unless groups take turns or a queue is paused. It settles
+-- nothing that is due, and leaves everything else to the next full claim: jobs that came back,
+-- lanes that were given back, and jobs whose transaction drew a lower id and committed later.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
@@ -46,14 +46,13 @@ BEGIN
     r.asked := p_limit;
     r.slots := coalesce(p_slots, p_limit);
     r.turns := p_turns;
-    r.since := p_since;
-    IF p_since IS NULL THEN
+    IF p_since IS NOT NULL THEN
+        r.paused := begin_further(p_worker, p_queues);
+    END IF;
+    IF r.paused IS NULL THEN
         r := begin_claim(r);
     ELSE
-        r.paused := begin_further(p_worker, p_queues);
-        IF r.paused IS NULL THEN
-            RETURN;
-        END IF;
+        r.since := p_since;
         r.fair := false;
     END IF;
     r.wanted := r.asked;

@@ -10,7 +10,7 @@
 --             notification, so look again soon.
 --   horizon   marks the transactions to wait for: pass it to the next call, until the worker has
 --             been awake again
---   newest    the highest id that a job has been given
+--   newest    the highest id that was drawn for a job, even if it is not committed
 CREATE OR REPLACE FUNCTION next_wake(
     p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT notified boolean,
     OUT horizon xid8, OUT newest bigint

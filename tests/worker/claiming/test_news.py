@@ -1,7 +1,9 @@
 """While full claims are slow, a worker looks only at new jobs in between, and loses nothing."""
 
+import math
 import time
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -9,7 +11,15 @@ import pytest
 from inturn import App
 from inturn.model import Job
 from inturn.worker.claiming import wakeups
-from inturn.worker.claiming.wakeups import COST_SHARE, LAG, LONGEST, TRIAL_SECONDS, News
+from inturn.worker.claiming.claiming import Claiming
+from inturn.worker.claiming.wakeups import (
+    COST_SHARE,
+    EMPTY_LOOKS,
+    LAG,
+    LONGEST,
+    TRIAL_SECONDS,
+    News,
+)
 from tests.conftest import Until
 
 
@@ -37,10 +47,18 @@ def news(clock: Clock) -> News:
     """Return news of a worker that knows how long a look takes."""
     news = News()
     for id in (5, 6):
-        news.note_newest(id)
+        news.note_last_id(id)
         clock.now += 2 * LAG
-    news.note_look([], 0.001)
+    news.note_look([job(6)], 0.002)
     news.note_full_claim([], 1, 0.001)
+    return news
+
+
+@pytest.fixture
+def slow(news: News) -> News:
+    for _ in range(2):
+        news.note_full_claim([], 1, 0.02)
+    assert looks(news)
     return news
 
 
@@ -56,24 +74,35 @@ def test_full_claims_are_put_off_only_if_two_in_a_row_were_slow(news: News, cloc
     assert not looks(news)
 
 
+def test_a_claim_of_many_jobs_is_not_slow(news: News) -> None:
+    for _ in range(2):
+        news.note_full_claim([job(id) for id in range(9)], 10, 0.02)
+    assert not looks(news)
+
+
 def test_a_full_claim_never_waits_for_long(news: News) -> None:
     for _ in range(2):
         news.note_full_claim([], 1, 100.0)
     assert news.until_full_claim == LONGEST
 
 
-def test_new_jobs_do_not_go_before_those_that_a_full_claim_left(news: News) -> None:
-    for _ in range(2):
-        news.note_full_claim([], 1, 0.02)
-    assert looks(news)
-    news.note_full_claim([job(7)], 1, 0.02)
-    assert not looks(news)
-    assert news.until_full_claim == 0
+def test_new_jobs_do_not_go_before_those_that_a_full_claim_left(slow: News) -> None:
+    slow.note_full_claim([job(7)], 1, 0.02)
+    assert not looks(slow)
+    assert slow.until_full_claim == 0
 
 
-def test_a_worker_tries_now_and_then_how_long_a_look_takes(news: News, clock: Clock) -> None:
+def test_a_full_claim_follows_some_looks_for_nothing(slow: News) -> None:
+    for found in [*[[]] * (EMPTY_LOOKS - 1), [job(8)], *[[]] * (EMPTY_LOOKS - 1)]:
+        slow.note_look(found, 0.001)
+        assert looks(slow)
+    slow.note_look([], 0.001)
+    assert not looks(slow)
+
+
+def test_a_worker_measures_now_and_then_how_long_a_look_takes(news: News, clock: Clock) -> None:
+    assert not looks(news), "its first jobs would pay for it"
     clock.now += TRIAL_SECONDS + 1
-    assert not looks(News()), "its first jobs would pay for it"
     assert looks(news)
     news.note_look([], 0.001)
     assert not looks(news)
@@ -90,15 +119,35 @@ def test_a_look_begins_behind_jobs_that_were_new_a_while_ago(news: News, clock: 
     assert news.since > 10
 
 
-@pytest.mark.anyio
-async def test_a_worker_that_puts_off_full_claims_runs_everything(
-    app: App, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each full claim counts as slow, so all that is not new waits for the next one."""
+def test_ids_that_begin_anew_after_a_failover_are_new(news: News, clock: Clock) -> None:
+    for id in (100, 101, 7):
+        news.note_last_id(id)
+        clock.now += 2 * LAG
+    assert news.since == 7
+
+
+@pytest.fixture
+def always_slow(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Count each full claim as slow. Return where each claim begins."""
     monkeypatch.setattr(wakeups, "SLOW", 0)
     monkeypatch.setattr(wakeups, "LONGEST", 0.2)
     monkeypatch.setattr(wakeups, "COST_SHARE", 1000)
     monkeypatch.setattr(wakeups, "TRIAL_SECONDS", 0.05)
+    begins: list[int | None] = []
+    make_claim = Claiming._make_claim
+
+    def note(self: Claiming, room: int, slots: int, since: int | None = None) -> Any:
+        begins.append(since)
+        return make_claim(self, room, slots, since)
+
+    monkeypatch.setattr(Claiming, "_make_claim", note)
+    return begins
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_puts_off_full_claims_runs_everything(
+    app: App, until: Until, always_slow: list[int | None]
+) -> None:
     ran: list[str] = []
 
     @app.task
@@ -116,6 +165,7 @@ async def test_a_worker_that_puts_off_full_claims_runs_everything(
         group.start_soon(partial(app.run_worker_async, wait=True))
         with anyio.fail_after(60):
             await until(lambda: ran == ["first"])
+            await anyio.sleep(0.1)  # a look is due, to measure it
             await fail_once.defer_async()
             await work.configure(schedule_in={"seconds": 0.3}).defer_async(name="due")
             for number in range(3):
@@ -125,3 +175,31 @@ async def test_a_worker_that_puts_off_full_claims_runs_everything(
         group.cancel_scope.cancel()
     assert sorted(ran) == ["a0", "a1", "a2", "b", "b", "b", "due", "failed", "failed", "first"]
     assert [name for name in ran if name.startswith("a")] == ["a0", "a1", "a2"]
+    assert {type(since) for since in always_slow} == {int, type(None)}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wait_for", ["turns", "slots"])
+async def test_jobs_that_wait_for_turns_or_slots_are_not_put_off(
+    app: App, always_slow: list[int | None], monkeypatch: pytest.MonkeyPatch, wait_for: str
+) -> None:
+    """They are not new, so a look would pass them by."""
+
+    @app.task
+    async def work() -> None:
+        await anyio.sleep(0.002)
+
+    async def run() -> float:
+        for number in range(200):
+            group, limit = work.configure(group=f"g{number % 5}"), work.configure(limit="key")
+            await (group if wait_for == "turns" else limit).defer_async()
+        began = time.monotonic()
+        await app.run_worker_async(concurrency=10)
+        return time.monotonic() - began
+
+    async with app.open_async():
+        await app.limits.set_async("key", concurrency=5)
+        with_looks = await run()
+        monkeypatch.setattr(wakeups, "SLOW", math.inf)
+        monkeypatch.setattr(wakeups, "TRIAL_SECONDS", math.inf)
+        assert with_looks < 5 * await run()

@@ -34,7 +34,7 @@ logger = logging.getLogger("inturn.dev")
 Examples:
   queue dev                  a PostgreSQL server until Ctrl-C
   queue dev shop.tasks:app   also a worker that restarts when a file changes
-  queue dev --port 5433      also for programs that cannot use the server's socket""",
+  queue dev --port 5433      also for programs that need a port""",
 )
 @click.argument("path", metavar="[APP]", required=False)
 @click.option(

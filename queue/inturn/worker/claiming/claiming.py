@@ -18,9 +18,9 @@ from inturn.worker.connection import WorkerConnection
 from inturn.worker.failures import BUSY_PAUSES, Failures
 from inturn.worker.state import LoopState
 
-DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often
-# Only a full claim sees lanes and higher priorities, so one follows after FRESH_SECONDS. Slow full
-# claims get a tenth of the worker's time, but are at most LONGEST seconds apart.
+DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often (see News)
+# Only a full claim sees lanes and higher priorities, so one follows a batch of free jobs after this
+# time, or later if full claims are slow.
 FRESH_SECONDS = 0.05
 # A worker that lacks a task waits longer for a scheduled job, which may need that task, so that
 # idle workers that know it come first. Otherwise it would take the job again and again.
@@ -186,6 +186,8 @@ class Claiming:
         a group may have waited until we can start it at once.
         """
         self._prefetch.note_ended(count)
+        if self._lacks_slots:
+            self._news.full_claim_at = 0.0  # that job is not new
         if lanes_went_back or self._lacks_slots or not self._options.wait:
             self._wakeups.expect_jobs()
 
@@ -240,14 +242,17 @@ class Claiming:
         self._wakeups.begin_claim()
         began = time.monotonic()
         jobs = await self._run(self._make_claim(room, slots, self._news.since))
-        self._news.note_look(jobs, time.monotonic() - began)
         self._running.start_all(jobs)
-        if len(jobs) == room or not self._news.until_full_claim:
+        self._news.note_look(jobs, time.monotonic() - began)
+        if len(jobs) == room:
             self._wakeups.note_filled()
+            await self._awake_flag.note_filled()
+        elif not self._news.until_full_claim:
+            self._wakeups.expect_jobs()
         elif (jobs and await self._awake_flag.keep_set()) or self._awake_flag.is_set:
             self._wakeups.keep_looking()
         else:
-            self._wakeups.look_in(self._news.until_full_claim)
+            self._wakeups.look_in(self._news.until_full_claim, found=bool(jobs))
 
     async def _claim_from_the_front(self, room: int, slots: int) -> None:
         self._wakeups.begin_claim()
@@ -256,7 +261,7 @@ class Claiming:
         jobs = await self._run(self._make_claim(room, slots))
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
-        self._news.note_full_claim(jobs, room, seconds)
+        self._news.note_full_claim(jobs, min(room, slots), seconds)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
             self._wakeups.note_filled()
@@ -268,7 +273,7 @@ class Claiming:
             self._lacks_slots = slots < room and wake.delay == timedelta(0)
             due = wake.delay + YIELD if wake.delay and self._running.lacks_task else wake.delay
             self._wakeups.note_not_filled(len(jobs), due, notified=wake.notified)
-            self._news.note_newest(wake.newest)
+            self._news.note_last_id(wake.newest)
 
 
 class ClaimCursor:

@@ -27,9 +27,10 @@ GAP_SECONDS = 0.01
 # Slow full claims get a tenth of the worker's time, but are at most LONGEST seconds apart.
 COST_SHARE = 9
 LONGEST = 5.0
-SLOW = 3  # times as long as a look at new jobs
+SLOW = 2  # times as long as a look at new jobs
 LAG = 0.25  # seconds by which transactions may commit in another order than that of their ids
 TRIAL_SECONDS = 10.0  # between two looks that only measure how long a look takes
+EMPTY_LOOKS = 4  # in a row, after which a full claim follows
 SOURCES = ("notify", "poll", "local")
 
 
@@ -110,12 +111,13 @@ class Wakeups:
         """
         self._look_at = time.monotonic() + KEEP_LOOKING
 
-    def look_in(self, seconds: float) -> None:
+    def look_in(self, seconds: float, *, found: bool) -> None:
         """Note that the worker has looked at new jobs, and a full claim is due in `seconds`.
 
-        Look earlier while jobs may be committed without a notification.
+        Look earlier if the look found nothing, or jobs may be committed without a notification.
         """
-        self._look_at = time.monotonic() + (seconds if self._notified else min(seconds, BUSY_PAUSE))
+        pause = min(seconds, self._poll if found and self._notified else BUSY_PAUSE)
+        self._look_at = time.monotonic() + pause
 
     async def wait(self, at_most: float, *, polls: bool) -> None:
         """Wait until the worker is woken, or for `at_most` seconds.
@@ -148,29 +150,32 @@ class News:
     highest ids, full claims get a tenth of the worker's time, and it looks at new jobs in between.
 
     Such a look misses what is not new: jobs that became due or came back, and jobs whose
-    transaction took longer than LAG to commit. They wait for the next full claim. While a full
-    claim leaves jobs, the worker makes only full claims, since new jobs must not go first.
+    transaction took longer than LAG to commit. They wait for the next full claim, which also
+    follows some looks in a row that find nothing: what woke the worker may not be new. While full
+    claims leave jobs, the worker makes no looks, since new jobs must not go first.
     """
 
     def __init__(self) -> None:
         self.full_claim_at = 0.0  # when the next one is due
         self._left_nothing = False
-        self._full_seconds = 0.0  # how long the last one took
-        self._look_seconds = math.inf  # how long the last look took
-        self._look_due = time.monotonic() + TRIAL_SECONDS  # when to find that out
+        self._empty_looks = 0  # in a row
+        # How long the last full claim and a look took, for each job and one more.
+        self._full_seconds, self._look_seconds = 0.0, math.inf
+        self._look_due = time.monotonic() + TRIAL_SECONDS  # when to measure a look
+        # The highest id: now, when it last moved on, and the time before that.
         self._newest = self._newer = self._since = 0
         self._moved_at = 0.0
 
     @property
     def until_full_claim(self) -> float:
-        """Return how many seconds a full claim is to wait."""
+        """Return the seconds until a full claim is due."""
         return max(0.0, self.full_claim_at - time.monotonic())
 
     @property
     def should_look(self) -> bool:
         """Return True if the next claim should look only at new jobs.
 
-        It does so now and then even if it need not, to learn how long that takes.
+        It does so now and then even if it need not, to measure how long that takes.
         """
         now = time.monotonic()
         is_due = now < self.full_claim_at or self._look_due < now
@@ -178,32 +183,44 @@ class News:
 
     @property
     def since(self) -> int:
-        """Return the id of a job that was new at least LAG seconds ago."""
+        """Return an id that was the highest at least LAG seconds ago."""
         return self._newer if time.monotonic() - self._moved_at > LAG else self._since
-
-    def note_newest(self, id: int) -> None:
-        """Note that a job has this id."""
-        self._newest = max(self._newest, id)
-        if time.monotonic() - self._moved_at > LAG:
-            self._since, self._newer = self._newer, self._newest
-            self._moved_at = time.monotonic()
 
     def note_look(self, jobs: Sequence[Job], seconds: float) -> None:
         """Note that a look at new jobs returned these, and took so many seconds."""
-        self._look_seconds = min(seconds, 1.1 * self._look_seconds)
         self._look_due = time.monotonic() + TRIAL_SECONDS
-        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
+        if jobs:
+            self._empty_looks = 0
+            self._look_seconds = min(seconds / (1 + len(jobs)), 1.1 * self._look_seconds)
+            self._note_ids(max(map(attrgetter("id"), jobs)))
+            return
+        self._empty_looks += 1
+        if self._empty_looks >= EMPTY_LOOKS:
+            self.full_claim_at = 0.0
 
     def note_full_claim(self, jobs: Sequence[Job], room: int, seconds: float) -> None:
         """Note that a full claim for `room` jobs returned these, and took so many seconds."""
         self._left_nothing = len(jobs) < room
-        if not self._left_nothing:
-            seconds = 0.0  # most of that was for the jobs
-        is_slow = min(seconds, self._full_seconds) > SLOW * self._look_seconds
-        self._full_seconds = seconds
+        self._empty_looks = 0
+        each = seconds / (1 + len(jobs)) if self._left_nothing else 0.0
+        is_slow = min(each, self._full_seconds) > SLOW * self._look_seconds
+        self._full_seconds = each
         pause = min(COST_SHARE * seconds, LONGEST) if is_slow else 0.0
         self.full_claim_at = time.monotonic() + pause
-        self.note_newest(max(map(attrgetter("id"), jobs), default=0))
+        if jobs:
+            self._note_ids(max(map(attrgetter("id"), jobs)))
+
+    def note_last_id(self, id: int) -> None:
+        """Note that this is the highest id. It is lower than before only after a failover."""
+        if id < self._newest:
+            self._newest = self._newer = self._since = 0
+        self._note_ids(id)
+
+    def _note_ids(self, highest: int) -> None:
+        self._newest = max(self._newest, highest)
+        if time.monotonic() - self._moved_at > LAG:
+            self._since, self._newer = self._newer, self._newest
+            self._moved_at = time.monotonic()
 
 
 class AwakeFlag:

@@ -3,7 +3,7 @@
 -- those that are among the best of both.
 CREATE OR REPLACE FUNCTION lane_candidates(
     INOUT r claim_round, p_priorities integer[], p_limited boolean[],
-    p_tokens bigint[] DEFAULT NULL   -- further tokens than those in the windows
+    p_tokens bigint[] DEFAULT NULL   -- more tokens, besides those in the windows
 )
 LANGUAGE plpgsql AS $$
 BEGIN

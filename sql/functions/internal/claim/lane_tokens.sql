@@ -1,16 +1,16 @@
 -- Returns the lane tokens in front of these queues, at most p_windows in each, and the tokens
--- p_of_groups, which the caller has found (see group_front). `open` tells whether the lane can be
--- acquired for this token: the lane is free, or it waits for the retry that we see. Among several
--- tokens of a lane, only the best can be open. Lanes in p_lost were just lost to another claim,
--- whose hold is invisible until it commits. The planner drops the part for groups if p_of_groups is
--- not given.
+-- p_found, which the caller has found (see group_front and new_candidates). `open` tells whether
+-- the lane can be acquired for this token: the lane is free, or it waits for the retry that we see.
+-- Among several tokens of a lane, only the best can be open. Lanes in p_lost were just lost to
+-- another claim, whose hold is invisible until it commits. The planner drops the part for p_found
+-- if it is not given.
 --
 -- A token that has `several` lanes, or shares one, is open if none of its lanes is held against it.
 -- Several such tokens of one lane may be open, since they may share it. If one of its lanes is in
 -- p_lost, it counts as `touched`: an open transaction may have the lane locked, and many such
 -- tokens may be in front.
 CREATE OR REPLACE FUNCTION lane_tokens(
-    p_queues text[], p_windows integer[], p_lost text[], p_of_groups bigint[] DEFAULT NULL
+    p_queues text[], p_windows integer[], p_lost text[], p_found bigint[] DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, lock text, priority integer, open boolean, touched boolean, group_key text,
     several boolean
@@ -47,7 +47,7 @@ LANGUAGE sql STABLE AS $$
         UNION ALL
         SELECT jobs.id, jobs.lock::text AS lock, jobs.priority, jobs.xmin, jobs.xmax,
             jobs.group_key, jobs.locks, jobs.shared
-        FROM jobs WHERE jobs.id = ANY (p_of_groups)
+        FROM jobs WHERE jobs.id = ANY (p_found)
     ) AS t
     LEFT JOIN LATERAL (
         SELECT lanes.lock, lanes.job_id, lanes.stopped FROM lanes WHERE lanes.lock = t.lock LIMIT 1

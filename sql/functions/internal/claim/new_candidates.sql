@@ -1,5 +1,6 @@
 -- Does the work of claim_candidates in a claim that looks only at jobs with ids above `since`. It
--- reads their rows by primary key, at most 1,000, so its cost does not depend on what is in front.
+-- reads their rows by primary key, at most 1,000 whatever they are, so its cost does not depend on
+-- what is in front.
 CREATE OR REPLACE FUNCTION new_candidates(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,7 +10,8 @@ DECLARE
     v_limited    boolean[];
 BEGIN
     SELECT array_agg(new.id) FILTER (WHERE new.lock IS NULL),
-        array_agg(new.id) FILTER (WHERE new.lock IS NOT NULL),
+        array_agg(new.id) FILTER (WHERE new.lock IS NOT NULL AND (
+            r.served IS NULL OR new.queue IN (SELECT unnest(r.served)))),
         coalesce(r.served, array_agg(DISTINCT new.queue), '{}')
     INTO v_free, v_tokens, r.queues
     FROM (
@@ -18,15 +20,14 @@ BEGIN
         ORDER BY jobs.id
         LIMIT 1000
     ) AS new
-    WHERE new.status = 'todo' AND new.group_key IS NULL
-      AND (r.served IS NULL OR new.queue IN (SELECT unnest(r.served)));
+    WHERE new.status = 'todo' AND new.group_key IS NULL;
     SELECT coalesce(array_agg(best.id), '{}'), array_agg(best.priority), array_agg(best.limited),
         coalesce(bool_or(best.limited), false)
     INTO r.ids, v_priorities, v_limited, r.limited
     FROM (
         SELECT jobs.id, jobs.priority, jobs.limit_key IS NOT NULL AS limited FROM jobs
         WHERE jobs.id = ANY (v_free) AND jobs.status = 'todo' AND jobs.lock IS NULL
-          AND jobs.group_key IS NULL
+          AND jobs.group_key IS NULL AND jobs.queue::text IN (SELECT unnest(r.queues))
         ORDER BY jobs.priority DESC, jobs.id
         LIMIT r.wanted
         FOR UPDATE SKIP LOCKED
