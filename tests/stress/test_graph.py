@@ -127,24 +127,24 @@ class Graph:
         root = Path(__file__).parents[2]
         self.workers[who] = subprocess.Popen(command, cwd=root, env=settings)
 
-    def kill(self) -> None:
+    def kill(self) -> bool:
         """Kill the worker that has lived longest, if it has begun to work."""
         who = next(iter(self.workers))
         if not (self.folder / f"{who}.jsonl").exists():
-            return
+            return False
         worker = self.workers.pop(who)
         worker.kill()
         worker.wait()
         self.history.write("killed", victim=who)
         self.kills += 1
         self.spawn()
+        return True
 
     def await_the_end(self, killing: bool = False) -> None:
         deadline, next_kill = time.monotonic() + LIMIT, time.monotonic()
         while not self.query(IS_OVER)[0][0]:
             assert time.monotonic() < deadline, self.query(STATUSES)
-            if killing and time.monotonic() > next_kill:
-                self.kill()
+            if killing and time.monotonic() > next_kill and self.kill():
                 next_kill = time.monotonic() + 2
             time.sleep(0.05)
 
