@@ -179,9 +179,8 @@ async def test_a_worker_that_puts_off_full_claims_runs_everything(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("wait_for", ["turns", "slots"])
-async def test_jobs_that_wait_for_turns_or_slots_are_not_put_off(
-    app: App, always_slow: list[int | None], monkeypatch: pytest.MonkeyPatch, wait_for: str
+async def test_jobs_that_wait_for_turns_are_not_put_off(
+    app: App, always_slow: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not new, so a look would pass them by."""
 
@@ -191,14 +190,12 @@ async def test_jobs_that_wait_for_turns_or_slots_are_not_put_off(
 
     async def run() -> float:
         for number in range(200):
-            group, limit = work.configure(group=f"g{number % 5}"), work.configure(limit="key")
-            await (group if wait_for == "turns" else limit).defer_async()
+            await work.configure(group=f"g{number % 5}").defer_async()
         began = time.monotonic()
         await app.run_worker_async(concurrency=10)
         return time.monotonic() - began
 
     async with app.open_async():
-        await app.limits.set_async("key", concurrency=5)
         with_looks = await run()
         monkeypatch.setattr(wakeups, "SLOW", math.inf)
         monkeypatch.setattr(wakeups, "TRIAL_SECONDS", math.inf)
