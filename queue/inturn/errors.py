@@ -225,7 +225,7 @@ class UnboundTaskError(AppNotOpen):
 
 
 class LoadFromPathError(ConfigurationError, ImportError):
-    """There is no App at a path like `package.module:app`."""
+    """No App was found at a path such as `package.module:app`."""
 
 
 class MissingApp(ConfigurationError):

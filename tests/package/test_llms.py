@@ -92,7 +92,7 @@ def test_a_link_of_the_text_leads_to_a_page(site: Path, name: str) -> None:
         if link.startswith(llms.REPOSITORY):
             assert (DOCS.parent / link.removeprefix(llms.REPOSITORY)).exists(), link
         elif not link.startswith(BASE) and ":" in link:
-            continue  # somebody else's
+            continue  # on another site
         else:
             target = posixpath.normpath(
                 posixpath.join(posixpath.dirname(name), link.removeprefix(BASE))

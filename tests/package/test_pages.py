@@ -107,7 +107,7 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
         if path.startswith(SITE):
             target = ROOT / path.removeprefix(SITE)
         elif ":" in path:
-            continue  # somebody else's
+            continue  # on another site
         else:
             target = (page.parent / path).resolve() if path else page
         assert target.exists(), f"{page.name} points to {link}"

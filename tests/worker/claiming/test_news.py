@@ -126,6 +126,18 @@ def test_ids_that_begin_anew_after_a_failover_are_new(news: News, clock: Clock) 
     assert news.since == 7
 
 
+@pytest.mark.parametrize(
+    ("found", "notified", "pause"), [(True, True, 0.5), (False, True, 0.02), (True, False, 0.02)]
+)
+def test_the_next_look_comes_within_the_polling_interval(
+    clock: Clock, found: bool, notified: bool, pause: float
+) -> None:
+    wakes = wakeups.Wakeups(poll=0.5)
+    wakes.note_not_filled(1, None, notified=notified)
+    wakes.look_in(5.0, found=found)
+    assert wakes._look_at - clock.now == pytest.approx(pause)
+
+
 @pytest.fixture
 def always_slow(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """Count each full claim as slow. Return where each claim begins."""

@@ -146,7 +146,7 @@ class News:
     """Lets a worker look only at new jobs while full claims are slow.
 
     An open snapshot keeps the index entries of all jobs that have run since it was taken, and a
-    full claim walks over them. If that takes several times as long as a look at the jobs with the
+    full claim walks over them. If that takes SLOW times as long as a look at the jobs with the
     highest ids, full claims get a tenth of the worker's time, and it looks at new jobs in between.
 
     Such a look misses what is not new: jobs that became due or came back, and jobs whose
