@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from threading import Event, Thread
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from inturn.web import Access, create_app
 from tests.field.outage import outage
@@ -124,6 +124,26 @@ def test_the_result_of_an_action_stays_when_the_page_changes(
         shop.app.lanes.resume(LANE, by="a program")
         expect(page.locator("#main")).to_contain_text("a program", timeout=MS)
         assert page.locator("#result").count() == 1
+        assert visitor.problems == []
+
+
+def test_a_page_that_is_paused_while_it_is_fetched_stays(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    with visit() as visitor:
+        page = visitor.open(offer() + "/lanes")
+        fetched: list[Route] = []
+        page.route("**/lanes", lambda route: fetched.append(route))
+        shop.app.lanes.pause("new", reason="a pause that is new")
+        while not fetched:
+            page.wait_for_timeout(50)
+        page.keyboard.press("p")
+        fetched.pop().continue_()
+        expect(page.locator("#apply")).to_be_visible()
+        assert "a pause that is new" not in page.content()
+        page.unroute("**/lanes")
+        page.keyboard.press("p")
+        page.get_by_text("a pause that is new").wait_for()
         assert visitor.problems == []
 
 

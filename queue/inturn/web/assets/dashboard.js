@@ -49,9 +49,9 @@
   for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { pressed = false; }, true);
   // Typed into a filter but not submitted.
   const hasTyped = () => [...document.querySelectorAll("#live .filters input")].some((each) => each.value !== each.defaultValue);
-  function isBusy() {
+  function mustStay() {
     const active = document.activeElement;
-    return Boolean(
+    return paused() || Boolean(
       $("#live [data-still]") || pressed || $("dialog[open]") || $("details.action[open]") || $("#live tbody tr:hover") ||
       $("#live input[type=checkbox]:checked") || hasTyped() ||
       String(getSelection()) || (active && active.matches("#live input, #live select, #live textarea"))
@@ -75,13 +75,13 @@
   }
   function changed() {
     if (document.hidden) { pending = true; return; }
-    if (isBusy() || paused()) { pending = true; decorate(); } else apply();
+    if (mustStay()) { pending = true; decorate(); } else apply();
   }
   // The user may have started something while the response was on its way.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr.status;
     if (status < 300) gone = status === 204;
-    if (asked || !isBusy()) return;
+    if (asked || !mustStay()) return;
     event.detail.shouldSwap = false;
     pending = true;
   });
