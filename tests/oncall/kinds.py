@@ -169,10 +169,9 @@ def unserved(scene: Scene) -> int:
 def unknown(scene: Scene) -> int:
     """No live worker knows the task."""
     scene.work(app="lost:app")
-    scene.defer("send")
-    behind = go_behind(scene)
-    scene.until(lambda: scene.engine.query("SELECT 1 FROM unknown_tasks"))
-    return behind
+    put_back = scene.defer("send")
+    scene.until_status(put_back, "scheduled")  # before, a worker may just be looking at it
+    return go_behind(scene)
 
 
 # ---------------------------------------------------------------- something else first
