@@ -33,10 +33,10 @@ BETWEEN: dict[str, Happening] = {
 }
 # What ends a job that runs.
 ENDS: dict[str, Happening] = {
-    "failure that halts": lambda stage, worker, job: worker.finish(job, status="failed"),
+    "failure that halts": lambda stage, worker, job: worker.finish(job, status="failed", want=0),
     "abort": lambda stage, worker, job: (
         worker.run("SELECT cancel_job(%s, true)", job.id),
-        worker.finish(job, status="aborted"),
+        worker.finish(job, status="aborted", want=0),
     ),
 }
 # What people do to the head of a lane that waits.
@@ -79,8 +79,8 @@ def test_whatever_ends_an_attempt_gives_its_slot_back_once(stage: Stage) -> None
             promise(used(stage, key) == 0, f"{key}: the slot is free")
             started = worker.claim()
             promise(len(started) == 1 and used(stage, key) == 1, f"{key}: for one of them")
-            worker.finish(*started)
-            worker.finish(*worker.claim())
+            worker.finish(*started, want=0)
+            worker.finish(*worker.claim(), want=0)
             promise(status(worker, second) == "succeeded", f"{key}: nobody sleeps")
             promise(used(stage, key) == 0, f"{key}: none is left taken")
 
@@ -140,11 +140,11 @@ def test_a_job_that_ends_before_it_took_its_slot_leaves_it_to_the_next(stage: St
             [running] = worker.claim()
             promise(status(worker, first) == "limited", f"{key}: it waits")
             if is_woken:
-                worker.finish(running)
+                worker.finish(running, want=0)
                 promise(status(worker, first) == "todo", f"{key}: it is the next")
             change(producer, first, key)
             if not is_woken:
-                worker.finish(running)
+                worker.finish(running, want=0)
             promise(ids(worker.claim()) == [second], f"{key}: the slot goes on")
 
 
@@ -213,7 +213,7 @@ def test_a_failover_changes_no_count_and_frees_no_child(stage: Stage) -> None:
     fence = start_timeline(stage)
     after = stage.worker()
     promise(after.claim() == [], "the slot and the token are taken, and the parent runs")
-    worker.finish(*running)
+    worker.finish(*running, want=0)
     freed = ids(after.claim())
     promise(freed == [other, *children], f"the end of an older fence counts: {freed}")
     [(lowest,)] = after.run("SELECT min(fence) FROM jobs WHERE status = 'doing'")
@@ -239,7 +239,7 @@ def test_a_job_that_waits_for_its_slot_or_token_is_replaced_and_keeps_waiting(
         promise(status(worker, job) == "limited", f"{key}: it waits")
         promise(producer.run(replace, '{"n": 2}', key, key) == [(job,)], f"{key}: it is the same")
         promise(worker.claim() == [], f"{key}: it waits still")
-        worker.finish(running)
+        worker.finish(running, want=0)
         promise(producer.run(replace, '{"n": 3}', key, key) == [(job,)], f"{key}: once more")
         worker.hasten("61 seconds")
         promise(ids(worker.claim()) == [job], f"{key}: it starts once there is one")
@@ -376,11 +376,10 @@ def test_a_child_takes_its_slot_when_its_parents_have_ended_and_not_before(stage
     running = worker.claim_one()
     [beside] = producer.defer(None, limit="slots")
     promise(worker.claim() == [] and used(stage, "slots") == 1, "the parent has the slot")
-    worker.finish(running)
+    worker.finish(running, want=0)
     promise(ids(started := worker.claim()) == [child], "as the older of two")
     promise(used(stage, "slots") == 1 and status(worker, beside) == "limited", "it has the slot")
-    worker.finish(*started)
-    promise(ids(worker.claim()) == [beside], "and passes it on")
+    promise(ids(worker.finish(*started).following) == [beside], "and passes it on")
 
 
 def test_a_parent_that_is_replaced_is_waited_for_as_the_job_that_it_becomes(stage: Stage) -> None:

@@ -145,7 +145,7 @@ def wait_for_slot(stage: Stage) -> tuple[Session, Worker, int, int]:
     [behind] = producer.defer(None, limit="stripe")
     worker.claim()
     promise([status(worker, job) for job in (best, behind)] == ["limited"] * 2, "both wait")
-    worker.finish(running)
+    worker.finish(running, want=0)
     promise(status(worker, best) == "todo", "the first one is woken")
     producer.run("UPDATE gates SET look_at = NULL")  # the passing of time alone opens no gate
     worker.hasten(LATER)

@@ -219,8 +219,7 @@ def test_a_batch_waits_for_a_job_that_waits_for_its_limit(stage: Stage) -> None:
         "SELECT detail FROM explain(%s) WHERE reason = 'batch'", callback
     )  # fmt: skip
     promise(f"waits for job {job}" in detail, detail)
-    worker.finish(*running)
-    promise(ids(running := worker.claim()) == [job], "it has the slot")
+    promise(ids(running := worker.finish(*running).following) == [job], "it has the slot")
     worker.finish(*running)
     promise(ids(worker.claim()) == [callback] and used(stage, "slots") == 0, "the batch ends")
 
@@ -326,8 +325,8 @@ def test_a_callback_waits_for_its_limit_when_its_batch_has_ended(stage: Stage) -
     running = worker.claim()
     close(person, batch)
     promise(worker.claim() == [] and status(person, callback) == "limited", "it waits")
-    worker.finish(*running)
-    promise(ids(worker.claim()) == [callback] and used(stage, "slots") == 1, "it has the slot")
+    following = worker.finish(*running).following
+    promise(ids(following) == [callback] and used(stage, "slots") == 1, "it has the slot")
 
 
 def test_a_failover_keeps_a_callback_that_waits_and_one_that_runs(stage: Stage) -> None:

@@ -1124,7 +1124,7 @@ def test_a_claim_gives_a_lane_back_whose_head_is_for_others(stage: Stage) -> Non
     Mutation(
         "finish hands over a job of a queue that the worker does not serve",
         "handover_candidates.sql",
-        "AND (p_queues IS NULL OR head.queue = ANY (p_queues))",
+        "AND (p_queues IS NULL OR next.queue = ANY (p_queues))",
         "",
     ),
     Mutation(

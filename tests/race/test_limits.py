@@ -83,7 +83,7 @@ def test_the_end_of_a_job_lets_the_best_job_that_waits_for_its_slot_start(stage:
     [running] = worker.claim()
     promise(running.id == first, "only one starts")
     promise(stage.statuses()[later] == stage.statuses()[better] == "limited", "the others wait")
-    worker.finish(running)
+    worker.finish(running, want=0)
     promise(ids(worker.claim()) == [better], "the better one starts next")
 
 
@@ -267,11 +267,11 @@ def test_the_slot_of_a_woken_job_that_is_cancelled_goes_to_the_next(stage: Stage
     person.set_limit("stripe", 1)
     _, second, third, last = person.defer(None, 0, 0, 0, 0, limit="stripe")
     [running] = worker.claim()
-    worker.finish(running)
+    worker.finish(running, want=0)
     promise(person.cancel(second) == "cancelled", "it waited")
     running = worker.claim_one()
     promise(running.id == third, "the next one starts")
-    worker.finish(running)
+    worker.finish(running, want=0)
     promise(person.delete(last), "it waited")
 
 
@@ -402,8 +402,7 @@ def test_a_limit_that_is_raised_lets_more_jobs_start_and_a_lower_one_ends_none(
     worker.finish(second)
     worker.claim()
     promise(stage.doing() == [third.id], "two ended, and none may start before the third ends")
-    worker.finish(third)
-    promise(ids(worker.claim()) == [jobs[3]], "then one starts")
+    promise(ids(worker.finish(third).following) == [jobs[3]], "then one starts")
 
 
 @story(

@@ -205,7 +205,7 @@ def test_a_limit_that_is_being_changed_holds_up_no_start_and_no_end(stage: Stage
     [running] = worker.claim()
     user.begin()
     user.set_limit("stripe", 2)
-    promise(worker.finish(running).busy == [], "it ends")
+    promise(worker.finish(running, want=0).busy == [], "it ends")
     promise(ids(worker.claim()) == [second], "the next one starts, under the old limit")
     user.commit()
     promise(ids(worker.claim()) == [third], "and another one under the new limit")

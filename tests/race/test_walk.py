@@ -31,12 +31,6 @@ TASKS, PAUSES = ("lanes", "limits", "task pauses"), ("lanes", "task pauses")
 # The features that it takes, then the file, and what is taken out of it.
 MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     # limits
-    "an end by archive asks for no look": (
-        LIMITS,
-        "archive_jobs.sql",
-        "THEN leave_looks(ARRAY[limit_gate(gone.limit_key)])",
-        "THEN true",
-    ),
     "lanes of jobs without a slot are kept": (
         LIMITS,
         "pass_gates.sql",
@@ -48,12 +42,6 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
         "handover_candidates.sql",
         "AND NOT head.limited",
         "",
-    ),
-    "one queue is woken": (
-        LIMITS,
-        "gate_queues.sql",
-        "AND next.queue > found.queue",
-        "AND false",
     ),
     "a job that is put back wakes nobody of its key": (
         LIMITS,

@@ -608,6 +608,7 @@ class Walk:
     def __init__(self, stage: Stage, seed: int, features: Iterable[str]) -> None:
         self.stage = stage
         self.random = Random(seed)
+        self.takes_over = bool(seed // 2 % 2)  # else a finish hands nothing over
         self.person, self.user = stage.session(), stage.session()
         self.workers = [stage.worker(), stage.worker(), stage.worker("x")]
         self.hands: dict[Worker, list[Job]] = {worker: [] for worker in self.workers}
@@ -724,7 +725,7 @@ class Walk:
 
     def finish(self, worker: Worker, jobs: list[Job], busy: list[int]) -> list[Job]:
         status = self.random.choice(["succeeded", "succeeded", "failed"])
-        done = worker.finish(*jobs, status=status)
+        done = worker.finish(*jobs, status=status, want=10 if self.takes_over else 0)
         busy += done.busy
         return done.following
 

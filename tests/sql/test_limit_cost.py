@@ -32,8 +32,14 @@ WITH claimed AS MATERIALIZED (SELECT * FROM claim(%s, NULL, 10))
 SELECT array_agg(id), array_agg(claim_id) FROM claimed
 """
 FINISH: LiteralString = """
-SELECT finish(%s, NULL, 10, %s, %s, array_fill('succeeded'::job_status, ARRAY[cardinality(%s)]),
+SELECT finish(%s, NULL, 0, %s, %s, array_fill('succeeded'::job_status, ARRAY[cardinality(%s)]),
     array_fill(NULL::jsonb, ARRAY[cardinality(%s)]))
+"""
+HAND_OVER: LiteralString = """
+SELECT array_agg((next).id), array_agg((next).claim_id)
+FROM finish(%s, NULL, 2, %s, %s, array_fill('succeeded'::job_status, ARRAY[cardinality(%s)]),
+    array_fill(NULL::jsonb, ARRAY[cardinality(%s)]))
+WHERE (next).id IS NOT NULL
 """
 JOBS: LiteralString = """
 INSERT INTO jobs (created_at, status, task, queue, limit_key, expires_at)
@@ -134,6 +140,22 @@ def test_a_start_and_an_end_change_the_row_of_their_key_once(query: Query, limit
         assert count() - before == 2
         before, ended = before + 2, ended + len(ids)
     assert ended >= 8
+
+
+def test_a_slot_that_is_handed_over_does_not_change_the_row_of_its_key(query: Query) -> None:
+    [[worker]] = query("SELECT register_worker('w', 'here', 1, NULL, 10)")
+    query("SELECT set_limit('stripe', 2)")
+    for _ in range(10):
+        query("SELECT defer('t', limit_key => 'stripe')")
+    [[ids, claims]] = query(CLAIM_AND_FINISH, worker)
+    query("SELECT pg_stat_force_next_flush()")
+    [[before]] = query(UPDATES)
+    for _ in range(4):
+        [[ids, claims]] = query(HAND_OVER, worker, ids, claims, ids, ids)
+        assert len(ids) == 2
+    query("SELECT pg_stat_force_next_flush()")
+    query("SELECT pg_stat_clear_snapshot()")
+    assert query(UPDATES) == [(before,)]
 
 
 def test_a_start_costs_no_more_with_many_limits(desk: Desk) -> None:

@@ -83,9 +83,12 @@ class Reporting:
         self._running.unreported.hold(held)
         self._running.release_resources(outcomes)
         self._running.start_all(done.next)
-        in_lanes = len([outcome for outcome in outcomes if outcome.job.lock is not None])
+        left = len([outcome for outcome in outcomes if outcome.job.lock is not None])
+        kept = len([job for job in done.next if job.lock is not None])
         self._claiming.note_reported(
-            len(outcomes), lanes_went_back=bool(again) or len(done.next) < in_lanes
+            len(outcomes),
+            handed_over=len(done.next),
+            lanes_went_back=bool(again) or kept < left,
         )
         self._log(outcomes, accepted | retried.accepted | done.accepted)
 

@@ -1,6 +1,6 @@
 -- finish: moves jobs that a worker has ended from `jobs` to the history. The reply hands the next
--- job of each lane to the same worker: no fetch, no wake-up, no gap. One call finishes all jobs
--- that ended while the previous call was under way.
+-- job of each lane, and the next for each slot of a limit, to the same worker: no fetch, no
+-- wake-up, no gap. One call finishes all jobs that ended while the previous call was under way.
 --
 -- It locks lanes first, then gates of limits, then jobs (see lock_lanes). It waits no longer than a
 -- moment for a user's open transaction.
@@ -47,14 +47,17 @@ BEGIN
     INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
 
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
-    IF v_done.gates IS NOT NULL THEN
+    IF v_done.gates IS NOT NULL AND (p_want = 0 OR (
+        SELECT true FROM gated_jobs WHERE gate = ANY (v_done.gates) LIMIT 1) IS NULL)
+    THEN
         PERFORM notify_workers(open_gates(v_done.gates, true));
+        v_done.gates := NULL;
     END IF;
     IF v_done.several IS NOT NULL THEN
         v_done.lanes := v_done.lanes || ARRAY(SELECT leave_lanes(v_done.several));
         v_shared := ARRAY(SELECT DISTINCT unnest(job.shared) FROM unnest(v_done.several) AS job);
     END IF;
-    IF v_done.lanes IS NULL THEN
+    IF v_done.lanes IS NULL AND v_done.gates IS NULL THEN
         RETURN;
     END IF;
     -- Leave alone any lane that another worker now holds.
@@ -73,19 +76,27 @@ BEGIN
     IF (SELECT true FROM pauses LIMIT 1) THEN
         v_paused := ARRAY(SELECT task FROM paused_tasks);
         IF EXISTS (SELECT FROM paused_queues) THEN
-            -- The next jobs of our lanes are not tokens.
+            -- The next jobs of our lanes and slots are not tokens.
             p_queues := leave_out_paused(coalesce(p_queues,
-                ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))));
+                ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))
+                    || ARRAY(SELECT queue FROM slot_heads(v_done.gates, v_paused))));
         END IF;
     END IF;
     -- New statements: the next job of each lane is read after the lane was locked.
-    SELECT array_agg(f.id) AS ids, v_stopped || array_agg(f.lock) AS lanes
+    SELECT array_agg(f.id) AS ids,
+        v_stopped || array_agg(f.lock) FILTER (WHERE f.lock IS NOT NULL) AS lanes,
+        array_agg(f.gate) FILTER (WHERE f.gate IS NOT NULL) AS gates
     INTO v_next
-    FROM handover_candidates(p_worker, v_done.lanes, p_queues, p_want, v_paused) AS f;
+    FROM handover_candidates(
+        p_worker, v_done.lanes, v_done.gates, p_queues, p_want, v_paused) AS f;
 
     IF v_next.ids IS NOT NULL THEN
         RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
-            FROM start_jobs(p_worker, v_next.ids, false) AS started;
+            FROM start_jobs(p_worker, v_next.ids, false, v_next.gates IS NOT NULL) AS started;
+    END IF;
+    IF cardinality(v_next.gates) IS DISTINCT FROM cardinality(v_done.gates) THEN
+        PERFORM notify_workers(open_gates(
+            ARRAY(SELECT unnest(v_done.gates) EXCEPT ALL SELECT unnest(v_next.gates)), true));
     END IF;
 
     IF cardinality(v_next.lanes) < cardinality(v_done.lanes) THEN

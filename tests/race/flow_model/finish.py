@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
-from tests.race.flow_model.claim import Waits, fold, release, waiting
+from tests.race.flow_model.claim import Waits, fold, release, room, waiting
 from tests.race.flow_model.state import (
     AGAIN,
     BY_A_FAILURE,
     ENDED,
+    KEPT,
     LATER,
+    LIMITED,
     NO_ROW,
     NOBODY,
     SCHEDULED,
@@ -106,7 +108,8 @@ def delete(turn: Turn) -> Iterator[Step]:
         after = leave(after, job, lane)
         if turn.scope.breaks("one lane forgotten at finish"):
             break
-    yield after.step(f"DELETE {name}", next="hand over" if after.session.won else "release")
+    takes_over = after.session.won or after.session.freed
+    yield after.step(f"DELETE {name}", next="hand over" if takes_over else "release")
     if turn.state.faults.halts and turn.scope.kinds[job].lanes:
         yield halt(turn)
 
@@ -153,6 +156,7 @@ def free_slot(turn: Turn) -> Turn:
 def hand_over(turn: Turn) -> Iterator[Step]:
     """handover_candidates.sql: the next job of a freed lane goes the way of a claim, or none."""
     yield from release(turn)
+    yield from hand_slot_over(turn)
     heads = {turn.head(lane) for lane, _ in turn.session.won} - {NOBODY}
     for head in sorted(heads):
         if turn.is_touched(head):
@@ -164,6 +168,28 @@ def hand_over(turn: Turn) -> Iterator[Step]:
             claim=fresh_claim(turn.state),
             next="acquire" if missing else "heads",
         )
+
+
+def hand_slot_over(turn: Turn) -> Iterator[Step]:
+    """slot_heads.sql: the best job that waits for the slot starts with it, if it has no lane."""
+    scope, key, best = turn.scope, turn.key(), best_at_gate(turn)
+    if not turn.session.freed or scope.burst or best == NOBODY or scope.kinds[best].lanes:
+        return
+    if room(turn, key):
+        used = key.used + (not scope.breaks("a slot that is handed over stays free"))
+        claim = fresh_claim(turn.state)
+        after = turn.write(best, claim).write_key(key._replace(used=used))
+        after = after.but(claim=claim, freed=0, more=turn.state.more)
+        yield after.step(f"hands its slot to {job_name(best)}", next="release")
+
+
+def best_at_gate(turn: Turn) -> int:
+    """The first job at the gate that no other transaction has locked."""
+    jobs = turn.jobs()
+    waiting = [job for job, status in enumerate(jobs) if status in (LIMITED, KEPT)]
+    waiting = [job for job in waiting if not turn.is_touched(job)]
+    kept = [job for job in waiting if jobs[job] == KEPT]
+    return turn.scope.best(kept or waiting)
 
 
 def retry(turn: Turn) -> Iterator[Step]:

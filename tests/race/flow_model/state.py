@@ -81,6 +81,7 @@ MUTANTS = {
     "a refused finish frees a slot": "the slot goes back though the job is somebody else's by now",
     "limited without the row lock": "a claim that does not get the key leaves no row for the next",
     "the slot goes to the woken job": "finish keeps the slot for the job that it wakes",
+    "a slot that is handed over stays free": "finish starts the next job and frees the slot too",
     "the lane is kept while limited": "a job that lacks a slot keeps its lanes",
     "a wake-up is not passed on": "a woken job that loses its lane is just blocked",
     "a cancelled token passes nothing on": "cancel of a woken job does not wake the next one",

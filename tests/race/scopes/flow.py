@@ -150,6 +150,7 @@ REFUTATIONS: dict[str, tuple[str, Scope]] = {
         STUCK,
         Scope((LIMITED_IN_A, LIMITED_IN_A, LIMITED), slots=1),
     ),
+    "a slot that is handed over stays free": (state.TOO_MANY, Scope((LIMITED,) * 3, slots=1)),
     "the lane is kept while limited": (STUCK, Scope((LIMITED, LIMITED_IN_A, URGENT_IN_A), slots=1)),
     "a wake-up is not passed on": (
         state.SLEEPS,
@@ -173,6 +174,7 @@ RARE = (
     "acquire_lanes.sql loses b",
     "block_behind.sql B in b",
     "finish of A: hands B over",
+    "finish of A: hands its slot to B",
     "finish of A: acquire_lanes.sql wins b",
     "finish of B: begins to wait",
     "lane_heads has nobody for us",

@@ -178,17 +178,18 @@ class Claiming:
         self._news = News()
         self._wakeups.expect_jobs()
 
-    def note_reported(self, count: int, *, lanes_went_back: bool) -> None:
-        """Note that the ends of `count` jobs are stored.
+    def note_reported(self, count: int, *, handed_over: int, lanes_went_back: bool) -> None:
+        """Note that the ends of `count` jobs are stored, and other jobs have their slots.
 
         A lane that went back to the queue may have a job that only we have room for. A worker with
         `wait=False` must run what its own jobs have deferred before it ends. A job with a limit or
         a group may have waited until we can start it at once.
         """
         self._prefetch.note_ended(count)
-        if self._lacks_slots:
+        can_start = self._lacks_slots and handed_over < count
+        if can_start:
             self._news.full_claim_at = 0.0  # that job is not new
-        if lanes_went_back or self._lacks_slots or not self._options.wait:
+        if lanes_went_back or can_start or not self._options.wait:
             self._wakeups.expect_jobs()
 
     # ------------------------------------------------------------------ the kinds of claims

@@ -1,5 +1,10 @@
--- Returns which heads of these lanes are handed over to the worker that has just finished a job
--- there. All of these must hold:
+-- Returns which jobs are handed over to the worker that has just finished a job: the heads of the
+-- lanes that it ran in, and what waits for the slots that it gives back (slot_heads).
+--
+-- A job that waits for a slot is handed over unless another ready job is better: has a higher
+-- priority, is older, or has a group and the same priority.
+--
+-- For the head of a lane, all of these must hold:
 -- * The worker is registered. One that was declared dead, and does not know it yet, would start a
 --   job that a rescuer takes back before the reply arrives.
 -- * The lane's row names the worker. This excludes stopped lanes, and lanes that the worker held
@@ -15,14 +20,13 @@
 --   to be locked or in a held lane, because claims give the groups their turns. If the head itself
 --   has a group, so does any job of the same priority.
 -- * The head has one lane and does not share it: only a claim tries to win several.
--- * It has not expired, and has no limit. A free slot goes to the best job that waits for it, and
---   only a claim takes one.
+-- * It has not expired, and has no limit. A free slot goes to the best job that waits for it.
 -- * Its task is not paused (p_paused), and it does not wait at a gate.
 -- * No open transaction has it locked. A locked job is neither handed over nor given way to.
 CREATE OR REPLACE FUNCTION handover_candidates(
-    p_worker uuid, p_locks text[], p_queues text[], p_want integer, p_paused text[]
+    p_worker uuid, p_locks text[], p_gates text[], p_queues text[], p_want integer, p_paused text[]
 )
-RETURNS TABLE (lock text, id bigint)
+RETURNS TABLE (lock text, gate text, id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -59,32 +63,39 @@ BEGIN
         WHERE ready.lock IS NULL OR ready.lock NOT IN (SELECT unnest(p_locks))
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
+    ), lane AS (
+        SELECT head.lock, NULL AS gate, head.id, head.queue, head.priority
+        FROM (
+            SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
+                best.start_before, best.limited, best.several, best.grouped, best.task, best.aside,
+                held.since,
+                row_number() OVER (ORDER BY held.since, best.id) AS place
+            FROM unnest(p_locks) AS lane(lock)
+            CROSS JOIN LATERAL (
+                SELECT lanes.since FROM lanes
+                WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+            ) AS held
+            CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS best
+        ) AS head
+        LEFT JOIN first ON true
+        WHERE (head.start_before IS NULL OR head.start_before > clock())
+          AND NOT head.limited AND NOT head.several
+          AND NOT head.aside AND head.task NOT IN (SELECT unnest(p_paused))
+          AND (NOT head.touched OR try_lock_job(head.id))
+          AND (first.id IS NULL OR head.priority > first.priority
+               OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)
+               OR (head.priority = first.priority AND first.id > 0 AND NOT head.grouped
+                   AND (head.since + interval '0.1 s' > clock()
+                        OR head.place > (cardinality(p_locks) + 3) / 4)))
+    ), slot AS (
+        SELECT NULL, slot.gate, slot.id, slot.queue, slot.priority
+        FROM slot_heads(p_gates, p_paused) AS slot LEFT JOIN first ON true
+        WHERE first.id IS NULL OR (slot.priority, first.id) > (first.priority, slot.id)
     )
-    SELECT head.lock, head.id
-    FROM (
-        SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-            best.start_before, best.limited, best.several, best.grouped, best.task, best.aside,
-            held.since,
-            row_number() OVER (ORDER BY held.since, best.id) AS place
-        FROM unnest(p_locks) AS lane(lock)
-        CROSS JOIN LATERAL (
-            SELECT lanes.since FROM lanes
-            WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
-        ) AS held
-        CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS best
-    ) AS head
-    LEFT JOIN first ON true
+    SELECT next.lock, next.gate, next.id
+    FROM (TABLE lane UNION ALL TABLE slot) AS next
     WHERE EXISTS (SELECT FROM workers WHERE workers.id = p_worker)
-      AND (p_queues IS NULL OR head.queue = ANY (p_queues))
-      AND (head.start_before IS NULL OR head.start_before > clock())
-      AND NOT head.limited AND NOT head.several
-      AND NOT head.aside AND head.task NOT IN (SELECT unnest(p_paused))
-      AND (NOT head.touched OR try_lock_job(head.id))
-      AND (first.id IS NULL OR head.priority > first.priority
-           OR NOT head.grouped AND (head.priority, first.id) > (first.priority, head.id)
-           OR (head.priority = first.priority AND first.id > 0 AND NOT head.grouped
-               AND (head.since + interval '0.1 s' > clock()
-                    OR head.place > (cardinality(p_locks) + 3) / 4)))
-    ORDER BY head.priority DESC, head.id
+      AND (p_queues IS NULL OR next.queue = ANY (p_queues))
+    ORDER BY next.priority DESC, next.id
     LIMIT p_want;
 END $$;

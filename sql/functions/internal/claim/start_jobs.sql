@@ -10,7 +10,9 @@
 -- this call began, if a later claim had the key first. Otherwise the start would count towards a
 -- time whose tokens others have taken.
 CREATE OR REPLACE FUNCTION start_jobs(
-    p_worker uuid, p_ids bigint[], p_limited boolean   -- false: none of them has a limit
+    p_worker uuid, p_ids bigint[],
+    p_limited boolean,   -- false: none of them takes a slot or a token
+    p_handed  boolean DEFAULT false   -- some have been given the slot that they waited for
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -47,7 +49,8 @@ BEGIN
         started_at = CASE WHEN v_late IS NULL THEN v_now
                           ELSE coalesce(v_times[array_position(v_late, jobs.id)], v_now) END,
         attempts = jobs.attempts + 1
-    WHERE jobs.id = ANY (p_ids) AND (jobs.status = 'todo' OR jobs.status = 'blocked')
+    WHERE jobs.id = ANY (p_ids) AND (jobs.status = 'todo' OR jobs.status = 'blocked'
+            OR (p_handed AND jobs.status = 'limited'))
         AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at::timestamptz > v_now)
     RETURNING jobs.*;
 END $$;
