@@ -8,7 +8,8 @@ A task of Django's becomes a task of the app, under its path. `manage.py queue w
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, Unpack
+from uuid import UUID
 
 from django.apps import apps
 from django.conf import settings
@@ -28,25 +29,26 @@ from inturn.django.tasks_api import (
 )
 from inturn.errors import UnknownOption
 from inturn.operations.changes.jobs import get_job
-from inturn.tasks.options import CheckedOptions
+from inturn.tasks.options import CheckedOptions, RunOptions
 from inturn.whole_numbers import read_id
 
-JOB_OPTIONS = (
-    "lock",
-    "queueing_lock",
-    "on_conflict",
-    "on_retry",
-    "on_failure",
-    "timeout",
-    "expires_in",
-    "limit",
-    "group",
-)
+JOB_OPTIONS = ("lock", "expires_in", *RunOptions.__annotations__)
 NO_APP = checks.Error(
     "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",
     hint='Add "inturn.django" to INSTALLED_APPS and run manage.py migrate.',
     id="inturn.E001",
 )
+
+
+class UsingOptions(RunOptions, total=False):
+    """What `using` takes: the options of jobs, and Django's own."""
+
+    lock: str | int | UUID | None
+    expires_in: timedelta | Mapping[str, float] | None
+    priority: int | None
+    queue_name: str | None
+    run_after: datetime | None
+    backend: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +68,10 @@ class InturnTask(Task):
     limit: str | None = None
     group: str | None = None
 
-    def using(self, **changes: Any) -> Self:
+    def using(self, **changes: Unpack[UsingOptions]) -> Self:
         """Return the task with other options: those of Django, and those of this class."""
-        return replace(self, **{name: to for name, to in changes.items() if to is not None})
+        given: dict[str, Any] = {name: to for name, to in changes.items() if to is not None}
+        return replace(self, **given)
 
 
 class InturnBackend(BaseTaskBackend):
