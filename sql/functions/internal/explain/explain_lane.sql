@@ -35,7 +35,8 @@ BEGIN
         RETURN;
     ELSIF v_lane.worker_id IS NOT NULL
         OR (v_lane.readers IS NOT NULL AND coalesce(p_lock <> ALL (p_job.shared), true)) THEN
-        RETURN QUERY SELECT * FROM explain_held(v_lane, v_where);
+        RETURN QUERY SELECT * FROM explain_held(
+            v_lane, v_where || place_in_line(p_job, p_lock));
         RETURN;
     END IF;
 
