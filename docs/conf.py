@@ -78,6 +78,7 @@ LANDMARKS = {
 def translate(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = llms.lead_to_repository(source[0], page)
     source[0] = re.sub(r"<!-- Search: (.+) -->", add_search_words, source[0])
+    source[0] = re.sub(r"(?m)^!\[(.+)\]\((images/.+)\.png\)$", add_dark_picture, source[0])
     if page.startswith("decisions/") and page != "decisions/index":
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if (Path(app.srcdir) / page).is_dir():
@@ -95,6 +96,17 @@ def add_search_words(comment: re.Match[str]) -> str:
     """Let a search for one of these words begin with this place."""
     words = ", ".join(f"! {word}" for word in comment[1].split(", "))
     return f"```{{index}} {words}\n```"
+
+
+def add_dark_picture(picture: re.Match[str]) -> str:
+    """Show the picture of the dark theme where the site is dark."""
+    alt, name = picture.groups()
+    if not (Path(__file__).parent / f"{name}-dark.png").exists():
+        return picture[0]
+    return "\n".join(
+        f"```{{image}} {file}.png\n:alt: {alt}\n:class: only-{theme}\n:loading: lazy\n```\n"
+        for theme, file in (("light", name), ("dark", f"{name}-dark"))
+    )
 
 
 def write_toctree(text: str, options: str = "") -> str:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
 from playwright.sync_api import sync_playwright
 
 from inturn.testing import Databases
@@ -24,6 +25,18 @@ PAY = """\
 def pay(order: int) -> None:
     if order == 5:
         raise RuntimeError("card declined")
+"""
+
+
+HISTORY = """
+INSERT INTO finished_jobs (id, created_at, started_at, finished_at, status, on_retry, on_failure,
+    priority, attempts, queue, task, args, errors)
+SELECT 1000000 + n, at - interval '2 s', at - interval '1 s' * (random() + 0.5), at,
+    CASE WHEN n % 97 = 0 THEN 'failed' ELSE 'succeeded' END::job_status, 'hold', 'continue', 0, 1,
+    'default', 'shop.send', '{}', '[]'
+FROM generate_series(1, 6000) AS n
+CROSS JOIN LATERAL (SELECT now() - interval '24 hours' * n / 6000 AS at) AS ended
+WHERE random() < 0.6 + 0.4 * sin(extract(epoch FROM at) / 86400 * 2 * pi() - pi() / 2)
 """
 
 
@@ -59,6 +72,19 @@ def fill(shop: Shop) -> int:
     return int(shop.send.configure(lock="order:4711").defer(to="ann"))
 
 
+def add_history(dsn: str) -> None:
+    """Let jobs have ended on the day before, more of them at noon than at night."""
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        connection.execute(
+            "SELECT set_config('inturn.clock', (now() - '1 day'::interval)::text, false)"
+        )
+        connection.execute("SELECT prepare_history(1)")
+        connection.execute("RESET inturn.clock")
+        connection.execute(HISTORY)
+        while connection.execute("SELECT roll_up(1000)").fetchone() == (True,):
+            pass
+
+
 def halt(shop: Shop) -> None:
     """Leave the lane of the example on the first page, with more jobs."""
     linecache.cache[FILE] = (len(PAY), None, PAY.splitlines(keepends=True), FILE)
@@ -77,6 +103,7 @@ def main() -> None:
     with Databases() as databases, databases.clone() as dsn:
         shop = Shop(dsn)
         with shop.app.open():
+            add_history(dsn)
             job = fill(shop)
             site = create_app(shop.app, authorize=lambda _: Access.FULL.named("ana"))
             with shop.working(concurrency=2, name="web1:4711"), serve(site) as address:
@@ -93,7 +120,10 @@ def take(chromium: str, address: str, job: int) -> None:
         Shot("job", f"/jobs/{job}"),
         Shot("lane-dark", "/lane?lock=order:4711", "dark"),
         Shot("lanes-phone", "/lanes", "light", 360, 740),
-        Shot("lane-halted", "/lane?lock=customer:ann", "light", 720, 645, has_bar=False),
+        *(
+            Shot(name, "/lane?lock=customer:ann", theme, 720, 645, has_bar=False)
+            for name, theme in (("lane-halted", "light"), ("lane-halted-dark", "dark"))
+        ),
     ]
     with sync_playwright() as playwright:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]

@@ -99,3 +99,16 @@ def test_the_first_page_is_in_one_screen_and_under_200_kilobytes(site: str, visi
         last = page.locator("#inturn > p", has_text="not for you")
         assert last.evaluate("each => each.getBoundingClientRect().bottom <= innerHeight")
     assert sum(sizes) < 200_000, sizes
+
+
+@pytest.mark.parametrize(
+    ("theme", "name"), [("light", "lane-halted"), ("dark", "lane-halted-dark")]
+)
+def test_the_picture_of_the_first_page_has_its_theme(
+    site: str, visit: Visit, theme: str, name: str
+) -> None:
+    with visit(theme=theme) as visitor:
+        page = visitor.open(f"{site}/index.html")
+        shown = page.locator("#inturn > img:visible")
+        assert shown.count() == 1
+        assert str(shown.get_attribute("src")).endswith(f"/{name}.png")
