@@ -1,0 +1,56 @@
+"""The table of docs/proof.md has the numbers of the tests that it names."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+from tests.evidence.promises import PROMISES
+from tests.race.explore import FAMILIES
+from tests.race.test_walk import MUTANTS as WALK_MUTANTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/proof.md").read_text(encoding="utf-8")
+HEAD, _, *ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.partition("## ")[0].splitlines()
+    if line.startswith("|")
+]
+
+
+def count_stories(name: str) -> tuple[int, int]:
+    """Return how many stories a file tells, and how many mutants break them."""
+    tests = vars(import_module(f"tests.race.test_{name}")).values()
+    mutations = [test.mutations for test in tests if hasattr(test, "mutations")]
+    return len(mutations), sum(map(len, mutations))
+
+
+def test_the_table_fits_one_screen() -> None:
+    assert len(ROWS) <= 20
+    assert all(len(row) == len(HEAD) for row in ROWS)
+
+
+def test_the_table_counts_the_mutants_of_the_models() -> None:
+    told = {row[1] for row in ROWS if row[1]}
+    assert told == {f"{name}: {len(family.mutants)}" for name, family in FAMILIES.items()}
+
+
+def test_the_table_counts_the_stories_and_their_mutants() -> None:
+    for row in ROWS:
+        if story := re.fullmatch(r"`(\w+)`: (\d+), (\d+)", row[2]):
+            assert count_stories(story[1]) == (int(story[2]), int(story[3])), story[1]
+        else:
+            assert (ROOT / row[2].strip("`")).is_file()
+
+
+def test_the_page_counts_all_stories_and_the_mutants_of_the_walks() -> None:
+    files = [
+        file for file in (ROOT / "tests/race").glob("test_*.py") if "@story" in file.read_text()
+    ]
+    counts = [count_stories(file.stem.removeprefix("test_")) for file in files]
+    stories, mutants = (sum(each) for each in zip(*counts, strict=True))
+    assert f"there are {stories}, with {mutants} mutants" in PAGE
+    assert f"with {len(WALK_MUTANTS)} more mutants" in PAGE
+
+
+def test_the_table_names_rules_of_the_judge() -> None:
+    assert {name for row in ROWS for name in re.findall(r"`([^`]+)`", row[3])} <= PROMISES.keys()
