@@ -1,6 +1,7 @@
 """Changes appear by themselves, and never under a person's hand."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -135,7 +136,9 @@ def test_a_page_that_is_paused_while_it_is_fetched_stays(
         fetched: list[Route] = []
         page.route("**/lanes", lambda route: fetched.append(route))
         shop.app.lanes.pause("new", reason="a pause that is new")
+        deadline = time.monotonic() + LIMIT
         while not fetched:
+            assert time.monotonic() < deadline
             page.wait_for_timeout(50)
         page.keyboard.press("p")
         fetched.pop().continue_()
