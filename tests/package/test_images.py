@@ -22,4 +22,8 @@ def test_each_picture_is_there_and_each_is_shown() -> None:
             assert file.read_bytes().startswith(START[file.suffix])
             assert file.stat().st_size <= LARGEST, target
             shown.add(file)
+            dark = file.with_stem(f"{file.stem}-dark")
+            if dark.exists():  # the site shows it in the dark
+                assert dark.stat().st_size <= LARGEST, dark
+                shown.add(dark)
     assert shown == set((ROOT / "docs" / "images").iterdir())
