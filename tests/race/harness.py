@@ -441,12 +441,6 @@ class Worker(Session):
         busy = [row[1] for row in rows if row[1] is not None]
         return Finished(accepted, _jobs([row[2:] for row in rows if row[2] is not None]), busy)
 
-    def settle(self) -> list[Job]:
-        """Settle all that is due, as a worker does beside its claims. Return a job, if one is ready."""
-        while self.run("SELECT settle(1000)") not in ([(0,)], [(None,)]):
-            pass
-        return self.claim(1)
-
     def retry(self, *jobs: Job, delay: str = "0") -> list[int]:
         n = len(jobs)
         rows = self.run(
@@ -657,7 +651,7 @@ class Stage:
         worker.hasten("1 year")
         worker.rescue()
         order: list[int] = []
-        while jobs := worker.claim(1) or worker.settle():
+        while jobs := worker.claim(1):
             order += [job.id for job in jobs]
             worker.finish(*jobs, want=0)
         promise(not self.statuses(), f"jobs that nobody can ever start: {self.statuses()}")

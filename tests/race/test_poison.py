@@ -122,7 +122,6 @@ def test_jobs_that_were_only_at_hand_when_another_killed_the_worker_do_not_fail_
         alive, dying = stage.worker(), None
         for seconds in range(12):
             alive.hasten(f"{seconds} seconds")
-            alive.run("SELECT settle(10000)")
             batch = alive.claim(len(jobs))
             if bad in [job.id for job in batch]:
                 dying, alive = alive, stage.worker()

@@ -1,4 +1,4 @@
-"""No call does unbounded work for children, however many wait and whichever sessions have them locked.
+"""No claim does unbounded work for children, however many wait and whichever sessions have them locked.
 
 Each shape is built small and large, and rows are counted, which repeat on any machine.
 """
@@ -16,9 +16,9 @@ from tests.sql.counted import Counter
 
 pytestmark = [pytest.mark.fresh_database, pytest.mark.proof]
 
-CALLS = 4
+CLAIMS = 4
 SAME = 1.15
-PER_CHILD = 60  # rows; a call looks at a thousand children
+PER_CHILD = 60  # rows; a claim looks at a thousand children
 END: LiteralString = (
     "SELECT finish(%s, NULL, 0, array_agg(id), array_agg(claim_id), "
     "array_agg(%s::job_status), array_agg(NULL::jsonb)) "
@@ -67,11 +67,11 @@ class Family:
         self.user.execute("SELECT FROM jobs WHERE " + condition + " FOR UPDATE")
 
     def most_rows(self) -> int:
-        """Return what the most expensive of some calls has met."""
+        """Return what the most expensive of some claims has met."""
         rows = []
-        for _ in range(CALLS):
+        for _ in range(CLAIMS):
             with self.counter.count() as work:
-                self.query("SELECT settle(1000)")
+                self.query("SELECT id FROM claim(%s, NULL, 1)", self.worker)
             rows.append(work.rows)
         return max(rows)
 
@@ -167,12 +167,12 @@ def rows(databases: Databases, shape: Shape, count: int, text: str | None = None
         shape(f, count)
         before = f.waiting()
         met = f.most_rows()
-        assert before > CALLS, "there was nothing to do"
+        assert before > CLAIMS, "there was nothing to do"
         return met
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_a_call_does_the_same_work_however_many_children_wait(
+def test_a_claim_does_the_same_work_however_many_children_wait(
     databases: Databases, shape: Shape
 ) -> None:
     small, large = (rows(databases, shape, count) for count in SHAPES[shape])
@@ -180,7 +180,7 @@ def test_a_call_does_the_same_work_however_many_children_wait(
     assert large <= PER_CHILD * 1000
 
 
-def test_a_call_that_looks_at_all_locked_children_is_noticed(databases: Databases) -> None:
+def test_a_claim_that_looks_at_all_locked_children_is_noticed(databases: Databases) -> None:
     text = function_file("settle_ends").read_text(encoding="utf-8")
     unbounded = text.replace("LIMIT v_left", "")
     assert unbounded != text
@@ -191,7 +191,7 @@ def test_a_call_that_looks_at_all_locked_children_is_noticed(databases: Database
     assert large > SAME * small
 
 
-def test_a_call_that_looks_through_all_ends_for_each_child_is_noticed(
+def test_a_claim_that_looks_through_all_ends_for_each_child_is_noticed(
     databases: Databases,
 ) -> None:
     index = "DROP INDEX ends_job; CREATE INDEX ends_job ON ends (job_id)"

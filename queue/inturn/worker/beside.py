@@ -9,7 +9,6 @@ from inturn.database.connector import Connector
 from inturn.worker.retrying import Backoff, FailureLog
 
 STOP_SECONDS = 1.0  # for a call in progress; the thread ends with the process
-LONGEST_IDLE = 1800.0  # seconds: no connection is kept through a longer pause
 
 
 class ThreadBeside:
@@ -60,7 +59,6 @@ class ThreadBeside:
     def _run(self) -> None:
         self._wait(self._first_pause)
         while not self._end.is_set():
-            pause = 0.0
             try:
                 with closing(self._connector.connect(self._role)) as connection:
                     self._begin(connection)
@@ -68,15 +66,13 @@ class ThreadBeside:
                         pause = self.run_once(connection)
                         self._failures.forget()
                         self._pauses.reset()
-                        if pause > LONGEST_IDLE:
-                            break
                         self._wait(pause)
             except Exception as error:  # whatever it is, it must continue
                 pause = self._pauses.next()
                 self._failures.note(error, pause)
                 self._note_failure()
                 self._has_looked.set()
-            self._wait(pause)
+                self._wait(pause)
 
     def _wait(self, seconds: float) -> None:
         self._end.wait(seconds)

@@ -22,7 +22,6 @@ from inturn.worker.chores import Chores
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.options import Options
 from inturn.worker.retrying import Backoff, FailureLog
-from inturn.worker.settling import Settling
 from inturn.worker.witness import Witness
 
 logger = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ LONGEST_PAUSE = 1.0  # seconds until the next try to reach the database
 class Maintenance(ThreadBeside):
     """Judges which workers are dead, and does the chores.
 
-    The thread calls `settled` once no worker is suspected any more, or what was due is settled.
+    The thread calls `settled` once no worker is suspected any more.
     """
 
     def __init__(
@@ -53,22 +52,12 @@ class Maintenance(ThreadBeside):
         self._chores = Chores(connector, options)
         self._judging_until = 0.0  # the chores can wait until then
         self._settled = settled
-        self._settling = Settling(connector, settled)
         self._must_settle = False
 
     @property
     def trouble(self) -> str | None:
         """Return why the database refuses its calls, or None if it does not."""
-        return super().trouble or self._chores.trouble or self._settling.trouble
-
-    def settle(self) -> None:
-        """Settle what is due now, which must not wait for chores."""
-        self._settling.wake()
-
-    def stop(self) -> None:
-        """Stop the threads that were started, and wait briefly for them."""
-        self._settling.stop()
-        super().stop()
+        return super().trouble or self._chores.trouble
 
     async def begin(self, connection: WorkerConnection) -> None:
         """Take a first look over an existing connection, and start the thread.

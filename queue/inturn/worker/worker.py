@@ -111,10 +111,7 @@ class Worker:
         self._state = state = LoopState(link, mine, options, running, wakeups)
         failures = Failures(state)
         prefetch = prefetch or Prefetch(options.concurrency)
-        self._claims, self._claiming = (
-            claims,
-            Claiming(state, failures, claims, prefetch, lambda: self._maintenance.settle()),
-        )
+        self._claims, self._claiming = claims, Claiming(state, failures, claims, prefetch)
         self._recovery = Recovery(state, failures, self._claiming)
         self._loop = Loop(
             state, failures, self._claiming, self._recovery, lambda: not self._maintenance.suspects

@@ -10,11 +10,10 @@
 --             notification, so look again soon.
 --   horizon   marks the transactions to wait for: pass it to the next call, until the worker has
 --             been awake again
---   settles   true if something is due now that a claim has left: call `settle`
 --   newest    the highest id that was drawn for a job, even if it is not committed
 CREATE OR REPLACE FUNCTION next_wake(
     p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT notified boolean,
-    OUT horizon xid8, OUT newest bigint, OUT settles boolean
+    OUT horizon xid8, OUT newest bigint
 )
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN EXISTS (
@@ -26,18 +25,8 @@ LANGUAGE sql STABLE AS $$
            OR (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
                AND jobs.queue = q.queue LIMIT 1)
     ) OR (SELECT true FROM gate_looks LIMIT 1) THEN interval '0'
-    ELSE greatest(due.at, CASE WHEN due.at IS NOT NULL THEN clock() END) - clock() END,
-    -- One snapshot for everything: the look above has seen what ended transactions have left.
-    pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
-    began.horizon,
-    (SELECT last_value FROM jobs_id_seq),
-    coalesce(due.at <= clock(), false)
-    -- A new transaction id, not the snapshot's end: other transactions may have begun since the
-    -- last id that is over. A horizon beyond the end was given by another server.
-    FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon
-        ELSE pg_current_xact_id() END) AS began(horizon)
-    CROSS JOIN (
-        SELECT min(at) AS at FROM (
+    ELSE (
+        SELECT greatest(min(due.at), clock()) - clock() FROM (
             (SELECT scheduled_at FROM jobs WHERE status = 'scheduled' ORDER BY scheduled_at LIMIT 1)
             UNION ALL
             (SELECT expires_at FROM jobs
@@ -58,6 +47,14 @@ LANGUAGE sql STABLE AS $$
             UNION ALL
             (SELECT greatest(due_at, timestamptz 'epoch') FROM batch_events
              ORDER BY due_at LIMIT 1)
-        ) AS each(at)
-    ) AS due
+        ) AS due(at) HAVING count(*) > 0
+    ) END,
+    -- One snapshot for everything: the look above has seen what ended transactions have left.
+    pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
+    began.horizon,
+    (SELECT last_value FROM jobs_id_seq)
+    -- A new transaction id, not the snapshot's end: other transactions may have begun since the
+    -- last id that is over. A horizon beyond the end was given by another server.
+    FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon
+        ELSE pg_current_xact_id() END) AS began(horizon)
 $$;

@@ -44,7 +44,6 @@ class Claiming:
         failures: Failures,
         connection: WorkerConnection,
         prefetch: "Prefetch",
-        settle: Callable[[], object],
     ) -> None:
         self.first_end = asyncio.Event()  # when the first claim has ended, even if it failed
         self._state = state
@@ -58,8 +57,7 @@ class Claiming:
         self._awake_flag = AwakeFlag(connection, state.registration)
         self._cursor = ClaimCursor()
         self._news = News()
-        self._notes = claim.ClaimNotes()
-        self._settle = settle
+        self._turns = claim.Turns()  # of the groups
         self._claimed_at = time.monotonic()  # when the last full claim began
         self._lacks_slots = False  # a ready job may need a slot at once, and we had none free
         self._claim: asyncio.Task[None] | None = None  # until the loop has seen how it ended
@@ -239,7 +237,7 @@ class Claiming:
 
     def _make_claim(self, room: int, slots: int, since: int | None = None) -> Operation[list[Job]]:
         mine, patient = self._registration, self._wakeups.patient
-        return claim.claim(mine.worker_id, mine.queues, room, patient, slots, self._notes, since)
+        return claim.claim(mine.worker_id, mine.queues, room, patient, slots, self._turns, since)
 
     async def _claim_new(self, room: int, slots: int) -> None:
         self._wakeups.begin_claim()
@@ -266,8 +264,6 @@ class Claiming:
         self._cursor.begin(jobs, room, seconds)
         self._news.note_full_claim(jobs, min(room, slots), seconds)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
-        if self._notes.much_is_due:
-            self._settle()
         if len(jobs) == room:
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
@@ -275,8 +271,6 @@ class Claiming:
             self._wakeups.keep_looking()
         else:
             wake = await self._awake_flag.clear()
-            if wake.settles:
-                self._settle()
             self._lacks_slots = slots < room and wake.delay == timedelta(0)
             due = wake.delay + YIELD if wake.delay and self._running.lacks_task else wake.delay
             self._wakeups.note_not_filled(len(jobs), due, notified=wake.notified)

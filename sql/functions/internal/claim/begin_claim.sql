@@ -1,17 +1,12 @@
 -- begin_claim: the first stage of a claim. Refuses a worker that is not registered, makes ready
 -- what is due, and determines where to look: which queues, which paused tasks to skip, and whether
 -- groups take turns.
---
--- If much is due, it may be of other queues and must not slow this claim down, so it is left to
--- `settle`. In case nobody calls that, a claim settles one thing of each kind, and a small claim
--- does so only now and then.
 CREATE OR REPLACE FUNCTION begin_claim(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now    timestamptz := clock();
     v_due    record;
     v_is_due boolean;   -- or NULL
-    v_most   integer := 1000;
 BEGIN
     -- Check everything that may be due in one query, since in most claims nothing is.
     SELECT current_setting('transaction_isolation') = 'read committed'
@@ -40,16 +35,7 @@ BEGIN
     END IF;
     v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     IF v_is_due THEN
-        v_is_due := NOT is_settling();
-    END IF;
-    IF v_is_due THEN
-        IF r.asked > 0 AND much_is_due(v_now, v_due.jobs, v_due.expiries, v_due.ends,
-            v_due.batches, v_due.looks) THEN
-            PERFORM set_config('inturn.much_is_due', 'yes', true);
-            v_most := CASE WHEN random() * 24 < r.asked THEN 1 END;
-        END IF;
-        PERFORM settle_due(v_most, v_due.jobs, v_due.expiries, v_due.ends, v_due.batches,
-            v_due.looks) WHERE v_most IS NOT NULL;
+        PERFORM settle_due(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     END IF;
     -- What was due may include jobs with a group.
     r.fair := coalesce(v_due.groups, v_is_due, false);
