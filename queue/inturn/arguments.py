@@ -128,10 +128,7 @@ def _explain_decorator(func: Callable[..., Any]) -> str:
 def check_mapping(kwargs: object) -> Mapping[str, Any]:
     if isinstance(kwargs, Mapping):
         return kwargs
-    hint = " (batch_defer takes several: unpack the list with *)" if type(kwargs) is list else ""
-    raise BadArgument(
-        "arguments", f"are {kind_of(kwargs)}. Give a mapping of names to values{hint}"
-    )
+    raise BadArgument("arguments", f"are {kind_of(kwargs)}. Give a mapping of names to values")
 
 
 def encode(kwargs: Mapping[str, Any], decoders: Decoders | None = None) -> str:

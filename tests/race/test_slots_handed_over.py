@@ -45,10 +45,10 @@ def test_a_slot_goes_to_the_best_job_that_waits_for_it(stage: Stage) -> None:
     promise(len(running) == 2 and worker.claim() == [], "two run")
     following = worker.finish(running[0]).following
     promise(ids(following) == [better] and used(stage) == 2, "one ends, and the best one starts")
-    promise(worker.claim() == [], "there is no other slot")
+    promise(worker.claim() == [], "no slot is left")
     following = worker.finish(running[1], *following, want=1).following
     promise(ids(following) == [later] and used(stage) == 1, "one of two slots is taken over")
-    promise(ids(worker.claim()) == [last], "the other one is for whoever claims")
+    promise(ids(worker.claim()) == [last], "a claim takes the other slot")
 
 
 @story(
@@ -226,7 +226,7 @@ def test_a_slot_is_not_handed_to_a_job_that_a_user_has_locked(stage: Stage) -> N
     user = stage.session()
     user.begin()
     user.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", waiting)
-    promise(worker.finish(running).following == [], "it waits for nobody")
+    promise(worker.finish(running).following == [], "finish does not wait for the user")
     user.rollback()
     worker.hasten("10 seconds")
     promise(ids(worker.claim()) == [waiting], "a claim finds it later")

@@ -103,13 +103,14 @@ class Deferrer(Generic[P, R_co]):
         """
         return self._job(args, kwargs)
 
-    def _jobs(self, task_kwargs: Sequence[Mapping[str, Any]]) -> list[NewJob]:
+    def _jobs(self, task_kwargs: Sequence[object]) -> list[NewJob]:
         jobs = []
         for index, kwargs in enumerate(task_kwargs):
             try:
-                if type(kwargs) is not dict:  # most are
-                    arguments.check_mapping(kwargs)
-                jobs.append(self._job((), kwargs))
+                if type(kwargs) is list:
+                    raise BadArgument("arguments", "are a list. Unpack it: batch_defer(*jobs)")
+                given = kwargs if type(kwargs) is dict else arguments.check_mapping(kwargs)
+                jobs.append(self._job((), given))
             except BadArgument as error:
                 raise BadArgument(f"job {index}, {error.argument}", error.problem) from None
         return jobs

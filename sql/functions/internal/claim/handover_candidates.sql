@@ -1,16 +1,16 @@
 -- Returns which jobs are handed over to the worker that has just finished a job: the heads of the
 -- lanes that it ran in, and what waits for the slots that it gives back (slot_heads).
 --
+-- For both, the worker must be registered, serve the queue and want no more than p_want jobs. One
+-- that was declared dead, and does not know it yet, would start a job that a rescuer takes back
+-- before the reply arrives.
+--
 -- A job that waits for a slot is handed over unless another ready job is better: has a higher
 -- priority, is older, or has a group and the same priority.
 --
 -- For the head of a lane, all of these must hold:
--- * The worker is registered. One that was declared dead, and does not know it yet, would start a
---   job that a rescuer takes back before the reply arrives.
 -- * The lane's row names the worker. This excludes stopped lanes, and lanes that the worker held
 --   under another id before it was declared dead.
--- * The worker serves the queue of the head.
--- * The worker wants no more than p_want jobs.
 -- * No other ready job should get the slot first. A job of higher priority always should. An older
 --   job of the same priority should once the lane has been held for its slice: otherwise a worker
 --   would stay in one deep lane and starve the rest. Without the slice, it would give up each lane

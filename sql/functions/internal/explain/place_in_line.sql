@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION place_in_line(p_job jobs, p_lock text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_ahead   integer;
-    v_minutes numeric;   -- NULL: nobody knows
+    v_minutes numeric;   -- NULL: unknown
 BEGIN
     IF p_job.status NOT IN ('todo', 'blocked', 'limited', 'paused') OR p_job.keeps_lanes THEN
         RETURN '';
