@@ -48,7 +48,7 @@ MEMORY = "/dev/shm"  # noqa: S108 (mkdtemp chooses the name in it)
 MEMORY_NEEDED = 4 * 2**30  # bytes free; in a container there may be only 64 MB
 
 # Processes of this machine can reach the port, so it needs a password. The socket has its folder.
-ACCESS = f"local all all trust\nhost all all {HOST}/32 scram-sha-256\n"
+ACCESS = f"local all,replication all trust\nhost all all {HOST}/32 scram-sha-256\n"
 
 # The shell starts the server with QUIT ignored, so QUIT is repeated until the server handles it.
 GUARDIAN = """

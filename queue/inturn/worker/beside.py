@@ -57,7 +57,7 @@ class ThreadBeside:
         self._has_looked.wait()
 
     def _run(self) -> None:
-        self._wait(self._first_pause)
+        self._rest(self._first_pause)
         while not self._end.is_set():
             try:
                 with closing(self._connector.connect(self._role)) as connection:
@@ -66,13 +66,14 @@ class ThreadBeside:
                         pause = self.run_once(connection)
                         self._failures.forget()
                         self._pauses.reset()
-                        self._wait(pause)
+                        self._rest(pause)
             except Exception as error:  # whatever it is, it must continue
                 pause = self._pauses.next()
                 self._failures.note(error, pause)
                 self._note_failure()
                 self._has_looked.set()
-                self._wait(pause)
+                self._end.wait(pause)
 
-    def _wait(self, seconds: float) -> None:
+    def _rest(self, seconds: float) -> None:
+        """Wait between two rounds."""
         self._end.wait(seconds)

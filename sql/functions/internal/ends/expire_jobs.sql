@@ -7,8 +7,10 @@
 -- advisory lock until commit, and the server's lock table is finite. The lanes of the jobs that
 -- expired first come first, so a job with several lanes gets all of them or none.
 --
+-- Returns how many it has ended.
+--
 -- Lock order: the lanes, then the jobs. No call waits for another, so none deadlocks.
-CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS void
+CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz := clock();
@@ -47,4 +49,5 @@ BEGIN
         PERFORM archive_jobs(v_gone.ids, p_errors => v_gone.errors);
     END IF;
     PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
+    RETURN coalesce(cardinality(v_gone.ids), 0);
 END $$;
