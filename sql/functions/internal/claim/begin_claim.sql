@@ -11,8 +11,7 @@ DECLARE
     v_now    timestamptz := clock();
     v_due    record;
     v_is_due boolean;   -- or NULL
-    v_most   integer := 1000;
-    v_little integer := greatest(20, r.asked / 8);
+    v_most   integer;   -- of each kind
 BEGIN
     -- Check everything that may be due in one query, since in most claims nothing is.
     SELECT current_setting('transaction_isolation') = 'read committed'
@@ -41,12 +40,14 @@ BEGIN
     END IF;
     v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     IF v_is_due THEN
-        r.leaves_due := r.leaves_due IS NULL AND r.asked > 0 AND much_is_due(v_little,
+        v_most := greatest(20, r.asked / 8);
+        r.leaves_due := r.leaves_due IS NULL AND r.asked > 0 AND much_is_due(v_most,
             v_now, v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
         IF r.leaves_due THEN
             PERFORM set_config('inturn.much_is_due', 'yes', true);
             v_is_due := random() * 256 < r.asked;
-            v_most := v_little;
+        ELSE
+            v_most := 1000;
         END IF;
     END IF;
     IF v_is_due THEN
