@@ -12,7 +12,6 @@ INTRODUCTION = """\
 
 inturn has metrics for Prometheus, alert rules, and a dashboard for Grafana.
 They need the extra: `pip install 'inturn[metrics]'`.
-A worker without metrics imports nothing for them.
 
 There are two kinds, and you need both:
 
@@ -42,16 +41,14 @@ It needs the database but not your code, and a monitor's privileges are enough
 ## Several worker processes
 
 With `--processes 4 --metrics-port 9101`, the processes serve on 9101, 9102, 9103 and 9104.
-Each is a separate target, so Prometheus can tell you which one is in trouble, and you can sum over
-them.
+Each is a separate target.
 A process that dies is replaced by one on the same port.
 Its counters start at 0, which `rate` handles.
 
 ## Runnable is not waiting
 
 `inturn_jobs{state="runnable"}` counts the jobs that would start sooner with more workers.
-A `blocked` job waits for another job of its lane, and a `limited` one for its limit, so more
-workers would not help.
+A `blocked` job waits for another job of its lane, and a `limited` one for its limit.
 Scale by `inturn_lanes_runnable`, never by the number of waiting jobs.
 
 ```yaml
@@ -73,10 +70,9 @@ The first part ends when a worker claims the job, by the server's clock:
 
 * `lane`: the previous job in its lane ended and handed the lane over.
   It could not have started earlier.
-* `claim`: it was claimed.
-  Until then it waited for a worker, its limit, its group's turn, or a lane that was stopped or went
-  to another worker.
-  The engine does not record which, so `lane` is a lower bound.
+* `claim`: until then it waited for a worker, its limit, its group's turn, or a lane that was stopped
+  or went to another worker.
+  The engine does not record which.
 
 The second part is `slot`: a worker may claim a job shortly before it has a free slot.
 
@@ -86,9 +82,7 @@ If `lane` is long, more workers do not help.
 ## What a scrape costs
 
 The exporter reads at most every five seconds, in one read-only transaction limited to five seconds.
-No statement counts everything: each stops at some ten thousand jobs or lanes of a kind.
-Finished jobs are not read at all.
-The numbers are therefore capped:
+The numbers are capped, and finished jobs are not read at all:
 
 * 1,000 runnable jobs without a lock for each queue, and 1,000 in lanes; behind jobs of stopped
   lanes and paused tasks, it looks for another 1,000 among the first 10,000 jobs
@@ -101,15 +95,15 @@ Where counting stopped, `inturn_jobs_capped` or `inturn_lanes_capped` is 1.
 
 ## Labels
 
-No label is an id, a lock, a worker or a host, which would create endless series.
+No label is an id, a lock, a worker or a host.
 Each process, and the exporter, has separate series for 100 queues; all others are `_other`.
 A worker labels a task `_other` if your app does not have it.
 With `--no-metrics-tasks` there is one series for all tasks, `_all`.
 
 ## Your own metrics
 
-A worker also serves `prometheus_client`'s default registry.
-This includes the counters that you declare beside your tasks, and the process's CPU and memory.
+A worker also serves `prometheus_client`'s default registry, with the counters that you declare beside
+your tasks, and the process's CPU and memory.
 
 ```python
 from prometheus_client import Counter
@@ -117,8 +111,8 @@ from prometheus_client import Counter
 charged = Counter("shop_charged_total", "Charged orders.")
 ```
 
-A process that only defers, such as a web server, needs one call to count its deferred jobs.
-The counter is in the default registry, which your web server serves with its own metrics.
+A process that only defers, such as a web server, needs one call to count its deferred jobs in the
+default registry, which your web server serves.
 
 ```python
 from inturn.metrics.producer import count_deferred_jobs
@@ -131,10 +125,8 @@ count_deferred_jobs()
 Import [`deploy/grafana/inturn.json`](../deploy/grafana/inturn.json) into Grafana, and choose your
 Prometheus there.
 Load [`deploy/prometheus/alerts.yml`](../deploy/prometheus/alerts.yml) as above.
-Each alert names the command that tells you more; see [stuck-lane.md](stuck-lane.md) for what to do
-next.
+Each alert names the command that tells you more, and [stuck-lane.md](stuck-lane.md) what to do next.
 To change a threshold, edit the rule, and run `promtool test rules alerts_test.yml` in that folder.
-inturn's tests load both, and evaluate every expression on the output of real processes.
 """
 
 

@@ -72,17 +72,14 @@ PROCESS = (
         "inturn_job_lateness_seconds",
         HISTOGRAM,
         ("queue",),
-        "How long after its due time a job started. It is due when it was deferred, at its "
-        "scheduled time, or at its retry. Delays do not count",
+        "How long after its due time a job started",
     ),
     Metric(
         "inturn_job_wait_seconds",
         HISTOGRAM,
         ("queue", "cause"),
         "The same in parts, which add up. Each start counts once as `lane` or `claim`, and once as "
-        "`slot`. `lane`: until the job before it in its lane ended and handed over the lane. "
-        "`claim`: until a worker claimed it, for whatever reason. `slot`: from then until "
-        "a slot of the worker was free",
+        "`slot`",
     ),
     Metric("inturn_worker_slots", GAUGE, (), "How many jobs the worker can run at once"),
     Metric("inturn_worker_slots_busy", GAUGE, (), "How many jobs it is running"),
@@ -131,8 +128,7 @@ PROCESS = (
         "inturn_event_loop_lag_seconds",
         GAUGE,
         (),
-        "The longest time the event loop was blocked in the last minute. "
-        "A task that blocks it shows here",
+        "The longest time the event loop was blocked in the last minute",
     ),
     Metric(
         "inturn_build_info",
@@ -148,10 +144,8 @@ DATABASE = (
         "inturn_jobs",
         GAUGE,
         ("queue", "state"),
-        "Live jobs. `state` is a column of the view `queue_status`: `runnable` jobs could start "
-        "now. More workers would not help `blocked` ones, which wait for others of their lane, or "
-        "`limited` ones, whose limit is reached. `scheduled`, `pending`, `claimed` and `doing`: "
-        "see the view. They add up",
+        "Live jobs. `state` is a column of the view `queue_status`: `runnable`, `blocked`, "
+        "`limited`, `scheduled`, `pending`, `claimed` or `doing`. They add up",
     ),
     Metric(
         "inturn_jobs_capped",
@@ -229,7 +223,7 @@ DATABASE = (
         GAUGE,
         (),
         "Jobs that could start now with enough workers: one per free lane, and all "
-        "jobs without a lock. Scale on this number",
+        "jobs without a lock",
     ),
     Metric(
         "inturn_lane_max_depth",
@@ -262,7 +256,7 @@ DATABASE = (
         GAUGE,
         ("schedule",),
         "How long a periodic task will not fire because a wrong clock made it fire for a later "
-        "time; usually 0. Only for schedules in the code of a live worker",
+        "time; usually 0",
     ),
     Metric("inturn_schema_version", GAUGE, (), "The revision of the schema"),
     Metric(
