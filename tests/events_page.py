@@ -21,14 +21,14 @@ MEANINGS = {
     "database.lost": "The database can no longer be reached. Running jobs continue.",
     "database.refused": "The database refused a call with an unexpected error. It is retried.",
     "dev.address_taken": "The folder of the server's socket exists, and the address is a new one.",
-    "dev.changed": "Files changed, and `queue dev` restarts the worker.",
-    "dev.dashboard": "The dashboard of `queue dev` is ready at the given address.",
-    "dev.no_dashboard": "`queue dev` runs without the dashboard, because its packages are missing.",
-    "dev.port": "The server of `queue dev` also listens on the port that you chose.",
-    "dev.ready": "`queue dev` runs without a worker, since you named no app.",
-    "dev.started": "The server of `queue dev` runs at the given address.",
-    "dev.stopped": "The server of `queue dev` has stopped. Its data is kept.",
-    "dev.worker_ended": "The worker of `queue dev` has ended. It restarts when you change a file.",
+    "dev.changed": "Files changed, and the worker restarts.",
+    "dev.dashboard": "The dashboard is ready at the given address.",
+    "dev.no_dashboard": "There is no dashboard, because its packages are missing.",
+    "dev.port": "The server also listens on the port that you chose.",
+    "dev.ready": "There is no worker, since you named no app.",
+    "dev.started": "The server runs at the given address.",
+    "dev.stopped": "The server has stopped. Its data is kept.",
+    "dev.worker_ended": "The worker has ended. It restarts when you change a file.",
     "endpoint.client_lost": "A client of the health or metrics port disconnected.",
     "endpoint.failed": "A request to the health or metrics port raised an error.",
     "endpoint.serving": "The health or metrics port is open.",
@@ -41,7 +41,7 @@ MEANINGS = {
     "job.end_unclear": "A job ended as the database went away. It may run once more.",
     "job.error_after_commit": "The task raised an error after its transaction had ended the job.",
     "job.failed": "The job failed for good, or too many of its workers died.",
-    "job.found": "In the database, this worker has a job of which it has no record.",
+    "job.found": "The worker gives back a job that is its own only in the database.",
     "job.lost": "Another worker took over a job that ran here.",
     "job.overdue": "A job is still running after its timeout.",
     "job.rescued": "The worker of a job died, and the job waits for its next attempt.",
@@ -55,7 +55,7 @@ MEANINGS = {
     "lock.lost": "A lock outside the queue was lost, or a callback for this failed.",
     "lock.renewal_failed": "A lock outside the queue could not be renewed. It is retried.",
     "lock.watchdog": "An action of the thread that renews locks raised an error.",
-    "loop.blocked": "The event loop is blocked, so jobs cannot be claimed or reported.",
+    "loop.blocked": "The event loop is blocked, and jobs cannot be claimed or reported.",
     "loop.dead": "The event loop will never run again.",
     "maintenance.failed": "A chore of the worker failed and is retried.",
     "process.killed": "The worker's process ends at once. Others take over its jobs.",
@@ -63,14 +63,14 @@ MEANINGS = {
     "progress.refused": "The database refuses to store the progress of a job.",
     "resource.busy": "The job runs without its resources, because one is busy.",
     "resource.lost": "The job lost a lock on one of its resources.",
-    "resource.unavailable": "The store of a lock cannot be reached, so the job waits.",
-    "results.lost": "Callers that wait for results poll every few seconds until notifications are back.",
+    "resource.unavailable": "The store of a lock cannot be reached, and the job waits.",
+    "results.lost": "Callers that wait for results poll until notifications are back.",
     "schedule.busy": "A periodic job cannot be deferred yet. It is retried.",
     "schedule.deferred": "A periodic job was deferred.",
     "schedule.failed": "A periodic job cannot be deferred.",
     "schedule.lost": "The schedules could not be checked. This is retried.",
     "schedule.missed": "No worker ran in time for a periodic job.",
-    "supervisor.gone": "The supervisor of `--processes` is gone, so this worker drains.",
+    "supervisor.gone": "The supervisor of `--processes` is gone, and this worker drains.",
     "supervisor.stopping": "The supervisor forwards a signal to its workers.",
     "task.not_imported": "The module of a task cannot be imported, or has no such task.",
     "tracing.failed": "A span could not be created or ended. The job is not affected.",
@@ -97,7 +97,7 @@ The library configures no handlers.
 
 * `--log-level` chooses how much: `debug`, `info`, `warning`, `error` or `critical`.
 * `--log-format console` writes lines for people.
-  Text from jobs is escaped, so that it cannot forge lines or control your terminal.
+  Text from jobs is escaped, and cannot forge lines or control your terminal.
 * `--log-format json` writes each line as a JSON object, and `--log-format logfmt` as `name=value`.
   Both have `at`, `level`, `logger`, `event`, `message`, `exception`, and the fields below.
 
@@ -129,8 +129,6 @@ logging.basicConfig(level=logging.INFO, handlers=[handler])
 ```
 
 With `dictConfig`, use `"filters": {"job": {"()": "inturn.JobFilter"}}`.
-This works in async tasks, in the tasks and threads that asyncio starts from them, and in the
-threads of plain functions.
 A thread that you start yourself does not know the job unless you run it in a copy of the context:
 `contextvars.copy_context().run(…)`.
 Fields that a record already has are kept.
@@ -145,7 +143,7 @@ Arguments are never logged, but tracebacks and error messages may contain values
 
 A job that failed for good is logged as an error, with its exception in `exc_info`, as error
 trackers such as Sentry expect.
-A retry is expected, so it is a one-line warning.
+A retry is a one-line warning.
 Of a traceback over 64 KiB, such as one with a thousand causes, only the end is logged.
 `queue jobs show` shows the traceback of each attempt.
 
