@@ -16,10 +16,10 @@ INTRODUCTION = """\
 # The views
 
 These views show you the queue in `psql` and in every other client.
-The command line, `app.job_manager` and Django's admin read them too, so a word means the same
-everywhere.
+The command line, `app.job_manager` and Django's admin read them too.
 `queue schema grants` lets operators read all of them, and monitors all that cannot hold a secret.
 
+A column is NULL where there is none of what it shows.
 No view counts all jobs that wait.
 Where counting stops early, a column `more` says so.
 
@@ -38,16 +38,17 @@ Where counting stops early, a column `more` says so.
 | `cancelled` | was ended before it started |
 | `aborted` | was ended while it ran |
 
-The tables are less exact, because the engine needs no more.
+The tables are less exact.
 There, a job that waits may be `todo` until a claim meets it, and a job is `doing` from its claim on.
 A job of a paused task that a claim has met is `paused`.
 The column `stored_as` shows that word.
 
-Which of its jobs a worker runs is worked out and not reported.
-A worker starts jobs in the order of its claims, and runs at most `concurrency` at once.
-So those that it claimed first are `doing`.
+A worker starts jobs in the order of its claims, and runs at most `concurrency` at once: of its jobs,
+those that it claimed first are `doing`.
 A job that has ended counts as `doing` until the worker has reported it, usually some milliseconds.
 """
+NOTHING = "; NULL: none"  # the introduction says so of all columns
+FEWEST_SAME = 3  # columns for which a reader is sent to another view
 COMMENT = re.compile(r"COMMENT ON (?:VIEW|COLUMN) ([\w.]+) IS\s+((?:'(?:[^']|'')*'\s*)+);")
 
 
@@ -71,12 +72,34 @@ def write_page() -> str:
 
 
 def _write_lines(comments: dict[str, str]) -> Iterator[str]:
+    views: dict[str, tuple[str, dict[str, str]]] = {}
     for name, comment in comments.items():
         view, _, column = name.partition(".")
         if column:
-            yield f"| `{column}` | {comment.rstrip('.')} |\n"
+            views[view][1][column] = comment.rstrip(".").removesuffix(NOTHING)
         else:
-            yield f"\n## {view}\n\n{comment}\n\n| column | meaning |\n|---|---|\n"
+            views[view] = comment, {}
+    earlier: dict[str, dict[str, str]] = {}
+    for view, (about, columns) in views.items():
+        yield f"\n## {view}\n\n{about}\n"
+        other, same = find_same(columns, earlier)
+        if same:
+            yield f"\nAs in [{other}](#{other}): {', '.join(f'`{each}`' for each in same)}.\n"
+        earlier[view] = columns
+        rows = {name: meaning for name, meaning in columns.items() if name not in same}
+        if rows:
+            yield "\n| column | meaning |\n|---|---|\n"
+            yield from (f"| `{name}` | {meaning} |\n" for name, meaning in rows.items())
+
+
+def find_same(columns: dict[str, str], earlier: dict[str, dict[str, str]]) -> tuple[str, list[str]]:
+    """Return the earlier view that explains the most of these columns, and which, if it is worth it."""
+    same = {
+        view: [name for name in columns if others.get(name) == columns[name]]
+        for view, others in earlier.items()
+    }
+    view = max(same, key=lambda each: len(same[each]), default="")
+    return (view, same[view]) if view and len(same[view]) >= FEWEST_SAME else ("", [])
 
 
 if __name__ == "__main__":

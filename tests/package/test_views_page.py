@@ -3,7 +3,7 @@
 import re
 
 from tests.conftest import Query
-from tests.views_page import PAGE, write_page
+from tests.views_page import NOTHING, PAGE, write_page
 
 CATALOG = """
 SELECT relname::text, attname::text, obj_description(pg_class.oid, 'pg_class'),
@@ -23,12 +23,20 @@ def test_the_page_has_each_view_and_column_with_the_comment_of_the_catalog(query
     assert undocumented == []
     page = PAGE.read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (\w+)\n\n(.*?)(?=\n## |\Z)", page, re.MULTILINE | re.DOTALL))
+    meanings: dict[str, dict[str, str]] = {}
+    for view, text in sections.items():
+        meanings[view] = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
+        for other, columns in re.findall(r"^As in \[(\w+)\]\(#\1\): (.*)\.$", text, re.MULTILINE):
+            names = re.findall(r"`(\w+)`", columns)
+            meanings[view] |= {name: meanings[other][name] for name in names}
     listed = {
-        (view, column, text.partition("\n")[0], f"{meaning}.")
-        for view, text in sections.items()
-        for column, meaning in re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE)
+        (view, column, sections[view].partition("\n")[0], meaning)
+        for view, columns in meanings.items()
+        for column, meaning in columns.items()
     }
-    assert listed == {(*names, about, f"{text.rstrip('.')}.") for *names, about, text in catalog}
+    assert listed == {
+        (*names, about, text.rstrip(".").removesuffix(NOTHING)) for *names, about, text in catalog
+    }
 
 
 def test_the_page_says_what_each_status_means(query: Query) -> None:
