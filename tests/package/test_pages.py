@@ -218,6 +218,20 @@ def test_the_page_of_commands_is_up_to_date() -> None:
     assert read(commands_page.PAGE) == commands_page.page(), "run `make docs`"
 
 
+def test_the_page_of_commands_names_every_option_of_each_command() -> None:
+    head, *chapters = read(commands_page.PAGE).split("\n## queue ")
+    told = {chapter.partition("\n")[0]: chapter for chapter in chapters}
+    for words, command in commands_page.find_commands():
+        chapter = told[words.removeprefix("queue ")]
+        also = chapter.rpartition("\nAlso: ")[2]
+        for group, options in commands_page.GROUPS.items():
+            also = also.replace(f"*{group}*", ", ".join(f"`{name}`" for name in options))
+        for option in commands_page.find_options(command):
+            name = max(option.opts, key=len)
+            is_shared = f"`{name}`" in also and re.search(rf"^\| .*{name}\b", head, re.M)
+            assert is_shared or re.search(rf"^\| .*{name}\b", chapter, re.M), f"{words} {name}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_blocks_of_a_page_are_run_by_a_test(page: Path) -> None:
     """Commands and data are read below. Everything in Python, SQL and JavaScript must be run."""
