@@ -16,7 +16,7 @@ GIVEN = re.compile(
 
 def read_table() -> list[list[set[str]]]:
     """Return the rows of the table, and in each cell the names in backticks."""
-    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "engine.md").read_text(encoding="utf-8")
     section = page.partition("## What keeps a job from starting")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| ")][1:]
     return [[set(re.findall(r"`(\w+)`", cell)) for cell in row] for row in rows]
