@@ -197,13 +197,11 @@ class App(Blueprint):
                 for letter in "abc":
                     write.configure(batch=batch).defer(letter=letter)
 
-        In an event loop, use `async with`. `batch` is a number, so other processes can add jobs
-        too. The batch is closed at the end of the block. If the block raises, it stays open until
-        you close or cancel it; see `app.batches`.
+        In an event loop, use `async with`. `batch` is a number, and other processes can add jobs to
+        it. The end of the block closes it. If the block raises, it stays open; see `app.batches`.
 
-        callback: the task to run once, when the batch is closed and all its jobs have ended,
-        however they ended. It finds their counts in `context.batch`. Use `configure` to set its
-        arguments (`task_kwargs`) and options.
+        callback: the task to run once, when the batch is closed and all its jobs have ended. It
+        finds their counts in `context.batch`.
         connection: your own connection, in whose transaction the batch is opened and closed.
         """
         return BatchBlock(self.batches, name, callback, connection)

@@ -17,9 +17,7 @@ from inturn import states
 class Status(StrEnum):
     """The status of a job, which is also a string. The first seven are live, the others history.
 
-    A `blocked` job is behind another job of its lane, in a stopped lane, or of a paused task. A
-    `limited` job waits until its limit lets it start. A `pending` job waits for the end of its
-    parents. A worker has taken a `claimed` job but runs others first.
+    See docs/views.md for what each means.
 
     job_id = write.defer(letter="a")
     assert app.job_manager.get_job_status(job_id) is Status.TODO == "todo"
@@ -82,12 +80,10 @@ class DeleteJobCondition(StrEnum):
 class BatchCounts(NamedTuple):
     """How the jobs of a batch ended. Its callback gets it as `context.batch`.
 
-        @app.task(pass_context=True)
-        def report(context: JobContext) -> None:
-            assert context.batch is not None
-            print(f"{context.batch.failed} of {context.batch.total} have failed")
-
-    Jobs that expired, or were deleted before they started, count as cancelled.
+    @app.task(pass_context=True)
+    def report(context: JobContext) -> None:
+        assert context.batch is not None
+        print(f"{context.batch.failed} of {context.batch.total} have failed")
     """
 
     id: int

@@ -35,8 +35,7 @@ class Queues(Control):
 
             app.queues.pause(None, reason="we move the database")
 
-        Jobs that workers have already claimed still run. A lane whose next job is in the queue
-        waits. A pause replaces an earlier one of this queue, and nothing starts in between.
+        A lane whose next job is in the queue waits. See docs/bulk.md.
         """
         if queue is not None:
             check_queue(queue)
@@ -75,9 +74,8 @@ class Queues(Control):
 
             app.queues.pause_task("shop.tasks.send", reason="it sends twice", by="eve")
 
-        Give the name stored with its jobs. Jobs that workers have already claimed still run. A lane
-        whose next job is of the task waits, and other jobs continue. A pause replaces an earlier
-        one of this task, and nothing starts in between.
+        Give the name stored with its jobs. A lane whose next job is of the task waits. See
+        docs/bulk.md.
         """
         check_task_name(task)
         check_moment("until", until)

@@ -65,10 +65,8 @@ class PsycopgConnector(Connector):
     name, max_lifetime, max_idle, max_waiting, num_workers: options of psycopg's pool.
     kwargs: libpq's options, which you can also pass by name, as in `sslmode="require"`.
     timeout: the seconds to wait for a connection, or for a server that has stopped responding,
-    before the call raises DatabaseUnavailable. A statement may take longer: after half this time,
-    the connector asks the server over a second connection whether it is still working on it.
-    call_timeout: the limit for a call behind a pooler, where the server cannot be asked. None means
-    no limit. Your own statements in `context.transaction()` have no limit.
+    before the call raises DatabaseUnavailable. A statement may take longer; see docs/outages.md.
+    call_timeout: the limit for a call behind a pooler. None means no limit.
     listen_dsn: an address that bypasses a pooler in transaction mode, where LISTEN does not work.
     It defaults to INTURN_LISTEN_DSN. Without it, workers behind such a pooler poll.
     json_dumps, json_loads: your own functions to encode job arguments as JSON, and to decode them

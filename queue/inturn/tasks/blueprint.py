@@ -196,10 +196,8 @@ class Blueprint(Periodics):
         resources: locks that the worker holds while the task runs: addresses, with the task's
         arguments in the lock's name ("redis://cache/0#printer:{printer}"), or functions that take
         the arguments and return an async lock.
-        on_busy, busy_seconds: what to do if a resource is held elsewhere. The job goes back for
-        `busy_seconds`, keeps its place and is not charged an attempt ("snooze"), waits that long in
-        its slot ("wait"), ends as cancelled ("skip"), fails ("fail"), or runs without the resource
-        ("proceed"). See docs/locks.md.
+        on_busy, busy_seconds: if a resource is held elsewhere, "snooze" the job or let it "wait",
+        for `busy_seconds`, or "skip", "fail" or "proceed". See docs/locks.md.
         """
         declare = partial(
             self._declare, name=name, aliases=arguments.check_aliases(aliases), retry=retry,

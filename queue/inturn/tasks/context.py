@@ -112,8 +112,7 @@ class JobContext:
 
             write.configure(headers={"tenant": "acme"}).defer("a")
 
-        They must be representable in JSON, with at most 4,096 bytes. A retry keeps them. The dict
-        is a copy.
+        They are JSON of at most 4,096 bytes. A retry keeps them. The dict is a copy.
         """
         return select_own(self.job.headers)
 
@@ -135,12 +134,9 @@ class JobContext:
                 async with context.transaction() as connection:  # in a sync task: with
                     await connection.execute("UPDATE orders SET paid = true WHERE id = %s", [order])
 
-        Effects in this database therefore happen exactly once. If another worker has taken over the
-        job, everything is rolled back and JobLost is raised. If the block raises, everything is
-        rolled back and the attempt fails. After the block, the job has ended and its lane
-        continues: errors are only logged, and the task's return value is not stored. To store a
-        result, keep the transaction, as in `async with (transaction := context.transaction()) as
-        connection`, and set `transaction.result` in the block.
+        If another worker has taken over the job, everything is rolled back and JobLost is raised.
+        After the block, the job has ended and its lane continues. To store a result, set the
+        transaction's `result` in the block. See docs/exactly-once.md.
         """
         if self.begin is None:
             raise ConfigurationError(
@@ -159,9 +155,7 @@ class JobContext:
         done, total: how much is done, and how much there is to do, if known.
         text: what the task is doing now. Only the first 200 characters are stored.
 
-        Call it as often as you like, from any thread of the task. It returns at once, and the
-        worker stores the last values: at most once a second, and when the attempt ends. It does not
-        raise an error if the database is away.
+        Call it as often as you like, from any thread of the task. See docs/progress.md.
         """
         report = check_report(self.job, done, total, text)
         if self.note_progress is not None:  # else no worker runs the job

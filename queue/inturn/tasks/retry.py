@@ -98,8 +98,7 @@ class RetryStrategy(BaseRetryStrategy):
 
     max_attempts: the number of retries. None means no limit.
     max_wait: the longest wait in seconds.
-    jitter: the largest fraction, from 0 to 1, by which the wait is randomly shortened, so that jobs
-    that failed together do not come back together.
+    jitter: the largest fraction, from 0 to 1, by which the wait is randomly shortened.
     retry_exceptions: retry only after these exceptions.
     """
 

@@ -42,21 +42,19 @@ class Options:
     ends the process within five seconds.
     update_heartbeat_interval, stalled_worker_timeout: how often the worker stores a heartbeat, and
     how long a worker may go without one before it is declared dead.
-    db_grace: how long the worker tries to reach the database in an outage before it ends with
-    DatabaseUnavailable (`queue worker`: with status 69). None: it does not retry at startup, since
-    the address may be wrong, but retries forever once it has started.
-    max_result_size: the largest result of a task, in bytes of JSON, that is stored. A larger one is
-    not stored.
-    delete_jobs: "never", "successful" or "always". These jobs leave no trace in the history when
-    they end, which is cheaper, but their results cannot be read. A job that halts its lane stays.
+    db_grace: how long the worker tries to reach the database before it ends with
+    DatabaseUnavailable (`queue worker`: with status 69). None: not at startup, and forever once it
+    has started.
+    max_result_size: the largest result of a task, in bytes of JSON, that is stored.
+    delete_jobs: "never", "successful" or "always". These jobs leave no history and no result. A job
+    that halts its lane stays.
     keep_history: how long ended jobs are kept: a timedelta, a number of days, or None for all;
     by default a week. Whole days are dropped. If workers differ, the shortest explicit setting
     applies, and the default never drops what a live worker is configured to keep.
-    max_lost_attempts: how often a job is restarted after its worker died while running it, or None
-    for no limit. After that it fails, since it may be what kills the workers. Applies to the jobs
-    that this worker takes over from others.
+    max_lost_attempts: how often a job may lose its worker before it fails, or None for no limit.
+    Applies to the jobs that this worker takes over.
     max_jobs, max_memory: the worker ends after about this many jobs, or once its process has used
-    this many megabytes, so that a new process can take over. Each worker adds up to a tenth.
+    this many megabytes. Each worker adds up to a tenth.
     additional_context: passed to tasks as `context.additional_context`.
     metrics_port: serve Prometheus metrics of this process on this port; see docs/metrics.md.
     metrics_tasks: False keeps one series for all tasks instead of one per task.
