@@ -226,6 +226,9 @@ def test_the_page_of_commands_names_every_option_of_each_command() -> None:
         also = chapter.rpartition("\nAlso: ")[2]
         for group, options in commands_page.GROUPS.items():
             also = also.replace(f"*{group}*", ", ".join(f"`{name}`" for name in options))
+        for group in commands_page.FILTERS:
+            filters = head.partition(f"*{group.capitalize()}*")[2].partition("\n\n*")[0]
+            also = also.replace(f"*{group}*", filters.replace(" ", "` `"))
         for option in commands_page.find_options(command):
             name = max(option.opts, key=len)
             is_shared = f"`{name}`" in also and re.search(rf"^\| .*{name}\b", head, re.M)

@@ -216,6 +216,7 @@ def _check_prefix(prefix: str) -> None:
 
 
 upgrade = copy(migrate.command)
+upgrade.help = "Create or update the queue's tables, functions and views, as queue migrate does."
 upgrade.epilog = """\b
 Examples:
   queue schema upgrade --dsn postgresql://user@host/database
