@@ -20,9 +20,8 @@ FROM finished_jobs;
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN all_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN all_jobs.status IS
-    'Before its end as in live_jobs: todo, blocked, limited, scheduled, pending, claimed or '
-    'doing. After its end succeeded, failed, cancelled (before it started) or aborted (while it '
-    'ran).';
+    'Before its end as in live_jobs, and after it succeeded, failed, cancelled (before it '
+    'started) or aborted (while it ran).';
 COMMENT ON COLUMN all_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN all_jobs.task IS 'Its task.';
 COMMENT ON COLUMN all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';

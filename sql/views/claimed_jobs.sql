@@ -22,8 +22,8 @@ COMMENT ON COLUMN claimed_jobs.status IS
     'doing: it runs, or its worker is gone; claimed: its worker runs others first.';
 COMMENT ON COLUMN claimed_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN claimed_jobs.task IS 'Its task.';
-COMMENT ON COLUMN claimed_jobs.lock IS 'Its lock; NULL: none.';
-COMMENT ON COLUMN claimed_jobs.priority IS 'Its priority.';
+COMMENT ON COLUMN claimed_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
+COMMENT ON COLUMN claimed_jobs.priority IS 'Higher goes first.';
 COMMENT ON COLUMN claimed_jobs.attempts IS 'Which attempt this is, counted from 1.';
 COMMENT ON COLUMN claimed_jobs.claimed_at IS
     'When the worker claimed it. It starts then, or as soon as a slot is free.';

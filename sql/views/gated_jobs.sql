@@ -16,12 +16,13 @@ COMMENT ON COLUMN gated_jobs.gate IS
 COMMENT ON COLUMN gated_jobs.id IS 'The job.';
 COMMENT ON COLUMN gated_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN gated_jobs.task IS 'Its task.';
-COMMENT ON COLUMN gated_jobs.lock IS 'Its lock; NULL: none.';
-COMMENT ON COLUMN gated_jobs.priority IS 'Its priority.';
+COMMENT ON COLUMN gated_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
+COMMENT ON COLUMN gated_jobs.priority IS 'Higher goes first.';
 COMMENT ON COLUMN gated_jobs.is_awaited IS
     'True if its lane waits for its retry. These jobs pass the gate first.';
 COMMENT ON COLUMN gated_jobs.since IS 'Since when it has been due.';
-COMMENT ON COLUMN gated_jobs.locks IS 'All its locks, if it has several or shares one; else NULL.';
-COMMENT ON COLUMN gated_jobs.shared IS 'The locks that it shares, or NULL.';
+COMMENT ON COLUMN gated_jobs.locks IS
+    'All of its locks if it has several or shares one; otherwise NULL.';
+COMMENT ON COLUMN gated_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 COMMENT ON COLUMN gated_jobs.keeps_lanes IS
     'True if it waits for its retry and keeps its lanes, if it has several; else NULL.';

@@ -81,13 +81,10 @@ FROM jobs;
 COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN live_jobs.status IS
-    'todo: it could start now; blocked: it waits behind another job of its lane, or the lane is '
-    'stopped or delayed, or its task is paused; limited: its limit does not let it start yet; '
-    'scheduled: it waits for its time; pending: it waits for the end of other jobs; claimed: a '
-    'worker has it and runs others first; doing: it runs.';
+    'todo, blocked, limited, scheduled, pending, claimed or doing.';
 COMMENT ON COLUMN live_jobs.stored_as IS
-    'The status in the table jobs, where a blocked job may still be todo, or paused if its task '
-    'is, and a claimed job is doing.';
+    'The status in the tables, where a blocked job may still be todo, or paused if its task is, '
+    'and a claimed job is doing.';
 COMMENT ON COLUMN live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN live_jobs.task IS 'Its task.';
 COMMENT ON COLUMN live_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
@@ -96,8 +93,9 @@ COMMENT ON COLUMN live_jobs.attempts IS
     'How many attempts it has had, including the one that it is claimed for.';
 COMMENT ON COLUMN live_jobs.args IS 'Its arguments by name.';
 COMMENT ON COLUMN live_jobs.errors IS
-    'How its last attempts failed, at most ten: attempt, at, error, and started_at and worker if '
-    'known. lost: its worker died; crashed: its worker failed.';
+    'How its last attempts failed, at most ten, even if a later one succeeded: attempt, at, '
+    'error, and started_at and worker if known. lost: its worker died; crashed: its worker '
+    'failed.';
 COMMENT ON COLUMN live_jobs.created_at IS 'When it was deferred.';
 COMMENT ON COLUMN live_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
 COMMENT ON COLUMN live_jobs.started_at IS 'When a worker last claimed it; NULL: never.';

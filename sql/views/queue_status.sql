@@ -292,10 +292,9 @@ COMMENT ON COLUMN queue_status.runnable_since IS
     'time.';
 COMMENT ON COLUMN queue_status.oldest_id IS 'The oldest of them.';
 COMMENT ON COLUMN queue_status.blocked IS
-    'Jobs that wait behind another job of their lane, or in a stopped lane, or whose queue or task '
-    'is paused: more workers would not help.';
-COMMENT ON COLUMN queue_status.limited IS
-    'Jobs that must wait for their limit: more workers would not help.';
+    'Jobs that wait behind another job of their lane, or in a stopped lane, or whose queue or '
+    'task is paused.';
+COMMENT ON COLUMN queue_status.limited IS 'Jobs that wait for their limit.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN queue_status.pending IS 'Jobs that wait for the end of other jobs.';
 COMMENT ON COLUMN queue_status.claimed IS 'Jobs that a worker has but will run after others.';
