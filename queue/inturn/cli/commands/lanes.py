@@ -181,9 +181,8 @@ def pause(
 ) -> None:
     """Stop jobs of a lane from starting.
 
-    The pause lasts until the time you give, or until you resume the lane. A running job may
-    finish. If the lane is already paused, this pause replaces the earlier one, but keeps its
-    reason unless you give another. Instead of a LOCK, you can give filters.
+    A running job may finish. A second pause replaces the first, but keeps its reason unless you
+    give another. Instead of a LOCK, you can give filters.
     """
     check_end(until, length)
     if is_bulk(lock, asked):

@@ -37,8 +37,7 @@ def command(
     """Print the metrics of the queue, or serve them for Prometheus.
 
     They describe the whole queue, so export them once, however many workers you run. A worker
-    serves its own metrics with `queue worker --metrics-port PORT`. Counts are capped, so this is
-    cheap however many jobs there are.
+    serves its own metrics with `queue worker --metrics-port PORT`. Counts are capped.
     """
     from inturn.endpoint import Endpoint
     from inturn.metrics.database import DatabaseMetrics

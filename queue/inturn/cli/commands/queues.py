@@ -100,9 +100,8 @@ def pause(
 ) -> None:
     """Stop jobs of a queue from starting.
 
-    The pause lasts until the time you give, or until you resume the queue. Jobs that workers have
-    already claimed still run. A lane whose next job is in the queue waits. If the queue is already
-    paused, this pause replaces the earlier one, but keeps its reason unless you give another.
+    Jobs that workers have already claimed still run. A lane whose next job is in the queue waits. A
+    second pause replaces the first, but keeps its reason unless you give another.
     """
     from inturn.operations.engine import workers
 

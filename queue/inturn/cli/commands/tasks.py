@@ -94,10 +94,9 @@ def pause(
 ) -> None:
     """Stop jobs of a task from starting.
 
-    The pause lasts until the time you give, or until you resume the task. Jobs that workers have
-    already claimed still run. A lane whose next job is of the task waits; other jobs continue. If
-    the task is already paused, this pause replaces the earlier one, but keeps its reason unless
-    you give another. TASK is the name stored in the jobs, even if no worker knows it.
+    Jobs that workers have already claimed still run. A lane whose next job is of the task waits;
+    other jobs continue. A second pause replaces the first, but keeps its reason unless you give
+    another. TASK is the name stored in the jobs, even if no worker knows it.
     """
     check_end(until, length)
     database.run(pauses.pause_task(name, reason, until, by, length))
