@@ -6,7 +6,7 @@ from click.testing import CliRunner, Result
 
 from inturn.cli import queue
 from inturn.cli.settings import Settings
-from tests.failover.cluster import Cluster
+from tests.failover.cluster import Cluster, wait_until
 
 pytestmark = pytest.mark.proof
 
@@ -46,3 +46,25 @@ def test_a_standby_answers_reads_and_says_why_it_refuses_writes(
         assert connection.execute("SELECT count(*) FROM inturn.workers").fetchone() == (0,)
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("SELECT inturn.defer('task', '{}')")
+
+
+def test_a_query_on_a_standby_that_keeps_old_rows_is_named(cluster: Cluster) -> None:
+    cluster.standby.set(
+        hot_standby_feedback="on", wal_receiver_status_interval="1s", cluster_name="reports"
+    )
+    query = "SELECT state, transactions FROM open_transactions WHERE age IS NULL"
+    with (
+        psycopg.connect(cluster.standby.dsn) as report,
+        psycopg.connect(
+            cluster.primary.dsn, autocommit=True, options="-c search_path=inturn"
+        ) as primary,
+    ):
+        report.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        report.execute("SELECT 1")
+        wait_until(lambda: primary.execute(query).fetchone(), "the feedback")
+        primary.execute("DO $$ BEGIN FOR i IN 1..100000 LOOP "
+                        "PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$")  # fmt: skip
+        state, transactions = primary.execute(query).fetchone() or ("", 0)
+        assert state == "standby"
+        assert transactions >= 100_000
+    assert "dead rows pile up" in run(cluster.primary.dsn, "doctor").output

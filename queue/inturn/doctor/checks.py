@@ -23,6 +23,7 @@ MOMENT = timedelta(seconds=2)
 LOOKS = 20  # at a lock, per moment
 NO_TIME = timedelta(0)
 LONGER = timedelta(hours=1)
+MANY, MORE = 100_000, 1_000_000  # transactions since the oldest query of a standby
 LARGE_HISTORY = 5 * 2**30  # bytes
 WORKER_SESSIONS = {
     f"inturn {role}" for role in ("worker", "task", "maintenance", "heartbeat", "schedule")
@@ -135,12 +136,27 @@ def _qualify(schema: str, name: str) -> str:
 def _transactions(reader: Reader) -> Finding:
     oldest = next(iter(reader.run(maintenance.list_transactions(1))), None)
     if oldest is None or oldest.age <= LONG:
-        return Finding("transactions", "ok", "no transaction is older than ten minutes")
+        return _standby_query(reader)
     state = "fail" if oldest.age > LONGER else "warn"
     detail = (
         f"{_name(oldest)} has had a transaction open for {span(oldest.age)}, so dead rows pile up"
     )
     return Finding("transactions", state, detail, _end_transaction(oldest))
+
+
+def _standby_query(reader: Reader) -> Finding:
+    found = reader.run(maintenance.get_standby_query())
+    if found is None or found.transactions < MANY:
+        return Finding("transactions", "ok", "no transaction is older than ten minutes")
+    state = "fail" if found.transactions >= MORE else "warn"
+    detail = (
+        f"{found.state} {visible(found.name)} needs rows that {found.transactions:,} transactions "
+        "have left behind, so dead rows pile up"
+    )
+    advice = "end the long query on that standby, or set hot_standby_feedback = off there"
+    if found.state == "slot":
+        advice += f". If it is gone: SELECT pg_drop_replication_slot({_quote(found.name)})"
+    return Finding("transactions", state, detail, advice)
 
 
 def find_table_lock(run: RunOperation) -> Finding | None:

@@ -284,6 +284,12 @@ DATABASE = (
         "How long the oldest transaction of a client has been open",
     ),
     Metric(
+        "inturn_standby_query_transactions",
+        GAUGE,
+        (),
+        "How many transactions have begun since the oldest query of a standby that sends feedback",
+    ),
+    Metric(
         "inturn_notify_queue_usage_ratio",
         GAUGE,
         (),

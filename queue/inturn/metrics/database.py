@@ -133,6 +133,7 @@ class MetricsReader:
         yield family("inturn_table_dead_rows", {(table,): rows for table, rows in dead.items()})
         server = self._run(measures.measure_server())
         yield family("inturn_oldest_transaction_age_seconds", server.oldest_transaction)
+        yield family("inturn_standby_query_transactions", server.standby_transactions)
         yield family("inturn_notify_queue_usage_ratio", server.notify_usage)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 from inturn import sql
 from inturn.errors import SchemaMismatch
@@ -34,7 +34,13 @@ FROM {schema}.worker_status
 """
 USER = "SELECT session_user::text"
 SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
-TRANSACTIONS = "SELECT pid, application, state, age FROM {schema}.open_transactions LIMIT %s"
+TRANSACTIONS = """
+SELECT pid, application, state, age FROM {schema}.open_transactions WHERE age IS NOT NULL LIMIT %s
+"""
+STANDBY_QUERY = """
+SELECT application, state, transactions FROM {schema}.open_transactions
+WHERE age IS NULL ORDER BY transactions DESC LIMIT 1
+"""
 # A waiting request blocks those behind it. It matters less than the lock it waits for.
 TABLE_LOCK = """
 SELECT pid, application, state, age, tables FROM {schema}.open_transactions
@@ -55,6 +61,14 @@ class OpenTransaction:
     state: str
     age: timedelta
     tables: Sequence[str] = ()  # that others cannot write
+
+
+class StandbyQuery(NamedTuple):
+    """The oldest query of a standby with hot_standby_feedback."""
+
+    name: str  # of the standby, or of its slot
+    state: str  # "standby" or "slot"
+    transactions: int  # that have begun since
 
 
 def reconcile_lanes(after: str, limit: int) -> Operation[str]:
@@ -217,6 +231,12 @@ def list_sequences_behind() -> Operation[list[tuple[str, int, int]]]:
 def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
     """Return the open transactions of this database that you may see, oldest first."""
     return read(OpenTransaction, TRANSACTIONS, limit)
+
+
+def get_standby_query() -> Operation[StandbyQuery | None]:
+    """Return the oldest query of the standbys whose old rows this server keeps, if any."""
+    rows = yield Statement(STANDBY_QUERY)
+    return StandbyQuery(*rows[0]) if rows else None
 
 
 def get_table_lock() -> Operation[OpenTransaction | None]:

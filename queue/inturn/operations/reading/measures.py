@@ -23,6 +23,9 @@ SERVER = """
 SELECT coalesce((
            SELECT extract(epoch FROM age) FROM {schema}.open_transactions LIMIT 1
        ), 0)::float8,
+       coalesce((
+           SELECT max(transactions) FROM {schema}.open_transactions WHERE age IS NULL
+       ), 0)::float8,
        pg_notification_queue_usage()
 """
 REPAIRS = """
@@ -58,6 +61,7 @@ class ServerMeasure(NamedTuple):
     """The server's own statistics."""
 
     oldest_transaction: float
+    standby_transactions: float  # since the oldest query of a standby with hot_standby_feedback
     notify_usage: float
 
 
