@@ -23,7 +23,6 @@ from tests.race.flow_model.batches import Batch
 from tests.race.flow_model.dependents import Graph
 from tests.race.flow_model.model import Flow
 from tests.race.flow_model.task_pauses import TaskPause
-from tests.race.lane_model import MUTANTS as LANE_MUTANTS
 from tests.race.lane_model import OneLane
 from tests.race.scopes import batches as batch_scopes
 from tests.race.scopes import flow as flow_scopes
@@ -52,7 +51,7 @@ def family(make: Callable[[Any], Model[Any]], mutants: dict[str, str], tables: A
 
 
 FAMILIES = {
-    "lane": family(OneLane, LANE_MUTANTS, lane_scopes),
+    "lane": family(OneLane, lane_scopes.MUTANTS, lane_scopes),
     "flow": family(Flow, state.MUTANTS, flow_scopes),
     "after": family(Graph, dependencies.MUTANTS, graph_scopes),
     "batch": family(Batch, batches.MUTANTS, batch_scopes),

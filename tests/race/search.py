@@ -18,7 +18,12 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 STUCK = "the lane can never drain"
 S = TypeVar("S", bound=Hashable)
+T = TypeVar("T")
 by_text = cache(repr)  # an order of sessions, whose fields may have several types
+
+
+def put(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
+    return (*values[:place], value, *values[place + 1 :])
 
 
 class Step(NamedTuple, Generic[S]):

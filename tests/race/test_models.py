@@ -5,13 +5,16 @@ scope makes it stale. The tests marked `proof` repeat each search, which takes s
 """
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.race import lane_model
 from tests.race.explore import (
     COMMAND,
     EXPLORATIONS,
     FAMILIES,
+    ROOT,
     Exploration,
     find,
     outdated,
@@ -21,8 +24,8 @@ from tests.race.flow_model.batches import Faults as BatchFaults
 from tests.race.flow_model.batches import Scope as Batch
 from tests.race.flow_model.state import Faults, Kind
 from tests.race.flow_model.state import Scope as Flow
-from tests.race.lane_model import Faults as LaneFaults
-from tests.race.lane_model import Scope as Lane
+from tests.race.scopes.lane import Faults as LaneFaults
+from tests.race.scopes.lane import Scope as Lane
 
 RECORD = read_record()
 SMALL = [key for key, entry in RECORD.items() if entry.states < 1_500 and key in EXPLORATIONS]
@@ -59,6 +62,16 @@ def test_every_protection_has_a_mutant_and_every_rare_step_is_tried(name: str) -
     assert family.refutations.keys() == family.mutants.keys()
     tried = {step for title in family.scopes for step in RECORD[f"{name}: {title}"].rare}
     assert set(family.rare) - tried == set()
+
+
+def test_the_model_of_one_lane_is_short_and_names_files_of_sql() -> None:
+    source = Path(lane_model.__file__).read_text("utf-8")
+    statements = re.findall(
+        r"def (\w+)\(self(?:, state: State)?\) -> Steps:(?!  # only a mutant)", source
+    )
+    files = {file.stem for file in (ROOT / "sql/functions").rglob("*.sql")}
+    assert set(statements) - files == {"commit", "steps"}
+    assert len(source.splitlines()) <= 300
 
 
 def test_small_searches_are_of_each_model_and_of_each_kind() -> None:

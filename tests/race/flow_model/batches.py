@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.race.flow_model.state import NOBODY, job_name
-from tests.race.lane_model import put
 from tests.race.search import Step as AnyStep
-from tests.race.search import by_text
+from tests.race.search import by_text, put
 
 UNBORN, LIVE, ENDED, AGAIN = "unborn", "live", "ended", "again"  # again: run after the end
 

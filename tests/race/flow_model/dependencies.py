@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tests.race.flow_model.state import NOBODY, job_name
-from tests.race.lane_model import put
 from tests.race.search import Step as AnyStep
-from tests.race.search import by_text
+from tests.race.search import by_text, put
 
 UNBORN, DUE, PENDING, HELD, TODO, DOING = "unborn", "due", "pending", "held", "todo", "doing"
 GOOD, BAD = "succeeded", "failed"

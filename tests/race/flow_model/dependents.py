@@ -23,7 +23,7 @@ from tests.race.flow_model.dependencies import (
     merge,
 )
 from tests.race.flow_model.state import NOBODY, job_name
-from tests.race.lane_model import put
+from tests.race.search import put
 
 
 class Graph:

@@ -36,7 +36,7 @@ from tests.race.flow_model.state import (
     job_name,
     lane_name,
 )
-from tests.race.lane_model import put
+from tests.race.search import put
 
 
 def outside(scope: Scope, state: State) -> Iterator[Step]:

@@ -25,7 +25,7 @@ from tests.race.flow_model.state import (
     State,
     Turn,
 )
-from tests.race.lane_model import put
+from tests.race.search import put
 
 
 def commit(turn: Turn) -> State:

@@ -9,8 +9,8 @@ while the same connection does something else, and connections are interchangeab
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tests.race.lane_model import put
 from tests.race.search import Step as AnyStep
+from tests.race.search import put
 
 # The statuses. A positive number is the claim under which the job is being done.
 UNBORN, TODO, BLOCKED, LIMITED, SCHEDULED, ENDED, AGAIN, LATER, KEPT, ASLEEP = (
