@@ -172,7 +172,7 @@ class Client:
         return self.me.head if early else self.best(self.waiting)
 
     def look_early(self) -> Steps:  # only a mutant does
-        yield from self.does("", "lock_lanes", head=self.best(self.waiting))
+        yield from self.does("at the line", "lock_lanes", head=self.best(self.waiting))
 
     def lock_lanes(self) -> Steps:
         """Begin a finish or a retry: wait for the lane's row, if the job is still ours."""
@@ -240,7 +240,8 @@ class Client:
         order = frozenset(pair for pair in before.order if not set(pair) & {*started, *ended})
         state = self.becomes(then)._replace(jobs=self.jobs, lane=self.lane, order=order)
         promise = next((promise for promise, is_broken in broken.items() if is_broken), "")
-        return Step("", state._replace(begun=started[0] if started else begun, broken=promise))
+        state = state._replace(begun=started[0] if started else begun, broken=promise)
+        return Step(named(*dict(me.writes)), state)
 
 
 class OneLane:
