@@ -259,7 +259,6 @@ class Claiming:
 
     async def _claim_from_the_front(self, room: int, slots: int) -> None:
         self._wakeups.begin_claim()
-        self._lacks_slots = False
         began = self._claimed_at = time.monotonic()
         jobs = await self._run(self._make_claim(room, slots))
         if self._notes.much_is_due:
@@ -267,6 +266,7 @@ class Claiming:
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
         self._news.note_full_claim(jobs, min(room, slots), seconds)
+        self._lacks_slots = slots <= len(jobs) < room  # more may wait for those of these jobs
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
             self._wakeups.note_filled()
