@@ -195,3 +195,20 @@ async def test_a_claim_that_is_stuck_at_the_front_keeps_no_worker_from_the_jobs_
             await until(lambda: len(done) == 5)
         group.cancel_scope.cancel()
     assert sorted(done) == [f"free {number}" for number in range(5)]
+
+
+def test_looks_that_other_events_bring_do_not_postpone_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    wakeups = Wakeups(3600.0)
+    for _ in range(100):
+        wakeups.note_not_filled(0, None, notified=False)
+    assert wakeups._look_at < now + 1
+    pauses = []
+    for _ in range(10):
+        now = wakeups._look_at
+        wakeups.note_not_filled(0, None, notified=False)
+        pauses.append(wakeups._look_at - now)
+    assert pauses[-1] > 50 * pauses[0]

@@ -266,7 +266,7 @@ class Claiming:
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
         self._news.note_full_claim(jobs, min(room, slots), seconds)
-        self._lacks_slots = slots <= len(jobs) < room  # more may wait for those of these jobs
+        self._lacks_slots = 0 < slots <= len(jobs) < room  # more may wait for theirs
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
             self._wakeups.note_filled()

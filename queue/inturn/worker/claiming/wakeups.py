@@ -48,6 +48,7 @@ class Wakeups:
         self._look_at = 0.0
         self._notified = True  # as far as we know, all producers notify us
         self._misses = 0  # claims in a row that saw a job they could not take
+        self._missed_at = 0.0  # the first of them
         self._woken = asyncio.Event()
         self.counted = dict.fromkeys(SOURCES, 0)  # what made it look for jobs, and how often
 
@@ -92,6 +93,7 @@ class Wakeups:
         because its lane was locked. If `notified` is False, jobs may be committed without a
         notification.
         """
+        now = time.monotonic()
         self._notified = notified
         if count:
             self._misses = 0
@@ -99,10 +101,12 @@ class Wakeups:
         pause = self._poll if not due else min(self._poll, due.total_seconds())
         if self._idle and notified:
             self._misses = 0
-        else:  # look again soon, but do not spin
-            pause = min(pause, BUSY_PAUSE * 2**self._misses)
-            self._misses = min(self._misses + 1, 20)
-        self._look_at = time.monotonic() + pause
+        else:  # look again soon, but do not spin; other events may bring many looks in between
+            if not self._misses:
+                self._missed_at = now
+            pause = min(pause, max(BUSY_PAUSE, now - self._missed_at))
+            self._misses += 1
+        self._look_at = now + pause
 
     def keep_looking(self) -> None:
         """Note that the claim was not filled but jobs keep coming.
