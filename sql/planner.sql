@@ -9,8 +9,7 @@ BEGIN
         SELECT format('ALTER FUNCTION %s %s', coalesce(oid::regprocedure::text, name), settings)
         FROM (VALUES
             -- On the path of each job, and the bulk changes.
-            ('{claim, claim_further, finish, retry, put_back, settle, change_jobs,
-               change_lanes}'::text[],
+            ('{claim, claim_further, finish, retry, put_back, change_jobs, change_lanes}'::text[],
              'SET plan_cache_mode = force_generic_plan SET enable_seqscan = off '
              'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off '
              'SET enable_material = off SET jit = off'),

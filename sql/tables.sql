@@ -109,7 +109,6 @@ CREATE TYPE inturn.claim_round AS (
 	asked integer,
 	slots integer,
 	wanted integer,
-	leaves_due boolean,
 	lanes_left integer,
 	reach integer,
 	lost text[],

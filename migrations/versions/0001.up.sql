@@ -209,7 +209,6 @@ CREATE TYPE claim_round AS (
     asked        integer,   -- how many jobs it may start
     slots        integer,   -- how many of them can begin now
     wanted       integer,   -- how many it may still start
-    leaves_due   boolean,   -- it leaves to `settle` what is due
     lanes_left   integer,   -- how many lanes it may still win
     reach        integer,   -- how many tokens it reads
     lost         text[],    -- lanes that other sessions took, or have locked

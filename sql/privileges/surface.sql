@@ -19,7 +19,7 @@ FROM (VALUES
         register_worker, heartbeat, set_awake, next_wake, unregister_worker,
         claim, claim_further, jobs_of_worker, abort_requests, finish, retry, put_back,
         batch_counts, has_ended, check_fence, report_progress,
-        last_heartbeats, upkeep_is_due, declare_dead, rescue, settle, reconcile, roll_up,
+        last_heartbeats, upkeep_is_due, declare_dead, rescue, reconcile, roll_up,
         prepare_history, prune_history, prune_progress, prune_batches,
         register_schedules, schedule_progress, defer_periodic}'),
     -- For the built-in task that deletes old jobs.

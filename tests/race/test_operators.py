@@ -394,7 +394,7 @@ def test_resume_makes_the_next_job_of_a_paused_lane_a_token(stage: Stage) -> Non
 
 
 @story(
-    Mutation("no claim ends a pause", "settle_due.sql", "v_done := v_done + resume_lanes(least(p_most, 100));", ""),
+    Mutation("no claim ends a pause", "settle_due.sql", "PERFORM resume_lanes(100);", ""),
     Mutation("a claim waits for another one that ends a pause", "resume_lanes.sql",
              "FOR UPDATE SKIP LOCKED", "FOR UPDATE"),
     Mutation("the lane of a pause that ends is not locked", "resume_lanes.sql",

@@ -146,7 +146,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "jobs that have expired stay": (
         ("expiry",),
         "settle_due.sql",
-        "v_done := v_done + expire_jobs(least(p_most, 500), least(p_most, 50));",
+        "PERFORM expire_jobs(500, 50);",
         "NULL;",
     ),
     "a job starts in spite of its parent": (
@@ -158,7 +158,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "nobody settles the ends of parents": (
         ("parents",),
         "settle_due.sql",
-        "v_done := v_done + settle_ends(least(p_most, 100), p_most);",
+        "PERFORM settle_ends(100, 1000);",
         "NULL;",
     ),
     "a retry does not rejoin its batch": (
@@ -170,7 +170,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "nobody settles the batches": (
         ("batches",),
         "settle_due.sql",
-        "v_done := v_done + settle_batches(p_most);",
+        "PERFORM settle_batches(2000);",
         "NULL;",
     ),
 }

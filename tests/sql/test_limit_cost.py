@@ -223,7 +223,6 @@ def test_a_claim_looks_at_a_few_of_many_keys_that_are_due(desk: Desk) -> None:
     started, rows, _ = desk.claim(1, queue="mine")
     assert started == 1
     assert rows < without + 2000
-    desk.connection.execute("SELECT settle(1000)")
     [[woken]] = desk.connection.execute(
         "SELECT count(*) FROM jobs WHERE status = 'todo'"
     ).fetchall()

@@ -40,9 +40,7 @@ class Parts:
         )
         self.state = LoopState(link, mine, o, running, wakeups)
         failures = Failures(self.state)
-        self.claiming = Claiming(
-            self.state, failures, self.claims, Prefetch(o.concurrency), lambda: None
-        )
+        self.claiming = Claiming(self.state, failures, self.claims, Prefetch(o.concurrency))
         self.recovery = Recovery(self.state, failures, self.claiming)
         self.loop = Loop(self.state, failures, self.claiming, self.recovery, lambda: True)
 

@@ -57,7 +57,7 @@ class ThreadBeside:
         self._has_looked.wait()
 
     def _run(self) -> None:
-        self._rest(self._first_pause)
+        self._wait(self._first_pause)
         while not self._end.is_set():
             try:
                 with closing(self._connector.connect(self._role)) as connection:
@@ -66,14 +66,13 @@ class ThreadBeside:
                         pause = self.run_once(connection)
                         self._failures.forget()
                         self._pauses.reset()
-                        self._rest(pause)
+                        self._wait(pause)
             except Exception as error:  # whatever it is, it must continue
                 pause = self._pauses.next()
                 self._failures.note(error, pause)
                 self._note_failure()
                 self._has_looked.set()
-                self._end.wait(pause)
+                self._wait(pause)
 
-    def _rest(self, seconds: float) -> None:
-        """Wait between two rounds."""
+    def _wait(self, seconds: float) -> None:
         self._end.wait(seconds)

@@ -26,8 +26,6 @@ PROGRESS_A_ROUND = 500  # rows to look at
 BATCHES_A_ROUND = 1000
 ROLL_UP_SECONDS = 0.5  # in a round
 ROLL_UP_PAGES = 250  # of the history, in a call: some ten thousand jobs
-SETTLE_SECONDS = 0.5  # in a round
-SETTLE_JOBS = 500  # of each kind, in a call: some hundredths of a second
 LANES_A_ROUND = 500  # the reconciler is only a safety net, so it takes small steps
 
 
@@ -88,7 +86,7 @@ class Chore:
 
 
 class Chores:
-    """All chores. `rescue` comes first, and `settle` is also done between the rounds."""
+    """All chores. `rescue` is separate because it comes first."""
 
     def __init__(self, connector: Connector, options: Options) -> None:
         # A chore that breaks the connection each time must leave time for judging.
@@ -101,7 +99,6 @@ class Chores:
         self._last_lane = ""  # that was reconciled
         self._last_progress = 0  # the last job whose progress was looked at
         self.rescue = Chore("rescue", self._rescue, rest)
-        self.settle = Chore("settle", self._settle, rest)
         # At startup a worker claims jobs first, since these chores are not urgent. But a worker
         # with `wait=False` may end before one interval has passed.
         later = time.monotonic() + options.update_heartbeat_interval if options.wait else 0.0
@@ -113,22 +110,20 @@ class Chores:
             Chore("prune progress", self._prune_progress, rest, later),
             Chore("prune batches", self._prune_batches, rest, later),
         ]
-        self._all = self.rescue, self.settle, *self._others
 
     def do_others(self, connection: psycopg.Connection) -> None:
         """Do the chores other than `rescue` that are due."""
-        for chore in (self.settle, *self._others):
+        for chore in self._others:
             chore.do(connection)
 
     @property
     def trouble(self) -> str | None:
         """Return why the database refuses a chore, or None if it does not."""
-        return next((each.trouble for each in self._all if each.trouble), None)
+        return next((each.trouble for each in (self.rescue, *self._others) if each.trouble), None)
 
-    @property
-    def retry_at(self) -> float:
-        """Return when a failed chore is retried, or infinity."""
-        return min(each.retry_at for each in self._all)
+    def until_retry(self) -> float:
+        """Return the seconds until a failed chore is retried, or infinity."""
+        return min(each.retry_at for each in (self.rescue, *self._others)) - time.monotonic()
 
     def _rescue(self, connection: psycopg.Connection) -> float:
         for job_id, worker_id, ended_as in self._run(
@@ -153,14 +148,6 @@ class Chores:
                     job_id,
                     worker_id,
                 )
-        return EACH_ROUND
-
-    def _settle(self, connection: psycopg.Connection) -> float:
-        """Make ready, or end, what claims have left, for half a second at most."""
-        until = time.monotonic() + SETTLE_SECONDS
-        while self._run(maintenance.settle(SETTLE_JOBS), connection):
-            if time.monotonic() > until:
-                break
         return EACH_ROUND
 
     def _reconcile(self, connection: psycopg.Connection) -> float:

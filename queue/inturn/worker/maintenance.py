@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from threading import Event
 from uuid import UUID
 
 import psycopg
@@ -27,7 +26,6 @@ from inturn.worker.witness import Witness
 
 logger = logging.getLogger(__name__)
 LONGEST_PAUSE = 1.0  # seconds until the next try to reach the database
-SETTLE_PAUSE = 0.02  # seconds at least between two calls of `settle_soon` that are heard
 
 
 class Maintenance(ThreadBeside):
@@ -55,8 +53,6 @@ class Maintenance(ThreadBeside):
         self._judging_until = 0.0  # the chores can wait until then
         self._settled = settled
         self._must_settle = False
-        self._due_at = 0.0  # when the next round is due, by the monotonic clock
-        self._is_called = Event()  # to settle, or to stop
 
     @property
     def trouble(self) -> str | None:
@@ -78,43 +74,19 @@ class Maintenance(ThreadBeside):
 
     def _note_failure(self) -> None:
         self._witness.forget()  # a worker that was away must not judge others
-        self._due_at = 0.0
 
     def run_once(self, connection: psycopg.Connection) -> float:
-        """Do a round if it is due. Otherwise it was called to settle.
+        """Judge which workers are dead and do the chores that are due.
 
         Return the seconds until the next round.
         """
-        self._is_called.clear()
-        if time.monotonic() < self._due_at:
-            self._chores.settle.do(connection)
-        else:
-            self._due_at = self._do_round(connection)
-        return max(0.0, self._due_at - time.monotonic())
-
-    def _do_round(self, connection: psycopg.Connection) -> float:
-        """Judge which workers are dead, and do the chores. Return when the next round is due."""
         due_at = time.monotonic() + self._interval
         if self._judge(connection):
             self._chores.rescue.make_due()
         elif self.suspects and time.monotonic() < self._judging_until:
-            return due_at
+            return max(0.0, due_at - time.monotonic())
         self._do_chores(connection)
-        return min(due_at, self._chores.retry_at)
-
-    def settle_soon(self) -> None:
-        """Settle what claims have left, without waiting for the next round. Any thread may call."""
-        self._is_called.set()
-
-    def stop(self) -> None:
-        """Stop the thread, if it was started, and wait briefly for it."""
-        self._end.set()
-        self._is_called.set()
-        super().stop()
-
-    def _rest(self, seconds: float) -> None:
-        if not self._end.is_set() and self._is_called.wait(seconds):
-            self._end.wait(SETTLE_PAUSE)
+        return max(0.0, min(due_at - time.monotonic(), self._chores.until_retry()))
 
     def _do_chores(self, connection: psycopg.Connection) -> None:
         """Do the chores that are due.

@@ -111,19 +111,16 @@ class Worker:
         self._state = state = LoopState(link, mine, options, running, wakeups)
         failures = Failures(state)
         prefetch = prefetch or Prefetch(options.concurrency)
-        self._maintenance = Maintenance(
-            connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
-        )
-        self._claims, self._claiming = (
-            claims,
-            Claiming(state, failures, claims, prefetch, self._maintenance.settle_soon),
-        )
+        self._claims, self._claiming = claims, Claiming(state, failures, claims, prefetch)
         self._recovery = Recovery(state, failures, self._claiming)
         self._loop = Loop(
             state, failures, self._claiming, self._recovery, lambda: not self._maintenance.suspects
         )
         self._listener = self._make_listener() if options.listen_notify else None
         self._scheduler = Scheduler(connector, app)
+        self._maintenance = Maintenance(
+            connector, options, lambda: mine.worker_id, partial(self._in_loop, wakeups.wake)
+        )
         self._heartbeat = self._make_heartbeat()
         mine.callers = failures, self._heartbeat, self._maintenance, self._scheduler, self._listener
         self._probes = probes

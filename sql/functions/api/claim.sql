@@ -17,12 +17,16 @@
 -- ahead: the worker would run it before the next group's. p_turns is the value of the setting
 -- inturn.turns after the worker's last claim.
 --
--- A claim makes a job of a paused task, or of a limit without room, wait at its gate, once it has
--- won the lane and the job is the head (pass_gates, take_slots). Later claims do not meet it.
+-- A job of a paused task, or of a limit without room, is made to wait at its gate when a claim
+-- meets it, once its lane is won and it is the head (pass_gates). Later claims do not meet it.
+--
+-- A job with a limit starts only if it can begin now, or while half of the slots of its limit stay
+-- free (take_slots).
 --
 -- With p_since, it looks only at jobs with higher ids, so it does not walk over what an open
--- snapshot keeps in front of the indexes, unless groups take turns or a queue is paused. What is
--- due, jobs and lanes that came back, and late commits of lower ids wait for the next full claim.
+-- snapshot keeps in front of the indexes, unless groups take turns or a queue is paused. It settles
+-- nothing that is due, and leaves everything else to the next full claim: jobs that came back,
+-- lanes that were given back, and jobs whose transaction drew a lower id and committed later.
 CREATE OR REPLACE FUNCTION claim(
     p_worker uuid,
     p_queues text[],     -- NULL: all queues
@@ -77,12 +81,7 @@ BEGIN
             r := start_several(r);
             RETURN QUERY SELECT * FROM unnest(r.started);
         END IF;
-        IF r.leaves_due AND r.wanted = r.asked THEN
-            r := begin_claim(r);
-            r.wanted := r.asked;
-        ELSE
-            EXIT WHEN r.wanted <= 0 OR NOT may_find_more(r, p_patient);
-        END IF;
+        EXIT WHEN r.wanted <= 0 OR NOT may_find_more(r, p_patient);
     END LOOP;
     IF r.fair THEN
         PERFORM set_config('inturn.turns', r.turns::text, true);

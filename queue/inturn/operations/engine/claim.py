@@ -21,7 +21,7 @@ _JOB: LiteralString = (
 )
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
-    _JOB + ", current_setting('inturn.much_is_due', true), current_setting('inturn.turns', true) "
+    _JOB + ", current_setting('inturn.turns', true) "
     "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s)" + _IN_ORDER
 )
 CLAIM_FURTHER = (
@@ -48,17 +48,11 @@ class Wake(NamedTuple):
     newest: int
 
 
-class ClaimNotes:
-    """What a claim tells besides its jobs.
-
-    `turns` is where the turns of the groups continue at the worker's next claim, as claim.sql
-    writes it. `much_is_due` is True if the last claim found jobs and left what
-    is due to `settle`.
-    """
+class Turns:
+    """Where the turns of the groups continue at the worker's next claim, as claim.sql writes it."""
 
     def __init__(self) -> None:
-        self.turns: str | None = None
-        self.much_is_due = False
+        self.text: str | None = None
 
 
 def claim(
@@ -67,7 +61,7 @@ def claim(
     limit: int,
     patient: bool,
     slots: int,
-    notes: ClaimNotes | None = None,
+    turns: Turns | None = None,
     since: int | None = None,
 ) -> Operation[list[Job]]:
     """Start up to `limit` jobs and return them, best first.
@@ -75,12 +69,11 @@ def claim(
     Only `slots` of them can run now, and jobs with a limit are started only if they can. With
     `since`, it looks only at jobs with higher ids.
     """
-    notes = notes or ClaimNotes()
+    turns = turns or Turns()
     asked_at = time.monotonic()
-    rows = yield Statement(CLAIM, [worker_id, queues, limit, patient, slots, notes.turns, since])
+    rows = yield Statement(CLAIM, [worker_id, queues, limit, patient, slots, turns.text, since])
     if rows and rows[0][-1]:  # else no job with a group waited
-        notes.turns = rows[0][-1]
-    notes.much_is_due = bool(rows and rows[0][-2])
+        turns.text = rows[0][-1]
     return to_jobs(rows, asked_at)
 
 

@@ -14,7 +14,6 @@ RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
 UPKEEP_IS_DUE = "SELECT {schema}.upkeep_is_due()"
 PREPARE_HISTORY = "SELECT {schema}.prepare_history(%s)"
 PRUNE_HISTORY = "SELECT {schema}.prune_history(%s, %s)"
-SETTLE = "SELECT {schema}.settle(%s)"
 ROLL_UP = "SELECT {schema}.roll_up(%s)"
 # to_regclass: asking must not fail on a database that was never migrated.
 IS_MIGRATED = "SELECT to_regclass(quote_ident(%s) || '.applied_code') IS NOT NULL"
@@ -80,11 +79,6 @@ def reconcile_lanes(after: str, limit: int) -> Operation[str]:
 def is_upkeep_due() -> Operation[bool]:
     """Return True if jobs have lost their worker, or the history lacks a partition."""
     return ask(bool, UPKEEP_IS_DUE)
-
-
-def settle(limit: int) -> Operation[int]:
-    """Make ready, or end, about `limit` jobs of each kind that are due. Return how many it was."""
-    return ask(int, SETTLE, limit)
 
 
 def prepare_history(days: int) -> Operation[int | None]:

@@ -44,7 +44,6 @@ class Claiming:
         failures: Failures,
         connection: WorkerConnection,
         prefetch: "Prefetch",
-        settle_soon: Callable[[], object],
     ) -> None:
         self.first_end = asyncio.Event()  # when the first claim has ended, even if it failed
         self._state = state
@@ -58,8 +57,7 @@ class Claiming:
         self._awake_flag = AwakeFlag(connection, state.registration)
         self._cursor = ClaimCursor()
         self._news = News()
-        self._notes = claim.ClaimNotes()
-        self._settle_soon = settle_soon
+        self._turns = claim.Turns()  # of the groups
         self._claimed_at = time.monotonic()  # when the last full claim began
         self._lacks_slots = False  # a ready job may need a slot at once, and we had none free
         self._claim: asyncio.Task[None] | None = None  # until the loop has seen how it ended
@@ -239,7 +237,7 @@ class Claiming:
 
     def _make_claim(self, room: int, slots: int, since: int | None = None) -> Operation[list[Job]]:
         mine, patient = self._registration, self._wakeups.patient
-        return claim.claim(mine.worker_id, mine.queues, room, patient, slots, self._notes, since)
+        return claim.claim(mine.worker_id, mine.queues, room, patient, slots, self._turns, since)
 
     async def _claim_new(self, room: int, slots: int) -> None:
         self._wakeups.begin_claim()
@@ -261,8 +259,6 @@ class Claiming:
         self._wakeups.begin_claim()
         began = self._claimed_at = time.monotonic()
         jobs = await self._run(self._make_claim(room, slots))
-        if self._notes.much_is_due:
-            self._settle_soon()
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
         self._news.note_full_claim(jobs, min(room, slots), seconds)

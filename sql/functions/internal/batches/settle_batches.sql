@@ -3,8 +3,8 @@
 -- its events stay for the next call.
 --
 -- The batch row is locked first and its events are taken afterwards, in a new statement, so no
--- event counts twice. Returns how many batches had events.
-CREATE OR REPLACE FUNCTION settle_batches(p_limit integer) RETURNS integer
+-- event counts twice.
+CREATE OR REPLACE FUNCTION settle_batches(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_due  bigint[] := ARRAY(SELECT DISTINCT batch_id FROM (
@@ -55,5 +55,4 @@ BEGIN
         DELETE FROM batch_events WHERE batch_id = ANY (v_due)
             AND (SELECT true FROM batches WHERE id = batch_events.batch_id LIMIT 1) IS NULL;
     END IF;
-    RETURN cardinality(v_ids);
 END $$;

@@ -1,17 +1,12 @@
 -- begin_claim: the first stage of a claim. Refuses a worker that is not registered, makes ready
 -- what is due, and determines where to look: which queues, which paused tasks to skip, and whether
 -- groups take turns.
---
--- What is due may be of other queues, and must not slow this claim down. If it is much, the claim
--- leaves it to `settle`. If it then finds no job, it has the time, and calls this again. A few
--- claims settle some anyway, in case nobody calls `settle`.
 CREATE OR REPLACE FUNCTION begin_claim(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now    timestamptz := clock();
     v_due    record;
     v_is_due boolean;   -- or NULL
-    v_most   integer;   -- of each kind
 BEGIN
     -- Check everything that may be due in one query, since in most claims nothing is.
     SELECT current_setting('transaction_isolation') = 'read committed'
@@ -40,19 +35,7 @@ BEGIN
     END IF;
     v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     IF v_is_due THEN
-        v_most := greatest(20, r.asked / 8);
-        r.leaves_due := r.leaves_due IS NULL AND r.asked > 0 AND much_is_due(v_most,
-            v_now, v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
-        IF r.leaves_due THEN
-            PERFORM set_config('inturn.much_is_due', 'yes', true);
-            v_is_due := random() * 256 < r.asked;
-        ELSE
-            v_most := 1000;
-        END IF;
-    END IF;
-    IF v_is_due THEN
-        PERFORM settle_due(v_most, v_due.jobs, v_due.expiries, v_due.ends, v_due.batches,
-            v_due.looks);
+        PERFORM settle_due(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     END IF;
     -- What was due may include jobs with a group.
     r.fair := coalesce(v_due.groups, v_is_due, false);

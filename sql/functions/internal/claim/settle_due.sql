@@ -1,29 +1,24 @@
 -- settle_due: makes ready, or ends, what is due; steps that produce work for others run first. Each
--- argument is true if something of its kind is due. Every step handles at most p_most of it, and
--- may leave some. Returns how many all of them have handled.
+-- argument is true if something of its kind is due. Every step is bounded and may leave some.
 CREATE OR REPLACE FUNCTION settle_due(
-    p_most integer,
     p_jobs boolean, p_expiries boolean, p_ends boolean, p_batches boolean, p_looks boolean
-) RETURNS integer
+) RETURNS void
 LANGUAGE plpgsql AS $$
-DECLARE
-    v_done integer := 0;
 BEGIN
     IF p_jobs THEN
-        v_done := promote(p_most);   -- before we have a transaction id (see await_parents)
+        PERFORM promote(1000);   -- before we have a transaction id (see await_parents)
     END IF;
-    IF p_expiries THEN   -- the rest do not start (see start_jobs)
-        v_done := v_done + expire_jobs(least(p_most, 500), least(p_most, 50));
+    IF p_expiries THEN
+        PERFORM expire_jobs(500, 50);   -- the rest do not start (see start_jobs)
     END IF;
     IF coalesce(p_ends, p_jobs, p_expiries) THEN   -- the calls above may leave some
-        v_done := v_done + settle_ends(least(p_most, 100), p_most);
+        PERFORM settle_ends(100, 1000);
     END IF;
     IF coalesce(p_batches, p_ends, p_jobs, p_expiries) THEN
-        v_done := v_done + settle_batches(p_most);
+        PERFORM settle_batches(2000);
     END IF;
     IF coalesce(p_looks, p_ends, p_expiries) THEN   -- these may leave some, too
-        v_done := v_done + resume_lanes(least(p_most, 100));
-        v_done := v_done + check_gates(least(p_most, 10), p_most);
+        PERFORM resume_lanes(100);
+        PERFORM check_gates(10);
     END IF;
-    RETURN v_done;
 END $$;

@@ -7,10 +7,8 @@
 -- advisory lock until commit, and the server's lock table is finite. The lanes of the jobs that
 -- expired first come first, so a job with several lanes gets all of them or none.
 --
--- Returns how many it has ended.
---
 -- Lock order: the lanes, then the jobs. No call waits for another, so none deadlocks.
-CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS integer
+CREATE OR REPLACE FUNCTION expire_jobs(p_limit integer, p_lanes integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now  timestamptz := clock();
@@ -49,5 +47,4 @@ BEGIN
         PERFORM archive_jobs(v_gone.ids, p_errors => v_gone.errors);
     END IF;
     PERFORM reopen_lane(lock) FROM unnest(v_held) AS lock;
-    RETURN coalesce(cardinality(v_gone.ids), 0);
 END $$;

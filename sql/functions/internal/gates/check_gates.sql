@@ -1,21 +1,19 @@
 -- Opens gates at which jobs may pass now: those for which a token has come or jobs still wait, and
 -- those for which leave_looks or end_pauses has left a row. Bounded: p_limit of each kind, tasks
--- before limits, of which there may be many, and p_jobs jobs of each. Never waits. A locked gate is
--- skipped and does not hold up those behind it. Returns how many gates it has opened.
-CREATE OR REPLACE FUNCTION check_gates(p_limit integer, p_jobs integer) RETURNS integer
+-- before limits, of which there may be many. Never waits. A locked gate is skipped and does not
+-- hold up those behind it.
+CREATE OR REPLACE FUNCTION check_gates(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_gate text;
     v_left integer := p_limit;
-    v_due  integer := 0;
 BEGIN
     FOR v_gate IN
         SELECT key FROM gates WHERE look_at <= clock() ORDER BY look_at LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     LOOP
-        v_due := v_due + 1;
         DELETE FROM gate_looks WHERE key = v_gate;
-        PERFORM notify_workers(open_gates(ARRAY[v_gate], p_most => p_jobs));
+        PERFORM notify_workers(open_gates(ARRAY[v_gate]));
     END LOOP;
     FOR v_gate IN
         WITH RECURSIVE asked(key) AS (
@@ -30,10 +28,9 @@ BEGIN
         IF try_lock_gates(ARRAY[v_gate]) <> '{}' THEN
             -- These rows were committed before, so later statements see what they announce.
             DELETE FROM gate_looks WHERE key = v_gate;
-            PERFORM notify_workers(open_gates(ARRAY[v_gate], p_most => p_jobs)) WHERE FOUND;
+            PERFORM notify_workers(open_gates(ARRAY[v_gate])) WHERE FOUND;
             v_left := v_left - 1;
             EXIT WHEN v_left = 0;
         END IF;
     END LOOP;
-    RETURN v_due + p_limit - v_left;
 END $$;

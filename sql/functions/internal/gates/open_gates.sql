@@ -7,12 +7,11 @@
 -- or an open transaction may have it or its lane locked. While jobs that could start still wait,
 -- claims check again and again.
 --
--- Bounded: p_most jobs of a gate, and the rest at the next looks.
+-- Bounded: of a gate that is open to any number, 1,000 jobs, and the rest at the next claims.
 --
 -- One statement handles all gates, since a call may end jobs of a hundred, and a short one suffices
 -- if no job waits at any of them.
-CREATE OR REPLACE FUNCTION open_gates(p_gates text[], p_frees boolean DEFAULT false,
-    p_most integer DEFAULT 1000)
+CREATE OR REPLACE FUNCTION open_gates(p_gates text[], p_frees boolean DEFAULT false)
     RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -29,7 +28,7 @@ BEGIN
 
     WITH room AS MATERIALIZED (
         SELECT own.key, own.used, now.tokens, now.refilled_at, own.look_at, now.next_at,
-            least(coalesce(now.free, p_most), p_most) AS free, now.free IS NULL AS is_open,
+            least(coalesce(now.free, 1000), 1000) AS free, now.free IS NULL AS is_open,
             ARRAY(SELECT queue FROM gate_queues(own.key) AS queue) AS queues
         FROM (SELECT key, count(*) AS times FROM unnest(p_gates) AS key GROUP BY key) AS named
         CROSS JOIN LATERAL (
@@ -46,7 +45,7 @@ BEGIN
                 SELECT waiting.id FROM gated_jobs AS waiting
                 WHERE waiting.gate = room.key AND waiting.queue = q.queue
                 ORDER BY waiting.is_awaited DESC, waiting.priority DESC, waiting.id
-                LIMIT CASE WHEN room.is_open THEN 1 + (p_most - 1) / cardinality(room.queues)
+                LIMIT CASE WHEN room.is_open THEN 1 + 999 / cardinality(room.queues)
                            ELSE greatest(room.free, 0) END
                 FOR UPDATE SKIP LOCKED
             ) AS job) AS ids
@@ -62,7 +61,7 @@ BEGIN
                   OFFSET cardinality(best.ids) LIMIT 1)   -- jobs other than these
             THEN least(next_at, clock() + CASE WHEN ids = '{}' THEN interval '1 s'
                 WHEN is_open THEN interval '0'
-                WHEN cardinality(ids) >= p_most THEN interval '0.1 s'
+                WHEN cardinality(ids) >= 1000 THEN interval '0.1 s'
                 ELSE interval '5 s' END) END AS next_look
         FROM best
     ), noted AS (

@@ -18,8 +18,8 @@
 -- most 0 if it was written by this transaction or one that has begun since.
 --
 -- The pairs are read once and looked up by key afterwards, so calls that work through the many
--- children of one parent do not all read all of them. Returns how many children it has looked at.
-CREATE OR REPLACE FUNCTION settle_ends(p_limit integer, p_most integer) RETURNS integer
+-- children of one parent do not all read all of them.
+CREATE OR REPLACE FUNCTION settle_ends(p_limit integer, p_most integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now   timestamptz := clock();
@@ -88,5 +88,4 @@ BEGIN
             SELECT unnest(v_ours.all_parents) EXCEPT SELECT unnest(v_ours.parents)), false);
         EXIT WHEN v_left <= 0;
     END LOOP;
-    RETURN p_most - v_left;
 END $$;
