@@ -573,6 +573,31 @@ def test_a_child_of_a_forgotten_job_waits_only_for_older_transactions(stage: Sta
 
 @story(
     Mutation(
+        "pauses end before due jobs are promoted",
+        "begin_claim.sql",
+        "IF v_due.jobs THEN",
+        "IF v_due.pauses THEN PERFORM end_pauses(); END IF; IF v_due.jobs THEN",
+    ),
+)
+def test_a_claim_that_ends_a_pause_waits_for_parents_that_came_meanwhile(stage: Stage) -> None:
+    producer, slow, worker = stage.session(), stage.session(), stage.worker()
+    producer.run("SELECT pause_task('mail', NULL, clock() + interval '1 hour')")
+    [due] = producer.defer(None, delay="1 hour")
+    worker.hasten("2 hours")
+    worker.start_until("promote", worker.claim)
+    slow.begin()
+    [parent] = slow.defer(None)
+    child = producer.defer_after(parent, on_parent="go", at="-1 hour")
+    promise(ids(worker.resume()) == [due], "nobody knows yet whether there is a parent")
+    slow.commit()
+    promise(ids(running := worker.claim()) == [parent], "there is")
+    worker.finish(*running)
+    worker.hasten("3 hours")
+    promise(ids(worker.claim()) == [child], "and it has ended")
+
+
+@story(
+    Mutation(
         "a transaction of the future is waited for",
         "is_past.sql",
         "OR p_xact > greatest(",

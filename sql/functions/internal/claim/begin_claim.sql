@@ -30,6 +30,9 @@ BEGIN
         PERFORM require_read_committed();
         PERFORM require_registered(r.worker);
     END IF;
+    IF v_due.jobs THEN
+        PERFORM promote(1000);   -- before we have a transaction id (see await_parents)
+    END IF;
     IF v_due.pauses AND end_pauses() THEN
         v_due.looks := true;
     END IF;

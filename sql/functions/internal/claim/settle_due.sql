@@ -1,13 +1,11 @@
--- settle_due: makes ready, or ends, what is due; steps that produce work for others run first. Each
--- argument is true if something of its kind is due. Every step is bounded and may leave some.
+-- settle_due: makes ready, or ends, what is due besides scheduled jobs; steps that produce work for
+-- others run first. Each argument is true if something of its kind was due. Every step is bounded
+-- and may leave some.
 CREATE OR REPLACE FUNCTION settle_due(
     p_jobs boolean, p_expiries boolean, p_ends boolean, p_batches boolean, p_looks boolean
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF p_jobs THEN
-        PERFORM promote(1000);   -- before we have a transaction id (see await_parents)
-    END IF;
     IF p_expiries THEN
         PERFORM expire_jobs(500, 50);   -- the rest do not start (see start_jobs)
     END IF;
