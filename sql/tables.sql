@@ -176,6 +176,28 @@ CREATE TYPE inturn.job_options AS (
 	shared text[],
 	headers jsonb
 );
+CREATE TYPE inturn.job_run AS (
+	id bigint,
+	lives boolean,
+	ran boolean,
+	waits boolean,
+	fence bigint,
+	began_at timestamp with time zone,
+	started_at timestamp with time zone,
+	sure_at timestamp with time zone,
+	ended_at timestamp with time zone,
+	committed_at timestamp with time zone,
+	created_at timestamp with time zone,
+	due_at timestamp with time zone,
+	priority integer,
+	attempts integer,
+	releases boolean,
+	clash interval,
+	limit_key text,
+	batch_id bigint,
+	locks text[],
+	shared text[]
+);
 CREATE TYPE inturn.lane_state AS ENUM (
     'held',
     'retrying',

@@ -66,6 +66,30 @@ CREATE TYPE job_lanes AS (
     shared text[]
 );
 
+-- A job as `verify` judges it (see read_runs): its last run, and how it came to its lanes.
+CREATE TYPE job_run AS (
+    id           bigint,
+    lives        boolean,
+    ran          boolean,       -- it runs, or its last run has ended it
+    waits        boolean,       -- it is in line, and has never started
+    fence        bigint,
+    began_at     timestamptz,   -- the start of its first run, as far as known
+    started_at   timestamptz,
+    sure_at      timestamptz,   -- by then, its last run had begun for certain
+    ended_at     timestamptz,   -- infinity: not yet
+    committed_at timestamptz,   -- when its row was written, if the server tracks that
+    created_at   timestamptz,
+    due_at       timestamptz,
+    priority     integer,
+    attempts     integer,
+    releases     boolean,
+    clash        interval,      -- for how long two of its own runs overlapped
+    limit_key    text,
+    batch_id     bigint,
+    locks        text[],
+    shared       text[]
+);
+
 -- Which jobs a list, a count or a bulk selects. NULL means any. `matches` applies it.
 CREATE TYPE job_filter AS (
     statuses      job_status[],

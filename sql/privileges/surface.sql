@@ -24,6 +24,8 @@ FROM (VALUES
         register_schedules, schedule_progress, defer_periodic}'),
     -- For the built-in task that deletes old jobs.
     ('function', '{worker,operator}', '{delete_old_jobs}'),
+    -- For the built-in task that verifies.
+    ('function', '{worker,operator,monitor}', '{verify_slice}'),
     -- count_jobs is not for monitors: its filter compares with errors.
     ('function', '{operator}', '{
         explain, jobs_where, list_jobs, search_is_cut, count_jobs, stalled_jobs, list_lanes,
@@ -35,7 +37,7 @@ FROM (VALUES
     ('function', '{operator,monitor}', '{
         explain_read_only, count_jobs_by, held_for_long, count_lanes, list_troubled_lanes,
         list_line, limited_jobs, list_changes, list_audit, list_job_audit, list_schedules,
-        list_limits, list_limit_keys, list_groups, sequences_behind, ended_lately,
+        list_limits, list_limit_keys, list_groups, sequences_behind, ended_lately, verify,
         measure_waiting, measure_lanes, measure_workers, measure_history, measure_lane,
         measure_line, measure_paces, measure_flow, measure_history_size}'),
 

@@ -204,8 +204,18 @@ ASKED_OF_MONITORS = {
     "measure_lane": {"p_lock": "jobs.lock"},
     "measure_line": {"p_lock": "jobs.lock"},
     "measure_paces": {"p_locks": "finished_jobs.lock"},
+    "verify": {"p_since": "finished_jobs.finished_at", "p_lock": "finished_jobs.lock"},
+    "verify_slice": {
+        "p_after": "finished_jobs.id",
+        "p_kept": "finished_jobs.id",
+        "p_until": "finished_jobs.started_at",
+        "p_since": "finished_jobs.finished_at",
+        "p_lock": "finished_jobs.lock",
+        "p_calls": "finished_jobs.started_at",
+        "p_open": "finished_jobs.created_at",
+    },
 }
-OF_SHAPE = {"p_limit", "p_looked", "p_by", "p_minutes"}  # how much, and in which form
+OF_SHAPE = {"p_limit", "p_looked", "p_by", "p_minutes", "p_size"}  # how much, and in which form
 
 
 def test_no_question_of_a_monitor_compares_with_what_it_may_not_read(admin: Session) -> None:

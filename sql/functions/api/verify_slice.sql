@@ -1,0 +1,58 @@
+-- Judges a slice of the jobs, ended and living, in the order of their ids: did the queue keep its
+-- promises (docs/verify.md)? A caller begins after 0 with no kept jobs. It continues with `job_id`
+-- and `kept` of the row `read`, which comes last, until its job_id is NULL.
+--
+-- Reads about p_size jobs, or as many as are kept if those are more. The verdict of a row:
+--
+--   broken    a promise was broken, by the jobs named
+--   allowed   how many jobs started out of order for this reason, with an example
+--   unsure    the same, where the history does not tell whether it was allowed
+--   read      how many jobs were read
+--
+-- p_calls is the longest time that a call of a worker lasts, and p_open the longest that a
+-- transaction which defers stays open.
+CREATE OR REPLACE FUNCTION verify_slice(
+    p_after bigint,
+    p_kept  job_run[],
+    p_until timestamptz,                -- starts after this time are not judged
+    p_since timestamptz DEFAULT NULL,   -- jobs that ended before this time are not judged
+    p_lock  text DEFAULT NULL,          -- only this lane
+    p_size  integer DEFAULT 2000,
+    p_calls interval DEFAULT '5 seconds',
+    p_open  interval DEFAULT '1 minute'
+) RETURNS TABLE (
+    verdict text, promise text, reason text, lock text, job_id bigint, other_id bigint, seen text,
+    jobs bigint, kept job_run[]
+)
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_since timestamptz := coalesce(p_since, '-infinity');
+    v_to    bigint := end_of_slice(p_after, v_since, greatest(p_size, cardinality(p_kept)));
+    v_new   job_run[];
+    v_runs  job_run[];
+BEGIN
+    v_new := ARRAY(SELECT run FROM read_runs(p_after, v_to, v_since, p_until, p_calls) AS run
+                   WHERE p_lock IS NULL OR p_lock IN (SELECT unnest(run.locks)));
+    v_runs := p_kept || v_new;
+    RETURN QUERY
+    WITH found AS MATERIALIZED (
+        SELECT * FROM judge_lanes(v_runs, p_after)
+        UNION ALL SELECT * FROM judge_order(v_runs, p_after, p_calls, p_open)
+        UNION ALL SELECT * FROM judge_once(v_runs, p_after, p_calls)
+    )
+    SELECT verdict, promise, reason, lock, job_id, other_id, seen, 1::bigint, NULL::job_run[]
+    FROM found WHERE verdict = 'broken'
+    UNION ALL
+    SELECT verdict, promise, reason, (array_agg(lock ORDER BY job_id))[1], min(job_id),
+        (array_agg(other_id ORDER BY job_id))[1], (array_agg(seen ORDER BY job_id))[1], count(*),
+        NULL
+    FROM found WHERE verdict <> 'broken'
+    GROUP BY verdict, promise, reason;
+    RETURN QUERY SELECT 'read', NULL, NULL, NULL, v_to, NULL::bigint, NULL,
+        cardinality(v_new)::bigint, keep_runs(v_runs, 50000);
+END $$;

@@ -1,0 +1,56 @@
+-- Returns the runs of a lane that break a promise: two at once (`overlap`), and one with a higher
+-- fence that had ended before the other began (`fence`). Jobs that share the lane may run at once.
+--
+-- The fence tells which of two runs began later, whatever the clock says. It overlaps the other run
+-- for certain if that ended after `sure_at`, or, if commits are known, if that end was committed
+-- after its own end began. Otherwise the call that started it may have waited for that end.
+--
+-- Window functions find the suspects. Only these look for the other run.
+CREATE OR REPLACE FUNCTION judge_lanes(p_runs job_run[], p_after bigint) RETURNS TABLE (
+    promise text, verdict text, reason text, lock text, job_id bigint, other_id bigint, seen text
+)
+LANGUAGE sql STABLE AS $$
+    WITH run AS MATERIALIZED (
+        SELECT run.*, lane, coalesce(lane IN (SELECT unnest(run.shared)), false) AS shares,
+            CASE WHEN run.lives THEN 'infinity' ELSE run.committed_at END AS let_go_at
+        FROM unnest(p_runs) AS run CROSS JOIN LATERAL unnest(run.locks) AS lane
+        WHERE run.ran
+    ), line AS (
+        SELECT run.*,
+            max(ended_at) OVER before AS last_end, max(let_go_at) OVER before AS last_commit,
+            max(ended_at) FILTER (WHERE NOT shares) OVER before AS last_lone_end,
+            max(let_go_at) FILTER (WHERE NOT shares) OVER before AS last_lone_commit,
+            max(started_at) OVER before AS last_start
+        FROM run
+        WINDOW before AS (
+            PARTITION BY lane ORDER BY fence, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ), suspect AS (
+        SELECT * FROM line
+        WHERE CASE WHEN shares THEN last_lone_end ELSE last_end END > started_at
+            OR CASE WHEN shares THEN last_lone_commit ELSE last_commit END > ended_at
+            OR last_start > ended_at
+    )
+    SELECT CASE WHEN other.started_at > late.ended_at THEN 'fence' ELSE 'overlap' END,
+        CASE WHEN other.started_at > late.ended_at OR other.ended_at > late.sure_at
+                OR other.let_go_at > late.ended_at THEN 'broken' ELSE 'unsure' END,
+        CASE WHEN NOT (other.started_at > late.ended_at OR other.ended_at > late.sure_at
+                OR coalesce(other.let_go_at > late.ended_at, false)) THEN 'waiting call' END,
+        late.lane, late.id, other.id,
+        CASE WHEN other.started_at > late.ended_at THEN format(
+            'ended at %s with fence %s, before job %s started at %s with fence %s',
+            late.ended_at, late.fence, other.id, other.started_at, other.fence)
+        ELSE format('started at %s, while job %s ran until %s', late.started_at, other.id,
+            greatest(other.ended_at, CASE WHEN other.let_go_at > late.ended_at
+                THEN other.let_go_at END)) END
+    FROM suspect AS late CROSS JOIN LATERAL (
+        SELECT run.* FROM run
+        WHERE run.lane = late.lane AND run.id <> late.id
+            AND (run.id > p_after OR late.id > p_after)
+            AND (run.fence, run.id) < (late.fence, late.id)
+            AND CASE WHEN run.started_at > late.ended_at THEN true
+                     WHEN run.shares AND late.shares THEN false
+                     ELSE run.ended_at > late.started_at OR run.let_go_at > late.ended_at END
+        ORDER BY run.started_at > late.ended_at, greatest(run.ended_at, run.let_go_at) DESC
+        LIMIT 1
+    ) AS other
+$$;

@@ -1,0 +1,135 @@
+"""`verify` finds each violation that is planted in a history, and nothing in one without any."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.conftest import Query
+from tests.verify.histories import Ended, History
+
+SINCE = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=5)
+SECOND = timedelta(seconds=1)
+TIMES = 10
+SEEDS = (1, 2, 3)
+
+
+@pytest.fixture
+def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        yield connection
+
+
+@pytest.fixture(params=SEEDS)
+def history(request: pytest.FixtureRequest) -> History:
+    return History(request.param, SINCE)
+
+
+def find(history: History, connection: psycopg.Connection[Any]) -> set[tuple[str, int]]:
+    """Return the promises that were broken, and the jobs that broke them."""
+    history.write(connection)
+    rows = connection.execute("SELECT promise, job_id FROM verify() WHERE verdict = 'broken'")
+    return set(rows.fetchall())
+
+
+def test_a_history_without_violations(
+    history: History, connection: psycopg.Connection[Any]
+) -> None:
+    assert find(history, connection) == set()
+    rows = connection.execute("SELECT verdict, promise, reason, jobs FROM verify()").fetchall()
+    assert rows == [("read", None, None, history.count)]
+
+
+def test_overlaps(history: History, connection: psycopg.Connection[Any]) -> None:
+    planted = history.choose(history.neighbours(), TIMES)
+    for first, second in planted:
+        first.finished_at = second.finished_at + SECOND / 1000
+    found = find(history, connection)
+    assert {("overlap", second.id) for _, second in planted} <= found
+    assert {promise for promise, _ in found} == {"overlap"}
+
+
+def test_a_reader_beside_a_job_that_has_the_lane_alone(
+    history: History, connection: psycopg.Connection[Any]
+) -> None:
+    pairs = [
+        (writer, reader)
+        for reader in history.jobs
+        if reader.shared
+        for writer in history.jobs
+        if set(writer.lanes) & set(reader.shared) and not writer.shared and writer.id < reader.id
+    ]
+    last = {reader.id: (writer, reader) for writer, reader in pairs}
+    planted = history.choose(last.values(), TIMES)
+    for writer, reader in planted:
+        writer.finished_at = reader.finished_at + SECOND / 1000
+    assert {("overlap", reader.id) for _, reader in planted} <= find(history, connection)
+
+
+def test_inversions(history: History, connection: psycopg.Connection[Any]) -> None:
+    planted = history.choose(
+        (
+            pair
+            for pair in history.neighbours()
+            if pair[1].created_at - pair[0].created_at > 60 * SECOND
+        ),
+        TIMES,
+    )
+    for first, second in planted:
+        swap(first, second, "started_at", "finished_at", "fence")
+    assert {("order", second.id) for _, second in planted} <= find(history, connection)
+
+
+def test_jobs_that_ran_twice(history: History, connection: psycopg.Connection[Any]) -> None:
+    planted = history.random.sample(history.jobs, TIMES)
+    for number, job in enumerate(planted):
+        again = Ended(**{**vars(job), "fence": history.count + number + 1})
+        again.started_at = again.finished_at = history.jobs[-1].finished_at + number * SECOND
+        history.jobs.append(again)
+    found = find(history, connection)
+    assert {job for promise, job in found if promise == "once"} == {job.id for job in planted}
+
+
+def test_jobs_that_ended_and_live(query: Query, dsn: str) -> None:
+    history = History(4, SINCE, count=100)
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        history.write(connection)
+    query(
+        "WITH again AS (INSERT INTO jobs (id, created_at, status, task) OVERRIDING SYSTEM VALUE "
+        "SELECT id, created_at, 'todo', task FROM finished_jobs WHERE id = 50 RETURNING 1) "
+        "SELECT * FROM again"
+    )
+    assert query("SELECT promise, job_id FROM verify() WHERE verdict = 'broken'") == [("once", 50)]
+
+
+def test_lost_fences(history: History, connection: psycopg.Connection[Any]) -> None:
+    planted = history.choose(
+        (pair for pair in history.neighbours() if pair[0].finished_at < pair[1].started_at), TIMES
+    )
+    for first, second in planted:
+        swap(first, second, "fence")
+    found = find(history, connection)
+    assert {job for promise, job in found if promise == "fence"} >= {
+        first.id for first, _ in planted
+    }
+    assert {promise for promise, _ in found} == {"fence"}
+
+
+def test_a_fence_that_was_given_twice(
+    history: History, connection: psycopg.Connection[Any]
+) -> None:
+    planted = history.choose(history.neighbours(), TIMES)
+    near = [pair for pair in planted if pair[1].id - pair[0].id < 200]
+    for first, second in near:
+        second.fence = first.fence
+    found = find(history, connection)
+    assert {("fence", second.id) for _, second in near} <= found
+
+
+def swap(one: Ended, other: Ended, *names: str) -> None:
+    for name in names:
+        mine, its = getattr(one, name), getattr(other, name)
+        setattr(one, name, its)
+        setattr(other, name, mine)
