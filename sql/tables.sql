@@ -192,7 +192,8 @@ CREATE TYPE inturn.job_run AS (
 	priority integer,
 	attempts integer,
 	releases boolean,
-	clash interval,
+	clash_from timestamp with time zone,
+	clash_until timestamp with time zone,
 	limit_key text,
 	batch_id bigint,
 	locks text[],
@@ -205,6 +206,17 @@ CREATE TYPE inturn.lane_state AS ENUM (
     'halted',
     'delayed',
     'idle'
+);
+CREATE TYPE inturn.observation AS (
+	promise text,
+	verdict text,
+	reason text,
+	lock text,
+	job_id bigint,
+	other_id bigint,
+	seen text,
+	from_at timestamp with time zone,
+	until_at timestamp with time zone
 );
 CREATE TYPE inturn.parent_policy AS ENUM (
     'cancel',

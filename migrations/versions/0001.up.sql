@@ -83,11 +83,25 @@ CREATE TYPE job_run AS (
     priority     integer,
     attempts     integer,
     releases     boolean,
-    clash        interval,      -- for how long two of its own runs overlapped
+    clash_from   timestamptz,   -- two of its own runs overlapped from then on
+    clash_until  timestamptz,
     limit_key    text,
     batch_id     bigint,
     locks        text[],
     shared       text[]
+);
+
+-- What `verify` has seen of two jobs, or of one.
+CREATE TYPE observation AS (
+    promise  text,
+    verdict  text,
+    reason   text,
+    lock     text,
+    job_id   bigint,
+    other_id bigint,
+    seen     text,
+    from_at  timestamptz,   -- these two times contradict each other
+    until_at timestamptz
 );
 
 -- Which jobs a list, a count or a bulk selects. NULL means any. `matches` applies it.

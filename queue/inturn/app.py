@@ -6,6 +6,7 @@ import asyncio
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any, Self, Unpack
 
 from inturn import arguments
@@ -17,11 +18,13 @@ from inturn.control.lanes import Lanes
 from inturn.control.limits import Limits
 from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
+from inturn.control.verify import Verifier
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
+from inturn.operations.reading.verify import Verification
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
@@ -103,6 +106,7 @@ class App(Blueprint):
         self.batches = Batches(connector)
         self.job_manager = Jobs(connector, self._tracing)
         self.schema_manager = SchemaManager(connector)
+        self._verifier = Verifier(connector)
 
     @property
     def tracing(self) -> Tracer | None:
@@ -245,6 +249,26 @@ class App(Blueprint):
     async def close_async(self) -> None:
         """Close the connections of `open_async`, and sync ones opened since."""
         await self.connector.close_async()
+
+    def verify(
+        self, since: timedelta | datetime | None = None, *, lock: str | None = None
+    ) -> Verification:
+        """Judge from the history whether the queue has kept its promises; see docs/verify.md.
+
+            found = app.verify(timedelta(hours=24))
+            assert found.is_kept, found.broken
+
+        since: judge jobs that ended in this time or since this moment, and living ones. By default,
+        the whole history.
+        lock: judge only this lane.
+        """
+        return self._verifier.verify(since, lock=lock)
+
+    async def verify_async(
+        self, since: timedelta | datetime | None = None, *, lock: str | None = None
+    ) -> Verification:
+        """Like `verify`, in an event loop."""
+        return await self._verifier.verify_async(since, lock=lock)
 
     def check_connection(self) -> bool:
         """Return True if the queue is ready for use, or False before the first `queue migrate`.

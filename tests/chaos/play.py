@@ -71,6 +71,9 @@ UNION ALL SELECT 'batch ' || id || ', which is ' || state FROM batch_status WHER
 UNION ALL SELECT 'an event of batch ' || batch_id FROM batch_events
 UNION ALL SELECT 'the line of job ' || id FROM waits
 """
+VERIFY = """
+SELECT format('%s: job %s %s', promise, job_id, seen) FROM verify() WHERE verdict = 'broken'
+"""
 
 
 FAMILY = 20  # a run with more kinds of faults than this has all of them
@@ -285,6 +288,8 @@ class Play:
             )
         for (text,) in self.query(LEFTOVERS):
             self.history.write("problem", rule="left over", text=text)
+        for text in self.query(VERIFY):
+            self.history.write("problem", rule="verified", text=f"{text}")
         for text in self.server.deadlocks():
             self.history.write("problem", rule="deadlock", text=text)
 

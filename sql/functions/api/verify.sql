@@ -25,10 +25,10 @@ BEGIN
             reason := v_row.reason;
             lock := v_row.lock;
             job_id := CASE WHEN verdict <> 'read' THEN v_row.job_id END;
-            other_id := v_row.other_id;
+            other_id := CASE WHEN verdict <> 'read' THEN v_row.other_id END;
             seen := v_row.seen;
             jobs := v_row.jobs;
-            IF verdict = 'broken' THEN
+            IF verdict IN ('broken', 'unknown') THEN
                 RETURN NEXT;
                 CONTINUE;
             ELSIF verdict = 'read' THEN

@@ -16,7 +16,7 @@ BEGIN
         -- A scheduled job that comes after others becomes due now, and promote checks its parents.
         UPDATE jobs
         SET status = CASE WHEN v_status = 'scheduled' AND has_parents THEN v_status ELSE 'todo' END,
-            scheduled_at = CASE WHEN v_status = 'scheduled' THEN clock() ELSE scheduled_at END,
+            scheduled_at = clock(),   -- it could not have started before
             delayed_at = CASE WHEN v_status = 'scheduled' THEN clock() END,
             has_parents = CASE WHEN v_status = 'scheduled' THEN has_parents END
         WHERE id = p_id;

@@ -6,9 +6,8 @@
 -- after its own end began. Otherwise the call that started it may have waited for that end.
 --
 -- Window functions find the suspects. Only these look for the other run.
-CREATE OR REPLACE FUNCTION judge_lanes(p_runs job_run[], p_after bigint) RETURNS TABLE (
-    promise text, verdict text, reason text, lock text, job_id bigint, other_id bigint, seen text
-)
+CREATE OR REPLACE FUNCTION judge_lanes(p_runs job_run[], p_after bigint)
+    RETURNS SETOF observation
 LANGUAGE sql STABLE AS $$
     WITH run AS MATERIALIZED (
         SELECT run.*, lane, coalesce(lane IN (SELECT unnest(run.shared)), false) AS shares,
@@ -29,28 +28,37 @@ LANGUAGE sql STABLE AS $$
         WHERE CASE WHEN shares THEN last_lone_end ELSE last_end END > started_at
             OR CASE WHEN shares THEN last_lone_commit ELSE last_commit END > ended_at
             OR last_start > ended_at
+    ), pair AS (
+        SELECT late.lane, late.id, late.fence, late.started_at, late.ended_at,
+            other.id AS other_id, other.fence AS other_fence, other.started_at AS other_start,
+            other.started_at > late.ended_at AS lost,
+            CASE WHEN other.let_go_at > late.ended_at THEN other.let_go_at
+                 ELSE other.ended_at END AS other_end,
+            other.ended_at > late.sure_at
+                OR coalesce(other.let_go_at > late.ended_at, false) AS sure
+        FROM suspect AS late CROSS JOIN LATERAL (
+            SELECT run.* FROM run
+            WHERE run.lane = late.lane AND run.id <> late.id
+                AND (run.id > p_after OR late.id > p_after)
+                AND (run.fence, run.id) < (late.fence, late.id)
+                AND CASE WHEN run.started_at > late.ended_at THEN true
+                         WHEN run.shares AND late.shares THEN false
+                         ELSE run.ended_at > late.started_at
+                             OR run.let_go_at > late.ended_at END
+            ORDER BY run.started_at > late.ended_at,
+                greatest(run.ended_at, run.let_go_at) DESC
+            LIMIT 1
+        ) AS other
     )
-    SELECT CASE WHEN other.started_at > late.ended_at THEN 'fence' ELSE 'overlap' END,
-        CASE WHEN other.started_at > late.ended_at OR other.ended_at > late.sure_at
-                OR other.let_go_at > late.ended_at THEN 'broken' ELSE 'unsure' END,
-        CASE WHEN NOT (other.started_at > late.ended_at OR other.ended_at > late.sure_at
-                OR coalesce(other.let_go_at > late.ended_at, false)) THEN 'waiting call' END,
-        late.lane, late.id, other.id,
-        CASE WHEN other.started_at > late.ended_at THEN format(
+    SELECT 'fence', 'broken', NULL, lane, id, other_id, format(
             'ended at %s with fence %s, before job %s started at %s with fence %s',
-            late.ended_at, late.fence, other.id, other.started_at, other.fence)
-        ELSE format('started at %s, while job %s ran until %s', late.started_at, other.id,
-            greatest(other.ended_at, CASE WHEN other.let_go_at > late.ended_at
-                THEN other.let_go_at END)) END
-    FROM suspect AS late CROSS JOIN LATERAL (
-        SELECT run.* FROM run
-        WHERE run.lane = late.lane AND run.id <> late.id
-            AND (run.id > p_after OR late.id > p_after)
-            AND (run.fence, run.id) < (late.fence, late.id)
-            AND CASE WHEN run.started_at > late.ended_at THEN true
-                     WHEN run.shares AND late.shares THEN false
-                     ELSE run.ended_at > late.started_at OR run.let_go_at > late.ended_at END
-        ORDER BY run.started_at > late.ended_at, greatest(run.ended_at, run.let_go_at) DESC
-        LIMIT 1
-    ) AS other
+            ended_at, fence, other_id, other_start, other_fence),
+        ended_at, other_start
+    FROM pair WHERE lost
+    UNION ALL
+    SELECT 'overlap', CASE WHEN sure THEN 'broken' ELSE 'unsure' END,
+        CASE WHEN NOT sure THEN 'waiting call' END, lane, id, other_id,
+        format('started at %s, while job %s ran until %s', started_at, other_id, other_end),
+        started_at, other_end
+    FROM pair WHERE NOT lost
 $$;

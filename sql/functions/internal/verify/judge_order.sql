@@ -16,9 +16,7 @@
 -- was deferred.
 CREATE OR REPLACE FUNCTION judge_order(
     p_runs job_run[], p_after bigint, p_calls interval, p_open interval
-) RETURNS TABLE (
-    promise text, verdict text, reason text, lock text, job_id bigint, other_id bigint, seen text
-)
+) RETURNS SETOF observation
 LANGUAGE sql STABLE AS $$
     WITH run AS MATERIALIZED (
         SELECT run.*, lane, CASE WHEN run.ran THEN run.started_at ELSE 'infinity' END AS starts_at
@@ -66,6 +64,7 @@ LANGUAGE sql STABLE AS $$
         reason, lane, id, other_id,
         format('started at %s, before job %s, which was deferred earlier and %s', began_at,
             other_id, CASE WHEN other_start = 'infinity' THEN 'still waits'
-                           ELSE format('started at %s', other_start) END)
+                           ELSE format('started at %s', other_start) END),
+        began_at, other_start
     FROM named
 $$;

@@ -33,7 +33,7 @@ LANGUAGE sql STABLE AS $$
         least(earlier.began_at, started_at), started_at,
         least(ended_at, started_at + p_calls, CASE WHEN lives THEN clock() END), ended_at,
         committed_at, created_at, scheduled_at, priority, attempts, on_retry = 'release',
-        earlier.clash, limit_key, batch_id, locks, shared
+        earlier.clash_from, earlier.clash_until, limit_key, batch_id, locks, shared
     FROM job
     LEFT JOIN LATERAL earlier_runs(errors, started_at) AS earlier ON errors <> '[]'
 $$;

@@ -1,0 +1,125 @@
+"""`queue verify`: judge whether the queue has kept its promises."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from inturn.cli.database import Database, with_database
+from inturn.cli.output.exit_status import UNHEALTHY
+from inturn.cli.output.printing import Output, advice, output_options
+from inturn.cli.output.terminal import is_coloured
+from inturn.cli.values import duration
+from inturn.formatting import amount, visible
+
+if TYPE_CHECKING:
+    from inturn.operations.reading.verify import Observation, Verification, Watch
+
+
+@click.command(
+    "verify",
+    epilog="""\b
+Examples:
+  queue verify --since 24h
+  queue verify --lock order:4711
+  queue verify --since 7d --json > verified.json""",
+)
+@click.option(
+    "--since",
+    callback=duration,
+    metavar="TIME",
+    help="Judge jobs that ended in this time. By default, the whole history.",
+)
+@click.option("--lock", metavar="LOCK", help="Judge only this lane.")
+@click.option(
+    "--longest-transaction",
+    "transaction",
+    callback=duration,
+    metavar="TIME",
+    default="1m",
+    show_default=True,
+    help="How long a transaction that defers jobs may stay open. Within this time, jobs may start "
+    "out of order.",
+)
+@click.option(
+    "--longest-call",
+    "call",
+    callback=duration,
+    metavar="TIME",
+    default="5s",
+    show_default=True,
+    help="How long a worker's call to the database may take.",
+)
+@output_options
+@with_database
+def command(
+    database: Database,
+    since: timedelta | None,
+    lock: str | None,
+    transaction: timedelta,
+    call: timedelta,
+    form: str,
+) -> None:
+    """Judge from the history whether the queue has kept its promises.
+
+    Print each violation, how often and why jobs started out of order, and what the history does
+    not tell. It reads all jobs that ended in the given time, and those that live.
+
+    Exits with status 10 if a promise was broken.
+    """
+    from inturn.operations.reading.verify import verify
+
+    with _progress() as watch:
+        found = database.run(verify(since, lock, call=call, transaction=transaction, watch=watch))
+    Output(form).record(found, *_describe(found))
+    if not found.is_kept:
+        raise SystemExit(UNHEALTHY)
+
+
+@contextmanager
+def _progress() -> Iterator[Watch]:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
+    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda at: bar.update(
+            task, total=max(1, at.last - at.first), completed=at.reached - at.first
+        )
+
+
+def _describe(found: Verification) -> list[str]:
+    lines = [_describe_violation(each) for each in found.broken]
+    if found.violations > len(found.broken):
+        lines.append(f"broken  {found.violations - len(found.broken):,} more violations")
+    for verdict, observed in (("allowed", found.allowed), ("unsure", found.unsure)):
+        lines += [_describe_count(verdict, each) for each in observed]
+    lines += [advice(f"{'unknown':<8}", text, None, "") for text in found.unknown]
+    result = (
+        "no promise was broken" if found.is_kept else f"{amount(found.violations, 'violation')}"
+    )
+    state = "ok" if found.is_kept else "broken"
+    return [*lines, f"{state:<8}{amount(found.jobs, 'job')} read: {result}"]
+
+
+def _describe_violation(each: Observation) -> str:
+    lane = f" (lane {visible(each.lock)})" if each.lock else ""
+    return advice(
+        f"{'broken':<8}{each.promise:<8}", f"job {each.job_id}{lane} {each.seen}", None, ""
+    )
+
+
+def _describe_count(verdict: str, each: Observation) -> str:
+    example = f"job {each.job_id}" + (f" and {each.other_id}" if each.other_id else "")
+    text = f"{each.reason}: {amount(each.jobs, 'job')}, for example {example}"
+    return advice(f"{verdict:<8}{each.promise:<8}", text, None, "")

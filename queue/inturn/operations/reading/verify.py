@@ -1,0 +1,114 @@
+"""What the jobs themselves tell about the promises: a few thousand at a time, by their ids."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from inturn.operations import Operation, Statement
+
+SIZE = 2000  # jobs that a statement reads
+LISTED = 1000  # violations; more are only counted
+LONGEST_CALL = timedelta(seconds=5)
+LONGEST_TRANSACTION = timedelta(minutes=1)
+NOW = "SELECT {schema}.clock()"
+SLICE = """
+SELECT verdict, promise, reason, lock, job_id, other_id, seen, jobs, kept::text
+FROM {schema}.verify_slice(%s, %s::{schema}.job_run[], %s, %s, %s, %s, %s, %s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Jobs that broke a promise, or started out of order for a reason. The jobs are an example.
+
+    `promise` is order, overlap, once, fence, limit, parent or batch. `jobs` counts how many jobs
+    did the same for the same reason.
+    """
+
+    promise: str
+    reason: str | None
+    lock: str | None
+    job_id: int
+    other_id: int | None
+    seen: str
+    jobs: int
+
+
+@dataclass(slots=True)
+class Verification:
+    """Whether the queue has kept its promises.
+
+    broken: the violations, at most 1,000. `violations` counts all of them.
+    allowed: why jobs started out of order, and how often.
+    unsure: the same, where the history does not tell whether it was allowed.
+    unknown: what it does not tell about any job.
+    """
+
+    jobs: int = 0
+    violations: int = 0
+    broken: list[Observation] = field(default_factory=list)
+    allowed: list[Observation] = field(default_factory=list)
+    unsure: list[Observation] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        return not self.violations
+
+
+class Place(NamedTuple):
+    """How far the reading is, in ids."""
+
+    first: int
+    reached: int
+    last: int
+
+
+Watch = Callable[[Place], object]
+
+
+def verify(
+    since: timedelta | datetime | None,
+    lock: str | None,
+    *,
+    call: timedelta = LONGEST_CALL,
+    transaction: timedelta = LONGEST_TRANSACTION,
+    watch: Watch = lambda _: None,
+) -> Operation[Verification]:
+    """Judge the jobs that ended since then, and the living ones. Each slice is a transaction."""
+    ((now,),) = yield Statement(NOW)
+    found = Verification(since=now - since if isinstance(since, timedelta) else since, until=now)
+    after: int | None = 0
+    first: int | None = None
+    kept = "{}"
+    while after is not None:
+        *rows, (*_, reached, last, _, jobs, kept) = yield Statement(
+            SLICE, [after, kept, now, found.since, lock, SIZE, call, transaction]
+        )
+        for verdict, *observed, _ in rows:
+            _note(found, verdict, Observation(*observed))
+        found.jobs += jobs
+        after = reached
+        if after is not None:
+            first = first or after
+            watch(Place(first, after, last))
+    return found
+
+
+def _note(found: Verification, verdict: str, seen: Observation) -> None:
+    if verdict == "unknown":
+        found.unknown.append(seen.seen)
+    elif verdict == "broken":
+        found.violations += 1
+        if len(found.broken) < LISTED:
+            found.broken.append(seen)
+    else:
+        known = found.allowed if verdict == "allowed" else found.unsure
+        for place, other in enumerate(known):
+            if (other.promise, other.reason) == (seen.promise, seen.reason):
+                known[place] = replace(other, jobs=other.jobs + seen.jobs)
+                return
+        known.append(seen)
