@@ -11,6 +11,8 @@ from typing import Any
 
 import psycopg
 
+SLOTS = 2
+KEYS = [f"key {number}" for number in range(5)]  # of limits
 LANES = [f"lane {number}" for number in range(20)]
 COLUMNS: dict[str, Any] = {
     "status": "succeeded",
@@ -60,6 +62,7 @@ class History:
         self._written = dict[str, datetime]()  # when the last job with the lane alone ended
         self._ended = dict[str, datetime]()
         self._started = dict[str, datetime]()
+        self._slots = {key: [self.since] * SLOTS for key in KEYS}  # when each becomes free
         now = self.since
         for id in range(1, self.count + 1):
             now += timedelta(seconds=self.random.uniform(0, 4))
@@ -77,12 +80,18 @@ class History:
         for lane in lanes:
             ends = self._written if lane in shared else self._ended
             begin = max(begin, ends.get(lane, now), self._started.get(lane, now))
+        key = None if lanes else self.random.choice(KEYS)
+        if key:
+            begin = max(begin, min(self._slots[key]))
         end = begin + timedelta(seconds=self.random.choice([0.01, 1, 10]) * self.random.random())
         for lane in lanes:
             self._started[lane] = begin
             self._ended[lane] = max(end, self._ended.get(lane, end))
             if lane not in shared:
                 self._written[lane] = end
+        if key:
+            self._slots[key].remove(min(self._slots[key]))
+            self._slots[key].append(end)
         several = len(lanes) > 1 or bool(shared)
         return Ended(
             id,
@@ -92,6 +101,7 @@ class History:
             lock=min(lanes, default=None),
             locks=sorted(lanes) if several else None,
             shared=shared or None,
+            limit_key=key,
         )
 
     def neighbours(self) -> list[tuple[Ended, Ended]]:

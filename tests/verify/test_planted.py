@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.conftest import Query
-from tests.verify.histories import Ended, History
+from tests.verify.histories import KEYS, SLOTS, Ended, History
 
 SINCE = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=5)
 SECOND = timedelta(seconds=1)
@@ -126,6 +126,79 @@ def test_a_fence_that_was_given_twice(
         second.fence = first.fence
     found = find(history, connection)
     assert {("fence", second.id) for _, second in near} <= found
+
+
+def test_slots(history: History, connection: psycopg.Connection[Any]) -> None:
+    connection.execute("SELECT set_limit('key *', %s)", [SLOTS])
+    connection.execute("UPDATE lane_audit SET at = %s", [SINCE - 60 * SECOND])
+    lines = [[job for job in history.jobs if job.limit_key == key] for key in KEYS]
+    for line in lines:
+        line.sort(key=lambda job: job.fence)
+    groups = [tuple(line[n : n + 3]) for line in lines for n in range(0, len(line) - 6, 5)]
+    planted = history.random.sample(groups, TIMES)
+    for one, two, three in planted:
+        one.finished_at = two.finished_at = three.finished_at + SECOND / 1000
+    found = find(history, connection)
+    assert {("limit", three.id) for _, _, three in planted} <= found
+    assert {promise for promise, _ in found} == {"limit"}
+
+
+def test_a_limit_that_was_changed_since_is_not_judged(
+    history: History, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute("SELECT set_limit('key *', 1)")
+    assert find(history, connection) == set()
+    connection.execute("UPDATE lane_audit SET at = %s", [SINCE - 60 * SECOND])
+    rows = connection.execute("SELECT promise FROM verify() WHERE verdict = 'broken'").fetchall()
+    assert set(rows) == {("limit",)}
+
+
+def test_rates(history: History, connection: psycopg.Connection[Any]) -> None:
+    connection.execute("SELECT set_limit('key *', NULL, 30, '1 minute', 20)")
+    connection.execute("UPDATE lane_audit SET at = %s", [SINCE - 60 * SECOND])
+    lines = [[job for job in history.jobs if job.limit_key == key] for key in KEYS]
+    places = [(line, n) for line in lines for n in range(0, len(line) - 25, 30)]
+    planted = history.random.sample(places, TIMES)
+    for line, place in planted:
+        for job in line[place : place + 22]:  # one more than the burst and the rate of a second
+            job.started_at = line[place].started_at + SECOND / 30 * (job.id % 2)
+    found = find(history, connection)
+    for line, place in planted:
+        assert {("limit", job.id) for job in line[place : place + 22]} & found
+    assert {promise for promise, _ in found} == {"limit"}
+
+
+def test_jobs_that_start_before_their_parents_end(
+    history: History, connection: psycopg.Connection[Any]
+) -> None:
+    pairs = zip(history.jobs, history.jobs[1:], strict=False)
+    planted = history.choose(
+        (pair for pair in pairs if pair[0].finished_at > pair[1].finished_at), TIMES
+    )
+    for parent, child in planted:
+        connection.execute(
+            "INSERT INTO edges (parent, child, on_parent) VALUES (%s, %s, 'go')",
+            [parent.id, child.id],
+        )
+    assert find(history, connection) == {("parent", child.id) for _, child in planted}
+
+
+def test_batches_that_end_early(history: History, connection: psycopg.Connection[Any]) -> None:
+    members = history.random.sample(history.jobs, 20 * TIMES)
+    planted = []
+    for number in range(TIMES):
+        jobs = sorted(members[20 * number : 20 * number + 20], key=lambda job: job.finished_at)
+        *_, late, callback = jobs
+        early = late.finished_at - 6 * SECOND
+        [(id,)] = connection.execute(
+            "INSERT INTO batches (name, callback_id, opened_at, ended_at) "
+            "VALUES ('b', %s, now(), %s) RETURNING id",
+            [callback.id, early if number % 2 else callback.started_at + 20 * SECOND],
+        ).fetchall()
+        for job in jobs:
+            job.batch_id = id
+        planted.append(late.id if number % 2 else callback.id)
+    assert {("batch", id) for id in planted} <= find(history, connection)
 
 
 def test_where_the_clock_was_set_back_nothing_is_certain(

@@ -51,6 +51,10 @@ BEGIN
         SELECT * FROM judge_lanes(v_runs, p_after)
         UNION ALL SELECT * FROM judge_order(v_runs, p_after, p_calls, p_open)
         UNION ALL SELECT * FROM judge_once(v_runs, p_after, p_calls)
+        UNION ALL SELECT * FROM judge_limits(v_runs, p_after, p_calls)
+        UNION ALL SELECT * FROM judge_rates(v_runs, p_after, p_calls)
+        UNION ALL SELECT * FROM judge_parents(v_runs, p_after)
+        UNION ALL SELECT * FROM judge_batches(v_runs, p_after, p_calls)
     ), step AS MATERIALIZED (
         SELECT fence, tstzrange(from_at - p_open, until_at + p_open) AS shown_twice
         FROM clock_steps(v_all, p_calls)
