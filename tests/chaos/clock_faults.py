@@ -8,6 +8,11 @@ from tests.chaos.play import Fault, Play
 
 MOVED = "jobs ended while the server's clock was wrong"
 ENDED = "SELECT count(*) FROM finished_jobs"
+# Each process of the server has its own clock until it has read the new time.
+FENCE = (
+    "SELECT coalesce(min(fence), (SELECT last_value FROM fences)) FROM jobs WHERE status = 'doing'"
+)
+RAN = "SELECT id FROM all_jobs WHERE fence >= %s"
 # What is due in an hour because the clock was set back: `queue jobs retry`, as an operator would.
 LATE = """
 SELECT retry_job(id) FROM jobs
@@ -21,6 +26,7 @@ def move(*times: str) -> Callable[[Play], None]:
     def inflict(play: Play) -> None:
         assert play.server.clock is not None
         start = play.history.write("moving the clock")
+        [(fence,)] = play.query(FENCE)
         try:
             for setting in times:
                 play.server.clock.set(setting)
@@ -32,6 +38,7 @@ def move(*times: str) -> Callable[[Play], None]:
             play.server.clock.set(RIGHT)
             play.hold(2)
             play.query(LATE)
+            play.ran_by_other_clocks += [id for (id,) in play.query(RAN, fence)]
             play.history.write("clock", start=start, end=play.history.write("clock is right"))
 
     return inflict

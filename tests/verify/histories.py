@@ -67,6 +67,9 @@ class History:
         for id in range(1, self.count + 1):
             now += timedelta(seconds=self.random.uniform(0, 4))
             self.jobs.append(self._run(id, now))
+        self.give_fences()
+
+    def give_fences(self) -> None:
         for fence, job in enumerate(sorted(self.jobs, key=lambda job: job.started_at), 1):
             job.fence = fence
 

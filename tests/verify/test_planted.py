@@ -162,6 +162,7 @@ def test_rates(history: History, connection: psycopg.Connection[Any]) -> None:
     for line, place in planted:
         for job in line[place : place + 22]:  # one more than the burst and the rate of a second
             job.started_at = line[place].started_at + SECOND / 30 * (job.id % 2)
+    history.give_fences()
     found = find(history, connection)
     for line, place in planted:
         assert {("limit", job.id) for job in line[place : place + 22]} & found

@@ -1,24 +1,28 @@
--- Returns when the server's clock was set back: the fence of the first start after that, and the
--- times that the clock may have shown twice.
+-- Returns when the server's clock was set back: the fence of a start after that, and the times that
+-- the clock may have shown twice.
 --
--- Fences rise with the starts of all jobs, whatever the clock says. It was set back if five in a
--- row are all later than the next five. Fewer are no evidence: a call may have waited before it
--- took a fence, and all jobs that it starts have one time.
+-- Fences rise with the starts of all jobs, whatever the clock says. It was set back if five of
+-- twenty starts in a row are all later than five of the next twenty. Fewer are no evidence: a call
+-- may have waited before it took a fence, and all jobs that it starts have one time.
 CREATE OR REPLACE FUNCTION clock_steps(
     p_runs job_run[], p_calls interval,
     OUT fence bigint, OUT from_at timestamptz, OUT until_at timestamptz
 ) RETURNS SETOF record
 LANGUAGE sql STABLE AS $$
-    SELECT near.fence, least_next, most_before
-    FROM (
-        SELECT run.fence, min(started_at) OVER before AS least_before,
-            max(started_at) OVER before AS most_before, min(started_at) OVER next AS least_next,
-            max(started_at) OVER next AS most_next, count(*) OVER before AS count_before,
-            count(*) OVER next AS count_next
+    WITH near AS (
+        SELECT run.fence, array_agg(started_at) OVER before AS earlier,
+            array_agg(started_at) OVER next AS later, max(started_at) OVER before AS most,
+            min(started_at) OVER next AS least
         FROM unnest(p_runs) AS run WHERE run.ran
-        WINDOW before AS (ORDER BY run.fence ROWS BETWEEN 5 PRECEDING AND 1 PRECEDING),
-            next AS (ORDER BY run.fence ROWS BETWEEN CURRENT ROW AND 4 FOLLOWING)
-    ) AS near
-    WHERE least_before > most_next + p_calls AND least_next < most_next
-        AND count_before = 5 AND count_next = 5
+        WINDOW before AS (ORDER BY run.fence ROWS BETWEEN 20 PRECEDING AND 1 PRECEDING),
+            next AS (ORDER BY run.fence ROWS BETWEEN CURRENT ROW AND 19 FOLLOWING)
+    )
+    SELECT near.fence, least, most
+    FROM near
+    WHERE most > least + p_calls AND (
+            SELECT at FROM (SELECT DISTINCT unnest(earlier) AS at) AS start
+            ORDER BY at DESC OFFSET 4 LIMIT 1
+        ) > p_calls + (
+            SELECT at FROM (SELECT DISTINCT unnest(later) AS at) AS start
+            ORDER BY at OFFSET 4 LIMIT 1)
 $$;
