@@ -38,6 +38,7 @@ FROM (VALUES
         explain_read_only, count_jobs_by, held_for_long, count_lanes, list_troubled_lanes,
         list_line, limited_jobs, list_changes, list_audit, list_job_audit, list_schedules,
         list_limits, list_limit_keys, list_groups, sequences_behind, ended_lately, verify,
+        last_verification,
         measure_waiting, measure_lanes, measure_workers, measure_history, measure_lane,
         measure_line, measure_paces, measure_flow, measure_history_size}'),
 

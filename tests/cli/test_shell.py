@@ -36,7 +36,8 @@ def test_without_an_app_there_is_everything_but_tasks(queue: Run, engine: Engine
     ended = queue("shell", "-c", code)
     assert (
         ended.stdout
-        == "['builtin:inturn.builtin_tasks.remove_old_jobs'] ann True lane paused True\n"
+        == "['builtin:inturn.builtin_tasks.remove_old_jobs', 'builtin:inturn.builtin_tasks.verify'] "
+        "ann True lane paused True\n"
     ), ended.stderr
 
 
@@ -53,7 +54,7 @@ def test_the_prompt_names_its_variables_and_survives_a_mistake(dsn: str, folder:
         check=False,
     )
     assert done.returncode == 0
-    assert "4 task names. You can use:" in done.stderr
+    assert "5 task names. You can use:" in done.stderr
     assert "ZeroDivisionError" in done.stderr
     assert "\n1\n" in done.stdout or ">>> 1\n" in done.stdout
 
@@ -69,7 +70,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
     ended = run("-a", "tasks:app", "healthchecks", "--dsn", dsn)
     assert ended.returncode == 0, ended.stderr
     assert (
-        ended.stdout == "app: ok, 4 task names\nconnection: ok\nschema inturn: ok, revision 0001\n"
+        ended.stdout == "app: ok, 5 task names\nconnection: ok\nschema inturn: ok, revision 0001\n"
     )
     assert run("healthchecks", "--dsn", dsn).stdout.startswith("app: not checked")
 
@@ -81,7 +82,7 @@ def test_all_is_well(run: Run, dsn: str) -> None:
         (
             ["-a", "tasks:app", "--dsn", "postgresql://127.0.0.1:1/none"],
             69,
-            "app: ok, 4 task names\n",
+            "app: ok, 5 task names\n",
         ),
     ],
 )

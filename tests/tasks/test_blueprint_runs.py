@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 async def test_every_app_has_the_builtin_tasks_for_itself(app: App, query: Query) -> None:
     later = App("postgresql://localhost:1/nowhere")
     name = "builtin:inturn.builtin_tasks.remove_old_jobs"
-    assert list(later.tasks) == [name]
+    assert list(later.tasks) == [name, "builtin:inturn.builtin_tasks.verify"]
     assert later.tasks[name] is not app.tasks[name]
     app.tasks[name].defer(max_hours=1)
     assert query("SELECT task, queue FROM jobs") == [(name, "builtin")]

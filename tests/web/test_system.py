@@ -8,6 +8,7 @@ from inturn.doctor.checks import examine
 from inturn.web import Access, create_app
 from inturn.web.reading import Reading
 from tests.conftest import Query
+from tests.verify.broken import break_a_lane, run_nightly
 
 
 def test_a_new_queue_shows_versions_and_tables(client: TestClient) -> None:
@@ -32,6 +33,20 @@ def test_the_findings_are_those_of_the_doctor(client: TestClient, app: App) -> N
     assert f'<a href="/jobs/{job}">job {job}</a> in queue mail' in page
     assert page.index("<span>fail</span>") < page.index("<span>ok</span>")
     assert "no live worker, but jobs are waiting" in client.get("/system").text
+
+
+def test_what_the_schedule_verified_last_is_shown(
+    client: TestClient, app: App, query: Query
+) -> None:
+    assert "<dt>Verified</dt>" not in client.get("/system").text
+    run_nightly(app, query)
+    assert "no violation in 1 job, " in client.get("/system").text
+    break_a_lane(query)
+    query("DELETE FROM schedules RETURNING 1")
+    run_nightly(app, query)
+    page = client.get("/system").text
+    assert "1 violation</span>" in page
+    assert " in 4 jobs, " in page
 
 
 def test_the_checks_do_not_follow_changes_by_themselves(client: TestClient) -> None:

@@ -1,23 +1,30 @@
-"""Tasks of every app, in the namespace `builtin`. The only one deletes old jobs.
+"""Tasks of every app, in the namespace `builtin`. They delete old jobs, and verify what happened.
 
 app.configure_task("builtin:inturn.builtin_tasks.remove_old_jobs").defer(max_hours=72)
+app.configure_task("builtin:inturn.builtin_tasks.verify").defer(hours=24)
 """
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Protocol, cast
 
 from inturn.control.jobs import Jobs
+from inturn.operations.reading.verify import Verification
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.context import JobContext
 
-REMOVE_OLD_JOBS = (
-    "inturn.builtin_tasks.remove_old_jobs"  # stored with jobs, so keep it if the module moves
-)
+# Names are stored with jobs, so keep them if the module moves.
+REMOVE_OLD_JOBS = "inturn.builtin_tasks.remove_old_jobs"
+VERIFY = "inturn.builtin_tasks.verify"  # also in last_verification.sql
+KEPT = 100  # violations in a result
 
 
 class HasJobs(Protocol):
     job_manager: Jobs
+
+    async def verify_async(self, since: timedelta) -> Verification: ...
 
 
 def builtin_tasks() -> Blueprint:
@@ -27,6 +34,7 @@ def builtin_tasks() -> Blueprint:
     """
     builtin = Blueprint()
     builtin.task(name=REMOVE_OLD_JOBS, pass_context=True, queue="builtin")(remove_old_jobs)
+    builtin.task(name=VERIFY, pass_context=True, queue="builtin")(verify)
     return builtin
 
 
@@ -50,3 +58,21 @@ async def remove_old_jobs(
     await app.job_manager.delete_old_jobs_async(
         max_hours, queue, remove_failed, remove_cancelled, remove_aborted
     )
+
+
+async def verify(context: JobContext, *, hours: float = 25, timestamp: int = 0) -> dict[str, Any]:
+    """Verify the jobs that ended in the last hours. The result counts the violations.
+
+        verify = app.find_task("builtin:inturn.builtin_tasks.verify")
+        app.periodic(cron="0 3 * * *")(verify)
+
+    The dashboard and the metrics show the last result of a schedule.
+    """
+    found = await cast(HasJobs, context.app).verify_async(timedelta(hours=hours))
+    return {
+        "jobs": found.jobs,
+        "violations": found.violations,
+        "allowed": sum(each.jobs for each in found.allowed),
+        "unsure": sum(each.jobs for each in found.unsure),
+        "broken": [asdict(each) for each in found.broken[:KEPT]],
+    }

@@ -206,6 +206,19 @@ DATABASE = (
         "Stuck lanes and wrong counts of limits that workers have repaired in the last day",
     ),
     Metric(
+        "inturn_verify_violations",
+        GAUGE,
+        (),
+        "Violations that the last scheduled job of `verify` found. No series: there is no "
+        "schedule, or its job is running",
+    ),
+    Metric(
+        "inturn_verify_timestamp_seconds",
+        GAUGE,
+        (),
+        "Unix time at which that job ended",
+    ),
+    Metric(
         "inturn_lanes",
         GAUGE,
         ("state",),

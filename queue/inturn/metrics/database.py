@@ -22,7 +22,7 @@ from inturn.metrics.exposition import family
 from inturn.operations import Operation
 from inturn.operations.engine import maintenance, schedules
 from inturn.operations.engine.schedules import StoredSchedule, name_schedule
-from inturn.operations.reading import measures
+from inturn.operations.reading import measures, verify
 from inturn.operations.reading.measures import Measures, WaitingMeasure
 from inturn.operations.reading.parts import read_parts
 from inturn.operations.reading.situation import Load
@@ -126,6 +126,10 @@ class MetricsReader:
         yield from show_waiting(seen, found.waiting)
         yield from show_troubles(found)
         yield from show_workers(seen, found)
+        verified = self._run(verify.get_last())
+        if verified is not None:
+            yield family("inturn_verify_violations", verified.violations)
+            yield family("inturn_verify_timestamp_seconds", verified.at.timestamp())
 
     def read_server(self) -> Iterator[Metric]:
         """Yield the server's own statistics."""

@@ -16,6 +16,7 @@ SLICE = """
 SELECT verdict, promise, reason, lock, job_id, other_id, seen, jobs, kept::text
 FROM {schema}.verify_slice(%s, %s::{schema}.job_run[], %s, %s, %s, %s, %s, %s)
 """
+LAST = "SELECT at, jobs, violations FROM {schema}.last_verification()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,14 @@ class Verification:
         return not self.violations
 
 
+class LastVerification(NamedTuple):
+    """What the last job of the schedule found."""
+
+    at: datetime
+    jobs: int
+    violations: int
+
+
 class Place(NamedTuple):
     """How far the reading is, in ids."""
 
@@ -96,6 +105,12 @@ def verify(
             first = first or after
             watch(Place(first, after, last))
     return found
+
+
+def get_last() -> Operation[LastVerification | None]:
+    """Return what the schedule found last, if there is one."""
+    rows = yield Statement(LAST)
+    return LastVerification(*rows[0]) if rows else None
 
 
 def _note(found: Verification, verdict: str, seen: Observation) -> None:
