@@ -48,7 +48,7 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH seen AS MATERIALIZED (
-        SELECT * FROM judge_lanes(v_runs, p_after)
+        SELECT * FROM judge_lanes(v_runs, p_after, p_open)
         UNION ALL SELECT * FROM judge_order(v_runs, p_after, p_calls, p_open)
         UNION ALL SELECT * FROM judge_once(v_runs, p_after, p_calls)
         UNION ALL SELECT * FROM judge_limits(v_runs, p_after, p_calls)

@@ -5,15 +5,23 @@
 -- for certain if that ended after `sure_at`, or, if commits are known, if that end was committed
 -- after its own end began. Otherwise the call that started it may have waited for that end.
 --
+-- A row may have been written again long after the end, by a restore or with its partition. Its
+-- commit tells nothing if it came more than p_open after the end, or if rows with other ends share
+-- it.
+--
 -- Window functions find the suspects. Only these look for the other run.
-CREATE OR REPLACE FUNCTION judge_lanes(p_runs job_run[], p_after bigint)
+CREATE OR REPLACE FUNCTION judge_lanes(p_runs job_run[], p_after bigint, p_open interval)
     RETURNS SETOF observation
 LANGUAGE sql STABLE AS $$
     WITH run AS MATERIALIZED (
         SELECT run.*, lane, coalesce(lane IN (SELECT unnest(run.shared)), false) AS shares,
-            CASE WHEN run.lives THEN 'infinity' ELSE run.committed_at END AS let_go_at
+            CASE WHEN run.lives THEN 'infinity'
+                 WHEN run.committed_at < run.ended_at + p_open
+                     AND min(run.ended_at) OVER same = max(run.ended_at) OVER same
+                     THEN run.committed_at END AS let_go_at
         FROM unnest(p_runs) AS run CROSS JOIN LATERAL unnest(run.locks) AS lane
         WHERE run.ran
+        WINDOW same AS (PARTITION BY run.committed_at)
     ), line AS (
         SELECT run.*,
             max(ended_at) OVER before AS last_end, max(let_go_at) OVER before AS last_commit,
