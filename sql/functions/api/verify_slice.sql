@@ -66,7 +66,7 @@ BEGIN
                     SELECT FROM unnest(v_runs) AS run
                     WHERE run.ran AND (run.id = seen.other_id AND run.fence >= step.fence
                         OR run.id = seen.job_id AND run.fence < step.fence
-                            AND run.started_at <= run.ended_at))) AS is_doubtful
+                            AND run.started_at = seen.from_at))) AS is_doubtful
         FROM seen
     ), found AS MATERIALIZED (
         SELECT CASE WHEN is_doubtful THEN 'unsure' ELSE verdict END AS verdict, promise,
