@@ -17,6 +17,7 @@ from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
 from inturn.model import BatchCounts, BatchProgress, Group, Lane, Limit, Progress, Reason
 from inturn.operations.changes.bulk import Bulk, JobPreview, LanePreview
+from inturn.operations.reading.verify import Deviation, Verification
 from inturn.tasks import middleware
 from inturn.tasks.middleware import RunningWorker
 from inturn.tasks.options import NewJob
@@ -54,7 +55,12 @@ PAGES = {
     "app": Page(
         "The app",
         "declare tasks on it, open it, and run workers.",
-        {"App": inturn.App, "Blueprint": inturn.Blueprint},
+        {
+            "App": inturn.App,
+            "Blueprint": inturn.Blueprint,
+            "Verification": Verification,
+            "Deviation": Deviation,
+        },
     ),
     "tasks": Page(
         "Tasks and their options",

@@ -73,6 +73,7 @@ PAGES = {  # the part of each page whose examples run here, in the same scope
     "production": "",
     "tuning": "",
     "values": "",
+    "verify": "",
 }
 for name, start in PAGES.items():
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")

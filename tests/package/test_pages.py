@@ -68,6 +68,7 @@ RUN_BY = {
     "tuning": "package/test_api_reference.py",
     "tutorial": "package/test_tutorial.py",
     "values": "package/test_api_reference.py",
+    "verify": "package/test_api_reference.py",
 }
 RUN_BY_NODE = {"sql": "privileges/test_contract.py"}
 LEFT_OUT = (click.BadParameter, exceptions.BadOptionUsage, exceptions.NoArgsIsHelpError)

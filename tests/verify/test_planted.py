@@ -193,8 +193,8 @@ def test_batches_that_end_early(history: History, connection: psycopg.Connection
         early = late.finished_at - 6 * SECOND
         [(id,)] = connection.execute(
             "INSERT INTO batches (name, callback_id, opened_at, ended_at) "
-            "VALUES ('b', %s, now(), %s) RETURNING id",
-            [callback.id, early if number % 2 else callback.started_at + 20 * SECOND],
+            "VALUES ('b', %s, %s, %s) RETURNING id",
+            [callback.id, SINCE, early if number % 2 else callback.started_at + 20 * SECOND],
         ).fetchall()
         for job in jobs:
             job.batch_id = id

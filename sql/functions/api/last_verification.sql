@@ -1,6 +1,6 @@
--- Returns the result of the last job of the schedule that verifies (docs/verify.md): when it ended,
--- how many jobs it read, and how many violations it found. No row: there is no schedule, or its last
--- job has not succeeded yet.
+-- Returns what the last job of the schedule that verifies has found (docs/verify.md): when it
+-- ended, how many jobs it read, and how many violations it found. No row: there is no schedule, or
+-- its last job has not succeeded yet.
 CREATE OR REPLACE FUNCTION last_verification()
     RETURNS TABLE (at timestamptz, jobs bigint, violations bigint)
 LANGUAGE sql STABLE AS $$

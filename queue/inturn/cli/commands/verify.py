@@ -18,7 +18,7 @@ from inturn.cli.values import duration
 from inturn.formatting import amount, visible
 
 if TYPE_CHECKING:
-    from inturn.operations.reading.verify import Observation, Verification, Watch
+    from inturn.operations.reading.verify import Deviation, Verification, Watch
 
 
 @click.command(
@@ -112,14 +112,14 @@ def _describe(found: Verification) -> list[str]:
     return [*lines, f"{state:<8}{amount(found.jobs, 'job')} read: {result}"]
 
 
-def _describe_violation(each: Observation) -> str:
+def _describe_violation(each: Deviation) -> str:
     lane = f" (lane {visible(each.lock)})" if each.lock else ""
     return advice(
         f"{'broken':<8}{each.promise:<8}", f"job {each.job_id}{lane} {each.seen}", None, ""
     )
 
 
-def _describe_count(verdict: str, each: Observation) -> str:
+def _describe_count(verdict: str, each: Deviation) -> str:
     example = f"job {each.job_id}" + (f" and {each.other_id}" if each.other_id else "")
     text = f"{each.reason}: {amount(each.jobs, 'job')}, for example {example}"
     return advice(f"{verdict:<8}{each.promise:<8}", text, None, "")

@@ -20,8 +20,11 @@ LAST = "SELECT at, jobs, violations FROM {schema}.last_verification()"
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class Deviation:
     """Jobs that broke a promise, or started out of order for a reason. The jobs are an example.
+
+        for each in app.verify().allowed:
+            print(each.promise, each.reason, each.jobs)
 
     `promise` is order, overlap, once, fence, limit, parent or batch. `jobs` counts how many jobs
     did the same for the same reason.
@@ -40,6 +43,9 @@ class Observation:
 class Verification:
     """Whether the queue has kept its promises.
 
+        found = app.verify()
+        print(found.jobs, found.violations, [each.seen for each in found.broken])
+
     broken: the violations, at most 1,000. `violations` counts all of them.
     allowed: why jobs started out of order, and how often.
     unsure: the same, where the history does not tell whether it was allowed.
@@ -48,15 +54,16 @@ class Verification:
 
     jobs: int = 0
     violations: int = 0
-    broken: list[Observation] = field(default_factory=list)
-    allowed: list[Observation] = field(default_factory=list)
-    unsure: list[Observation] = field(default_factory=list)
+    broken: list[Deviation] = field(default_factory=list)
+    allowed: list[Deviation] = field(default_factory=list)
+    unsure: list[Deviation] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     since: datetime | None = None
     until: datetime | None = None
 
     @property
     def is_kept(self) -> bool:
+        """True if nothing was broken."""
         return not self.violations
 
 
@@ -98,7 +105,7 @@ def verify(
             SLICE, [after, kept, now, found.since, lock, SIZE, call, transaction]
         )
         for verdict, *observed, _ in rows:
-            _note(found, verdict, Observation(*observed))
+            _note(found, verdict, Deviation(*observed))
         found.jobs += jobs
         after = reached
         if after is not None:
@@ -113,7 +120,7 @@ def get_last() -> Operation[LastVerification | None]:
     return LastVerification(*rows[0]) if rows else None
 
 
-def _note(found: Verification, verdict: str, seen: Observation) -> None:
+def _note(found: Verification, verdict: str, seen: Deviation) -> None:
     if verdict == "unknown":
         found.unknown.append(seen.seen)
     elif verdict == "broken":
