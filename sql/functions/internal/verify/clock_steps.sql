@@ -9,20 +9,27 @@ CREATE OR REPLACE FUNCTION clock_steps(
     OUT fence bigint, OUT from_at timestamptz, OUT until_at timestamptz
 ) RETURNS SETOF record
 LANGUAGE sql STABLE AS $$
-    WITH near AS (
-        SELECT run.fence, array_agg(started_at) OVER before AS earlier,
-            array_agg(started_at) OVER next AS later, max(started_at) OVER before AS most,
-            min(started_at) OVER next AS least
+    WITH near AS MATERIALIZED (
+        SELECT run.fence, started_at,
+            max(started_at) OVER (ORDER BY run.fence ROWS BETWEEN 20 PRECEDING AND 1 PRECEDING)
+                AS most,
+            min(started_at) OVER (ORDER BY run.fence ROWS BETWEEN CURRENT ROW AND 19 FOLLOWING)
+                AS least
         FROM unnest(p_runs) AS run WHERE run.ran
-        WINDOW before AS (ORDER BY run.fence ROWS BETWEEN 20 PRECEDING AND 1 PRECEDING),
-            next AS (ORDER BY run.fence ROWS BETWEEN CURRENT ROW AND 19 FOLLOWING)
     )
-    SELECT near.fence, least, most
-    FROM near
-    WHERE most > least + p_calls AND (
-            SELECT at FROM (SELECT DISTINCT unnest(earlier) AS at) AS start
-            ORDER BY at DESC OFFSET 4 LIMIT 1
+    SELECT near.fence, near.least, near.most FROM near
+    WHERE near.most > near.least + p_calls AND (
+            SELECT start.started_at FROM (
+                SELECT DISTINCT earlier.started_at FROM (
+                    SELECT other.started_at FROM near AS other WHERE other.fence < near.fence
+                    ORDER BY other.fence DESC LIMIT 20) AS earlier
+            ) AS start
+            ORDER BY start.started_at DESC OFFSET 4 LIMIT 1
         ) > p_calls + (
-            SELECT at FROM (SELECT DISTINCT unnest(later) AS at) AS start
-            ORDER BY at OFFSET 4 LIMIT 1)
+            SELECT start.started_at FROM (
+                SELECT DISTINCT later.started_at FROM (
+                    SELECT other.started_at FROM near AS other WHERE other.fence >= near.fence
+                    ORDER BY other.fence LIMIT 20) AS later
+            ) AS start
+            ORDER BY start.started_at OFFSET 4 LIMIT 1)
 $$;

@@ -10,7 +10,6 @@ DECLARE
     v_run   job_run;
     v_key   text;
     v_slots integer;
-    v_since timestamptz;   -- when the limit was last changed
     v_ids   bigint[];      -- jobs of the key that run
     v_ends  timestamptz[];
     v_more  record;
@@ -22,7 +21,6 @@ BEGIN
         IF v_run.limit_key IS DISTINCT FROM v_key THEN
             v_key := v_run.limit_key;
             v_slots := (SELECT slots FROM find_limit(v_key));
-            v_since := limit_changed_at(v_key) + p_calls;
             v_ids := '{}';
             v_ends := '{}';
         END IF;
@@ -34,7 +32,7 @@ BEGIN
         INTO v_more FROM unnest(v_ids, v_ends) AS near(id, ends_at)
         WHERE ends_at > v_run.started_at;
         IF cardinality(v_more.ids) >= v_slots AND greatest(v_run.id, v_more.newest) > p_after
-            AND (v_run.started_at > v_since) IS NOT FALSE THEN
+            AND (v_run.started_at > limit_changed_at(v_key) + p_calls) IS NOT FALSE THEN
             RETURN NEXT ROW('limit',
                 CASE WHEN v_more.sure >= v_slots THEN 'broken' ELSE 'unsure' END,
                 CASE WHEN v_more.sure < v_slots THEN 'waiting call' END,
