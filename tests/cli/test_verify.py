@@ -116,3 +116,35 @@ def test_slices_find_what_one_reading_finds(
     assert found[10_000] == found[7] == found[1]
     assert len(places) > 10
     assert places[-1].reached == places[-1].last == history.count
+
+
+def test_an_interrupted_reading_is_continued(
+    history: History, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins before the first job that was kept."""
+    monkeypatch.setattr(verify, "SIZE", 50)
+    planted = history.choose(history.neighbours(), 20)
+    for first, second in planted:
+        first.finished_at = second.finished_at + MILLISECOND
+    write(history, dsn)
+
+    def interrupt(at: verify.Place) -> None:
+        if at.reached >= 150:
+            places.append(at)
+            raise KeyboardInterrupt
+
+    places = list[verify.Place]()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        with pytest.raises(KeyboardInterrupt):
+            drive.run(verify.verify(None, None, watch=interrupt), connection, "inturn")
+        [place] = places
+        assert 0 < place.resume_after <= place.reached < 300
+        judge = verify.verify(None, None, after=place.resume_after)
+        rest = drive.run(judge, connection, "inturn")
+    found = {each.job_id for half in (place.found, rest) for each in half.broken}
+    assert found == {second.id for _, second in planted}
+
+
+def test_the_command_continues(history: History, queue: Run, engine: Engine) -> None:
+    write(history, engine.dsn)
+    assert "100 jobs read" in queue("verify", "--after", "200").stdout

@@ -219,6 +219,21 @@ def test_where_the_clock_was_set_back_nothing_is_certain(
     assert rows.fetchall() > [(10,)]
 
 
+def test_a_clock_that_is_wrong_while_jobs_are_deferred(
+    history: History, connection: psycopg.Connection[Any]
+) -> None:
+    """A job that was committed late has an excuse, even if it seems to be an hour old."""
+    pairs = (
+        pair
+        for pair in history.neighbours()
+        if pair[1].created_at - pair[0].created_at < 50 * SECOND
+    )
+    for first, second in history.choose(pairs, TIMES):
+        swap(first, second, "started_at", "finished_at", "fence")
+        first.created_at -= 3600 * SECOND
+    assert find(history, connection) == set()
+
+
 def test_a_call_that_waited_does_not_look_like_a_clock_that_was_set_back(
     history: History, connection: psycopg.Connection[Any]
 ) -> None:

@@ -1,7 +1,7 @@
 -- Judges a slice of the jobs, ended and living, in the order of their ids: did the queue keep its
 -- promises (docs/verify.md)? A caller begins after 0 with no kept jobs. It continues with `job_id`
 -- and `kept` of the row `read`, which comes last, until its job_id is NULL. Its other_id is the
--- last id of all.
+-- last id of all. A later call may instead begin after `resume_after`, with no kept jobs.
 --
 -- Reads about p_size jobs, or as many as are kept if those are more. The verdict of a row:
 --
@@ -26,7 +26,7 @@ CREATE OR REPLACE FUNCTION verify_slice(
     p_open  interval DEFAULT '1 minute'
 ) RETURNS TABLE (
     verdict text, promise text, reason text, lock text, job_id bigint, other_id bigint, seen text,
-    jobs bigint, kept job_run[]
+    jobs bigint, kept job_run[], resume_after bigint
 )
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off
@@ -74,18 +74,21 @@ BEGIN
             other_id, judged.seen
         FROM judged
     )
-    SELECT verdict, promise, reason, lock, job_id, other_id, found.seen, 1::bigint, NULL::job_run[]
+    SELECT verdict, promise, reason, lock, job_id, other_id, found.seen, 1::bigint, NULL::job_run[],
+        NULL::bigint
     FROM found WHERE verdict = 'broken'
     UNION ALL
     SELECT verdict, promise, reason, (array_agg(lock ORDER BY job_id))[1], min(job_id),
         (array_agg(other_id ORDER BY job_id))[1], (array_agg(found.seen ORDER BY job_id))[1],
-        count(*), NULL
+        count(*), NULL, NULL
     FROM found WHERE verdict <> 'broken'
     GROUP BY verdict, promise, reason;
     RETURN QUERY
     SELECT 'unknown', NULL, NULL, NULL, NULL::bigint, NULL::bigint, list_unknown, NULL::bigint,
-        NULL::job_run[]
+        NULL::job_run[], NULL::bigint
     FROM list_unknown() WHERE p_after = 0;
+    kept := keep_runs(v_runs, 50000);
     RETURN QUERY SELECT 'read', NULL, NULL, NULL, v_to, last_id(v_since), NULL,
-        cardinality(v_new)::bigint, keep_runs(v_runs, 50000);
+        cardinality(v_new)::bigint, kept,
+        (SELECT least(v_to, min(run.id) - 1) FROM unnest(kept) AS run);
 END $$;

@@ -12,13 +12,14 @@ import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import UNHEALTHY
-from inturn.cli.output.printing import Output, advice, output_options
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import Output, advice, output_options, remark
 from inturn.cli.output.terminal import is_coloured
-from inturn.cli.values import duration
+from inturn.cli.values import Number, duration
 from inturn.formatting import amount, visible
 
 if TYPE_CHECKING:
-    from inturn.operations.reading.verify import Deviation, Verification, Watch
+    from inturn.operations.reading.verify import Deviation, Place, Verification, Watch
 
 
 @click.command(
@@ -55,6 +56,13 @@ Examples:
     show_default=True,
     help="How long a worker's call to the database may take.",
 )
+@click.option(
+    "--after",
+    type=Number(0),
+    metavar="ID",
+    default=0,
+    help="Continue after this job, as an interrupted call advises.",
+)
 @output_options
 @with_database
 def command(
@@ -63,6 +71,7 @@ def command(
     lock: str | None,
     transaction: timedelta,
     call: timedelta,
+    after: int,
     form: str,
 ) -> None:
     """Judge from the history whether the queue has kept its promises.
@@ -74,8 +83,26 @@ def command(
     """
     from inturn.operations.reading.verify import verify
 
-    with _progress() as watch:
-        found = database.run(verify(since, lock, call=call, transaction=transaction, watch=watch))
+    latest: Place | None = None
+
+    def watch(at: Place) -> None:
+        nonlocal latest
+        latest = at
+        advance(at)
+
+    try:
+        with _progress() as advance:
+            judge = verify(
+                since, lock, call=call, transaction=transaction, after=after, watch=watch
+            )
+            found = database.run(judge)
+    except KeyboardInterrupt:
+        if latest is not None:
+            Output(form).record(latest.found, *_describe(latest.found))
+            remark(
+                complete(f"Interrupted. To continue: queue verify --after {latest.resume_after}")
+            )
+        raise
     Output(form).record(found, *_describe(found))
     if not found.is_kept:
         raise SystemExit(UNHEALTHY)

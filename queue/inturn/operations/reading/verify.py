@@ -13,7 +13,7 @@ LONGEST_CALL = timedelta(seconds=5)
 LONGEST_TRANSACTION = timedelta(minutes=1)
 NOW = "SELECT {schema}.clock()"
 SLICE = """
-SELECT verdict, promise, reason, lock, job_id, other_id, seen, jobs, kept::text
+SELECT verdict, promise, reason, lock, job_id, other_id, seen, jobs, kept::text, resume_after
 FROM {schema}.verify_slice(%s, %s::{schema}.job_run[], %s, %s, %s, %s, %s, %s)
 """
 LAST = "SELECT at, jobs, violations FROM {schema}.last_verification()"
@@ -76,11 +76,13 @@ class LastVerification(NamedTuple):
 
 
 class Place(NamedTuple):
-    """How far the reading is, in ids."""
+    """How far the reading is, in ids, and what it has found."""
 
     first: int
     reached: int
     last: int
+    resume_after: int
+    found: Verification
 
 
 Watch = Callable[[Place], object]
@@ -92,25 +94,28 @@ def verify(
     *,
     call: timedelta = LONGEST_CALL,
     transaction: timedelta = LONGEST_TRANSACTION,
+    after: int = 0,
     watch: Watch = lambda _: None,
 ) -> Operation[Verification]:
-    """Judge the jobs that ended since then, and the living ones. Each slice is a transaction."""
+    """Judge the jobs that ended since then, and the living ones. Each slice is a transaction.
+
+    To continue an interrupted call, pass the last `resume_after` as `after`.
+    """
     ((now,),) = yield Statement(NOW)
     found = Verification(since=now - since if isinstance(since, timedelta) else since, until=now)
-    after: int | None = 0
+    reached: int | None = after
     first: int | None = None
     kept = "{}"
-    while after is not None:
-        *rows, (*_, reached, last, _, jobs, kept) = yield Statement(
-            SLICE, [after, kept, now, found.since, lock, SIZE, call, transaction]
+    while reached is not None:
+        *rows, (*_, reached, last, _, jobs, kept, resume_after) = yield Statement(
+            SLICE, [reached, kept, now, found.since, lock, SIZE, call, transaction]
         )
-        for verdict, *observed, _ in rows:
+        for verdict, *observed, _, _ in rows:
             _note(found, verdict, Deviation(*observed))
         found.jobs += jobs
-        after = reached
-        if after is not None:
-            first = first or after
-            watch(Place(first, after, last))
+        if reached is not None:
+            first = first or reached
+            watch(Place(first, reached, last, resume_after, found))
     return found
 
 

@@ -11,6 +11,9 @@
 --   retry         the earlier job ran before, and the history does not tell when it was first due,
 --                 or whether a person has run it again
 --
+-- Ids rise as jobs are deferred, so a job was deferred after all with lower ids, and before those
+-- with higher ones, even if a call took long or the clock was wrong.
+--
 -- Jobs of one call to defer have the same created_at, and none of them is committed late. If the
 -- server tracks commits, neither is a job that still waits and was last written before the other
 -- was deferred.
@@ -20,7 +23,12 @@ CREATE OR REPLACE FUNCTION judge_order(
 LANGUAGE sql STABLE AS $$
     WITH run AS MATERIALIZED (
         SELECT run.*, lane, CASE WHEN run.ran THEN run.started_at ELSE 'infinity' END AS starts_at
-        FROM unnest(p_runs) AS run CROSS JOIN LATERAL unnest(run.locks) AS lane
+        FROM (
+            SELECT run.*, max(created_at) OVER (ORDER BY id) AS deferred_after,
+                min(created_at) OVER (ORDER BY id DESC) AS deferred_before
+            FROM unnest(p_runs) AS run
+        ) AS run
+        CROSS JOIN LATERAL unnest(run.locks) AS lane
         WHERE run.ran OR run.waits
     ), line AS (
         SELECT run.*, max(starts_at) OVER (
@@ -36,9 +44,11 @@ LANGUAGE sql STABLE AS $$
                     CASE WHEN run.priority < line.priority THEN 'priority'
                          WHEN run.attempts > 1 AND run.releases THEN 'release'
                          WHEN run.attempts > 1 THEN 'retry'
-                         WHEN run.due_at + p_open > line.created_at THEN 'schedule'
+                         WHEN run.due_at IS NOT NULL
+                             AND greatest(run.due_at, run.deferred_after) + p_open
+                                 > line.deferred_before THEN 'schedule'
                          WHEN run.created_at <> line.created_at
-                             AND run.created_at + p_open > line.created_at
+                             AND run.deferred_after + p_open > line.deferred_before
                              AND (run.waits AND run.committed_at < line.created_at) IS NOT TRUE
                              THEN 'late commit' END AS excuse
                 FROM run
