@@ -41,7 +41,7 @@ def test_a_schedule_of_it_can_be_declared(app: App) -> None:
 
 @pytest.mark.parametrize("breaks", [True, False])
 def test_what_it_found_last_is_a_metric(app: App, dsn: str, query: Query, breaks: bool) -> None:
-    assert "inturn_verify_violations" not in look(dsn).text
+    assert "\ninturn_verify_violations" not in look(dsn).text
     if breaks:
         break_a_lane(query)
     run_nightly(app, query)

@@ -126,10 +126,7 @@ class MetricsReader:
         yield from show_waiting(seen, found.waiting)
         yield from show_troubles(found)
         yield from show_workers(seen, found)
-        verified = self._run(verify.get_last())
-        if verified is not None:
-            yield family("inturn_verify_violations", verified.violations)
-            yield family("inturn_verify_timestamp_seconds", verified.at.timestamp())
+        yield from show_verified(self._run(verify.get_last()))
 
     def read_server(self) -> Iterator[Metric]:
         """Yield the server's own statistics."""
@@ -194,6 +191,14 @@ def show_troubles(found: Measures) -> Iterator[Metric]:
     behind = Counter(each.queue for each in found.parents)
     yield family("inturn_jobs_behind_failed", _fold(behind, add))
     yield family("inturn_forgotten_batches", len(found.batches))
+
+
+def show_verified(last: verify.LastVerification | None) -> Iterator[Metric]:
+    """Yield what the scheduled job of `verify` found."""
+    found = {} if last is None else {(): last.violations}
+    yield family("inturn_verify_violations", found)
+    ended = {} if last is None else {(): last.at.timestamp()}
+    yield family("inturn_verify_timestamp_seconds", ended)
 
 
 def show_workers(seen: Load, found: Measures) -> Iterator[Metric]:
