@@ -1,0 +1,149 @@
+"""`verify` counts what is allowed by its reason, and does not report it."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.verify.histories import Ended, History
+
+SINCE = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=5)
+SECOND = timedelta(seconds=1)
+Connection = psycopg.Connection[Any]
+Pair = tuple[Ended, Ended]
+
+
+@pytest.fixture
+def connection(dsn: str) -> Iterator[Connection]:
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection:
+        yield connection
+
+
+@pytest.fixture
+def history() -> History:
+    return History(6, SINCE, count=400)
+
+
+def overtake(history: History) -> Pair:
+    """Let a job start before one that was deferred a minute earlier, and return both."""
+    pairs = (
+        (first, second)
+        for first, second in history.neighbours()
+        if second.created_at - first.created_at > 60 * SECOND
+    )
+    [(first, second)] = history.choose(pairs, 1)
+    for name in ("started_at", "finished_at", "fence"):
+        mine = getattr(first, name)
+        setattr(first, name, getattr(second, name))
+        setattr(second, name, mine)
+    return first, second
+
+
+def find(history: History, connection: Connection) -> list[Any]:
+    history.write(connection)
+    rows = connection.execute(
+        "SELECT verdict, reason, job_id, other_id FROM verify() "
+        "WHERE verdict NOT IN ('read', 'unknown')"
+    )
+    return rows.fetchall()
+
+
+def priority(first: Ended, second: Ended) -> None:
+    second.priority = 5
+
+
+def schedule(first: Ended, second: Ended) -> None:
+    first.scheduled_at = second.created_at
+
+
+def ran_before(first: Ended, second: Ended) -> None:
+    first.attempts = 2
+
+
+@pytest.mark.parametrize(
+    ("excuse", "expected"),
+    [
+        (priority, ("allowed", "priority")),
+        (schedule, ("allowed", "schedule")),
+        (ran_before, ("unsure", "retry")),
+    ],
+)
+def test_a_reason(
+    history: History,
+    connection: Connection,
+    excuse: Callable[[Ended, Ended], None],
+    expected: tuple[str, str],
+) -> None:
+    first, second = overtake(history)
+    excuse(first, second)
+    assert find(history, connection) == [(*expected, second.id, first.id)]
+
+
+def test_without_a_reason(history: History, connection: Connection) -> None:
+    first, second = overtake(history)
+    assert find(history, connection) == [("broken", None, second.id, first.id)]
+
+
+def test_a_retry_that_releases_its_lane(history: History, connection: Connection) -> None:
+    first, second = overtake(history)
+    first.attempts = 2
+    history.write(connection)
+    history.jobs.clear()
+    connection.execute("UPDATE finished_jobs SET on_retry = 'release' WHERE id = %s", [first.id])
+    assert find(history, connection) == [("allowed", "release", second.id, first.id)]
+
+
+def test_a_person(history: History, connection: Connection) -> None:
+    first, second = overtake(history)
+    connection.execute("SELECT audit('change-job', NULL, 1, 'eve', NULL, %s)", [first.id])
+    assert find(history, connection) == [("allowed", "operator", second.id, first.id)]
+
+
+def test_a_job_that_was_put_back_and_cancelled_never_ran(
+    history: History, connection: Connection
+) -> None:
+    """It keeps the start and the fence of its claim."""
+    [(first, second)] = history.choose(history.neighbours(), 1)
+    first.finished_at = second.finished_at + SECOND
+    history.write(connection)
+    history.jobs.clear()
+    connection.execute("UPDATE finished_jobs SET status = 'cancelled' WHERE id = %s", [first.id])
+    assert find(history, connection) == []
+
+
+def test_a_start_within_a_call_of_the_end(history: History, connection: Connection) -> None:
+    pairs = (
+        pair for pair in history.neighbours() if pair[1].finished_at - pair[1].started_at > SECOND
+    )
+    [(first, second)] = history.choose(pairs, 1)
+    first.finished_at = second.started_at + SECOND / 100
+    assert find(history, connection) == [("unsure", "waiting call", second.id, first.id)]
+
+
+def test_runs_of_a_job_that_overlap(history: History, connection: Connection) -> None:
+    """Its errors remember the earlier run, which ended after the last one began."""
+    one, two = history.random.sample(history.jobs, 2)
+    for job, late in ((one, 6 * SECOND), (two, SECOND)):
+        job.attempts = 2
+        began, at = job.started_at - SECOND, job.started_at + late
+        job.errors = f'[{{"attempt": 1, "started_at": "{began}", "at": "{at}"}}]'
+    found = [row for row in find(history, connection) if row[2] in (one.id, two.id)]
+    assert [row for row in found if row[0] == "broken"] == [("broken", None, one.id, None)]
+    assert ("unsure", "waiting call", two.id, None) in found
+
+
+@pytest.mark.parametrize(("closed", "verdict"), [(-SECOND, "broken"), (SECOND, "unsure")])
+def test_a_batch_that_ended_before_it_was_closed_shows_that_the_clock_was_set_back(
+    history: History, connection: Connection, closed: timedelta, verdict: str
+) -> None:
+    job = history.jobs[200]
+    end = job.finished_at - 60 * SECOND
+    [(job.batch_id,)] = connection.execute(
+        "INSERT INTO batches (name, opened_at, closed_at, ended_at) VALUES ('b', %s, %s, %s) "
+        "RETURNING id",
+        [SINCE, end + closed, end],
+    ).fetchall()
+    reason = "clock set back" if verdict == "unsure" else None
+    assert find(history, connection) == [(verdict, reason, job.id, None)]
