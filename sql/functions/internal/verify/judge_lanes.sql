@@ -26,8 +26,7 @@ LANGUAGE sql STABLE AS $$
         SELECT run.*,
             max(ended_at) OVER before AS last_end, max(let_go_at) OVER before AS last_commit,
             max(ended_at) FILTER (WHERE NOT shares) OVER before AS last_lone_end,
-            max(let_go_at) FILTER (WHERE NOT shares) OVER before AS last_lone_commit,
-            max(started_at) OVER before AS last_start
+            max(let_go_at) FILTER (WHERE NOT shares) OVER before AS last_lone_commit
         FROM run
         WINDOW before AS (
             PARTITION BY lane ORDER BY fence, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -35,7 +34,6 @@ LANGUAGE sql STABLE AS $$
         SELECT * FROM line
         WHERE CASE WHEN shares THEN last_lone_end ELSE last_end END > started_at
             OR CASE WHEN shares THEN last_lone_commit ELSE last_commit END > ended_at
-            OR last_start > ended_at
     ), pair AS (
         SELECT late.lane, late.id, late.fence, late.started_at, late.ended_at,
             other.id AS other_id, other.fence AS other_fence, other.started_at AS other_start,
