@@ -587,6 +587,11 @@ class Expiry(Feature):
         promise(not late, f"{late} started although they had expired")
 
 
+VERIFY = """
+SELECT promise, job_id, other_id, seen
+FROM verify_slice(%s, '{}', 'infinity', p_size => 1000000, p_calls => '0', p_open => '0')
+WHERE verdict = 'broken'
+"""
 FEATURES: dict[str, type[Feature]] = {
     "lanes": Lanes,
     "limits": Limits,
@@ -770,4 +775,10 @@ class Walk:
         self.stage.drain()
         for feature in self.features:
             feature.check_the_end()
+        self.verify()
         self.stage.dismiss()
+
+    def verify(self) -> None:
+        """Let `verify` judge what the walk has left. No call here waits for another."""
+        found = self.person.run(VERIFY, min(self.deferred, default=1) - 1)
+        promise(not found, f"verify finds {found}")

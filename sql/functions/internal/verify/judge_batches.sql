@@ -1,7 +1,8 @@
 -- Returns jobs that had not ended when their batch did, and callbacks that started before that
 -- (`batch`). A job that became due again after its batch had ended was run again by a person. So
--- was a callback that became due before: the end of its batch would have made it due. If a batch
--- ended before it was opened or closed, the clock was set back.
+-- was a callback that became due before: the end of its batch would have made it due. After several
+-- attempts, nobody knows when it first was. If a batch ended before it was opened or closed, the
+-- clock was set back.
 CREATE OR REPLACE FUNCTION judge_batches(p_runs job_run[], p_after bigint, p_calls interval)
     RETURNS SETOF observation
 LANGUAGE sql STABLE AS $$
@@ -14,7 +15,7 @@ LANGUAGE sql STABLE AS $$
         WHERE run.id > p_after AND run.batch_id IS NOT NULL
     ), seen AS (
         SELECT pair.*, least(sure_at, began_at + p_calls) < batch_end AS sure,
-            due_at < batch_end AS excused,
+            due_at < batch_end OR attempts > 1 AS excused,
             format('started at %s, before its batch %s ended at %s', began_at, batch_id,
                 batch_end) AS text,
             began_at AS first_at, batch_end AS last_at
