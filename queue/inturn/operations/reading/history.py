@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from inturn.operations import Operation, Statement, read
+from inturn.operations.reading.verify import LastVerification
 
 TASKS = """
 SELECT task, succeeded, failed, cancelled, aborted, per_minute::float8, failed_share::float8,
@@ -23,7 +24,8 @@ FROM {schema}.measure_lane(%s)
 """
 PACES = "SELECT lock, per_minute FROM {schema}.measure_paces(%s)"
 SIZE = """
-SELECT history, database, days, keep_history, worker FROM {schema}.measure_history_size()
+SELECT history, database, days, keep_history, worker, at, jobs, violations
+FROM {schema}.measure_history_size() LEFT JOIN {schema}.last_verification() ON true
 """
 
 
@@ -81,7 +83,7 @@ class StoredBytes(NamedTuple):
     """The bytes of the history and the whole database, and the number of days.
 
     `keep` is the shortest time in days that a live worker is set to keep, and `worker` its name.
-    None: no worker sets it.
+    None: no worker sets it. `verified` is what the schedule of `verify` found last.
     """
 
     history: int
@@ -89,6 +91,7 @@ class StoredBytes(NamedTuple):
     days: int
     keep: float | None = None
     worker: str | None = None
+    verified: LastVerification | None = None
 
 
 def list_tasks(limit: int) -> Operation[list[TaskStatus]]:
@@ -136,4 +139,5 @@ def measure_paces(locks: Sequence[str]) -> Operation[dict[str, float]]:
 def measure_size() -> Operation[StoredBytes]:
     """Return how large the history is."""
     (row,) = yield Statement(SIZE)
-    return StoredBytes(*row)
+    last = row[5:]
+    return StoredBytes(*row[:5], None if last[0] is None else LastVerification(*last))

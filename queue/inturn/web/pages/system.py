@@ -9,7 +9,7 @@ from inturn import sql
 from inturn.doctor.checks import examine, judge_history
 from inturn.doctor.finding import LONG, Finding
 from inturn.operations.engine import maintenance
-from inturn.operations.reading import history, system, verify
+from inturn.operations.reading import history, system
 from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
 from inturn.web.page import Page, View
@@ -32,7 +32,6 @@ def read(view: View) -> dict[str, Any]:
         "expected": sql.revision(),
         "facts": view.read(system.get_server_facts()),
         "stored": stored,
-        "verified": view.read(verify.get_last()),
         "findings": sort_findings(found),
         "tables": view.read(system.list_tables(view.reader.schema, TABLES)),
         "transactions": view.read(maintenance.list_transactions(TRANSACTIONS)),
