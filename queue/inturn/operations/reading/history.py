@@ -139,5 +139,6 @@ def measure_paces(locks: Sequence[str]) -> Operation[dict[str, float]]:
 def measure_size() -> Operation[StoredBytes]:
     """Return how large the history is."""
     (row,) = yield Statement(SIZE)
-    last = row[5:]
-    return StoredBytes(*row[:5], None if last[0] is None else LastVerification(*last))
+    history, database, days, keep, worker, *last = row
+    verified = None if last[0] is None else LastVerification(*last)
+    return StoredBytes(history, database, days, keep, worker, verified)
