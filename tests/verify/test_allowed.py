@@ -147,3 +147,42 @@ def test_a_batch_that_ended_before_it_was_closed_shows_that_the_clock_was_set_ba
     ).fetchall()
     reason = "clock set back" if verdict == "unsure" else None
     assert find(history, connection) == [(verdict, reason, job.id, None)]
+
+
+def test_a_pending_job_that_a_person_frees_is_due_only_then(connection: Connection) -> None:
+    """Otherwise it would seem to have been overtaken by all that started while it waited."""
+    [(child,)] = connection.execute(
+        "SELECT defer('child', lock => 'a', after => ARRAY[defer('parent')])"
+    ).fetchall()
+    [(worker,)] = connection.execute(
+        "SELECT register_worker('w', 'here', 1, '{other}', 1)"
+    ).fetchall()
+    connection.execute("SELECT claim(%s, '{other}', 1)", [worker])
+    assert status(connection, child)[0] == "pending"
+    [(now,)] = connection.execute("SELECT clock()").fetchall()
+    connection.execute("SELECT retry_job(%s)", [child])
+    freed, due = status(connection, child)
+    assert freed == "todo"
+    assert due > now
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_callback_that_a_person_freed(
+    history: History, connection: Connection, ended: bool
+) -> None:
+    job = history.jobs[200]
+    end = job.started_at + 60 * SECOND if ended else None
+    [(job.batch_id,)] = connection.execute(
+        "INSERT INTO batches (name, callback_id, opened_at, closed_at, ended_at) "
+        "VALUES ('b', %s, %s, %s, %s) RETURNING id",
+        [job.id, SINCE, SINCE, end],
+    ).fetchall()
+    assert find(history, connection) == [("broken", None, job.id, None)]
+    connection.execute("UPDATE finished_jobs SET scheduled_at = started_at WHERE id = %s", [job.id])
+    history.jobs.clear()
+    assert find(history, connection) == [("unsure", "retry", job.id, None)]
+
+
+def status(connection: Connection, id: int) -> Any:
+    rows = connection.execute("SELECT status, scheduled_at FROM jobs WHERE id = %s", [id])
+    return rows.fetchall()[0]

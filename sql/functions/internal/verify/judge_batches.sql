@@ -15,7 +15,7 @@ LANGUAGE sql STABLE AS $$
         WHERE run.id > p_after AND run.batch_id IS NOT NULL
     ), seen AS (
         SELECT pair.*, least(sure_at, began_at + p_calls) < batch_end AS sure,
-            due_at < batch_end OR attempts > 1 AS excused,
+            due_at < coalesce(batch_end, 'infinity') OR attempts > 1 AS excused,
             format('started at %s, before its batch %s ended at %s', began_at, batch_id,
                 batch_end) AS text,
             began_at AS first_at, batch_end AS last_at
