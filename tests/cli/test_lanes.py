@@ -143,6 +143,17 @@ def test_a_lane_that_is_held_for_long_is_explained_with_what_ends_its_job(
     assert advice in queue("jobs", "explain", "2").stdout
 
 
+def test_a_job_that_ignores_the_request_to_abort_is_explained_with_its_process_at_once(
+    engine: Engine, queue: Run
+) -> None:
+    engine.sign_on()
+    engine.defer("t")
+    engine.claim()
+    assert "unblock" not in queue("jobs", "explain", "1").stdout
+    engine.query("SELECT cancel_job(1, true)")
+    assert "if it does not: kill -9 7 on host" in queue("jobs", "explain", "1").stdout
+
+
 def test_a_halted_lane_is_explained_and_goes_on(engine: Engine, queue: Run) -> None:
     engine.at("2026-01-31 14:00:00+00")
     failed = engine.defer("t", "a", on_failure="halt")
