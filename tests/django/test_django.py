@@ -420,6 +420,32 @@ def test_manage_py_queue_is_the_command_line_with_the_projects_app(
     assert "manage.py queue worker" in wrong.stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "settings", "text"),
+    [
+        ("inturn.django", "settings", "Django is not set up. Run: manage.py queue"),
+        ("store.tasks", "settings", "In a Django project, run: manage.py queue"),
+        ("inturn.django", None, "In a Django project, run: manage.py queue"),
+    ],
+)
+def test_the_plain_command_names_manage_py_and_does_not_put_back_the_jobs(
+    module: str, settings: str | None, text: str, store_dsn: str
+) -> None:
+    environment = environment_of_manage(store_dsn)
+    if settings is not None:
+        environment["DJANGO_SETTINGS_MODULE"] = settings
+    done = subprocess.run(
+        [sys.executable, "-m", "inturn", "-a", f"{module}:app", "worker", "--one-shot"],
+        cwd=STORE,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
 @pytest.mark.landing
 def test_manage_py_queue_worker_starts_the_given_number_of_processes(
     app: App, ship: Any, store_dsn: str, tmp_path: Path

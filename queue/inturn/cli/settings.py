@@ -131,7 +131,8 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
     except (InturnError, KeyboardInterrupt):
         raise
     except BaseException as error:  # even SystemExit: the module may be a script
-        raise ConfigurationError(f"{path!r} cannot be imported: {_where(error)}") from error
+        text = f"{path!r} cannot be imported: {_where(error)}{_advise_django(error)}"
+        raise ConfigurationError(text) from error
     if dsn or schema:
         app.connector = app.connector.at(dsn, schema=schema)
     return app
@@ -180,3 +181,12 @@ def _where(error: BaseException) -> str:
     if isinstance(error, SyntaxError):  # its text names the place
         return text
     return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+
+
+def _advise_django(error: BaseException) -> str:
+    """Return what to run instead, if the app's project is Django's and nothing has set it up."""
+    if type(error).__module__ != "django.core.exceptions":
+        return ""
+    from django.apps import apps
+
+    return "" if apps.ready else ". In a Django project, run: manage.py queue"

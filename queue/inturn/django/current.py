@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.apps import apps
 from django.conf import settings
 from django.db import close_old_connections, reset_queries
 
@@ -13,6 +14,7 @@ from inturn.app import App
 from inturn.database.connector import Connector
 from inturn.django.configuration import configuration
 from inturn.django.connector import DjangoConnector
+from inturn.errors import ConfigurationError
 from inturn.tasks.task import Task
 
 
@@ -40,6 +42,17 @@ class DjangoApp(App):
             periodic_defaults=periodic_defaults,
         )
         self._wrapped: dict[str, Task[..., Any]] = {}
+
+    def perform_import_paths(self) -> None:
+        """Like that of any app, but only once Django has imported the `tasks` modules.
+
+        Before, a worker would know no task, and put back each job that it claims.
+        """
+        if not apps.ready:
+            raise ConfigurationError(
+                "Django is not set up. Run: manage.py queue. In a script, call django.setup() first."
+            )
+        super().perform_import_paths()
 
     def find_task(self, name: str) -> Task[..., Any]:
         if name not in self._wrapped:
