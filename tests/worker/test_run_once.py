@@ -94,6 +94,30 @@ async def test_the_heartbeat_says_that_the_worker_lives_and_hears_that_it_is_tak
     assert lost == [parts.registration.worker_id]
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_the_heartbeat_notes_a_blocked_loop_between_its_rounds_and_in_an_outage(
+    is_away: bool, app: App, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = Parts(app)
+    await parts.registration.register()
+    await parts.close()
+    if is_away:
+        monkeypatch.setattr(app.connector, "connect", lambda _: 1 / 0)
+    noted: list[float] = []
+    reactions = Reactions(
+        lost=lambda _: None, unheard=lambda: None, ticked=noted.append, dead=lambda: None
+    )
+    watch = LoopWatch(may_pause=False)
+    heartbeat = Heartbeat(app.connector, 0.05, parts.registration, watch, reactions)
+    heartbeat.start()
+    blocked = "SELECT FROM workers WHERE heartbeat_at - loop_turned_at > interval '0.1 s'"
+    deadline = time.monotonic() + 60
+    while max(noted, default=0) < 0.1 or not (is_away or query(blocked)):  # blocks the loop
+        time.sleep(0.01)
+        assert time.monotonic() < deadline, noted
+    heartbeat.stop()
+
+
 async def test_a_worker_that_registers_again_is_as_old_as_before(
     app: App, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
