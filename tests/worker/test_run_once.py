@@ -112,8 +112,8 @@ async def test_the_heartbeat_notes_a_blocked_loop_between_its_rounds_and_in_an_o
     heartbeat.start()
     blocked = "SELECT FROM workers WHERE heartbeat_at - loop_turned_at > interval '0.1 s'"
     deadline = time.monotonic() + 60
-    while max(noted, default=0) < 0.1 or not (is_away or query(blocked)):  # blocks the loop
-        time.sleep(0.01)
+    while max(noted, default=0) < 0.1 or not (is_away or query(blocked)):
+        time.sleep(0.01)  # noqa: ASYNC251 - it must block the loop
         assert time.monotonic() < deadline, noted
     heartbeat.stop()
 
