@@ -50,7 +50,7 @@ class DjangoApp(App):
         """
         if not apps.ready:
             raise ConfigurationError(
-                "Django is not set up. Run: manage.py queue. In a script, call django.setup() first."
+                "Django is not set up. Run: manage.py queue. In a script, call django.setup()."
             )
         super().perform_import_paths()
 
