@@ -120,6 +120,25 @@ def test_its_views_defer_and_its_script_works(manage: Manage) -> None:
     assert shown == "prepared True\nTrue True succeeded\n"
 
 
+def test_the_dashboard_in_asgi_py_is_for_superusers(manage: Manage) -> None:
+    page = (ROOT / "docs" / "dashboard.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n# store/asgi.py\n(.*?)```", page, re.DOTALL)
+    code += (
+        "from django.contrib.auth.models import User\n"
+        "from django.test import Client\n"
+        "from starlette.testclient import TestClient\n"
+        "def look(*cookie):\n"
+        "    with TestClient(application, cookies=dict(cookie)) as browser:\n"
+        "        return browser.get('/queue/').status_code\n"
+        "def visit(name, **rights):\n"
+        "    client = Client()\n"
+        "    client.force_login(User.objects.create_user(name, **rights))\n"
+        "    return look(('sessionid', client.cookies['sessionid'].value))\n"
+        "print(look(), visit('eve', is_staff=True), visit('ann', is_superuser=True))\n"
+    )
+    assert manage("-c", code).splitlines()[-1] == "403 403 200"
+
+
 def test_its_commands_answer(manage: Manage) -> None:
     assert "ok" in manage("-m", "django", "queue", "healthchecks").lower()
     assert '"inturn.' not in manage("-m", "django", "dumpdata", "--exclude", "inturn")

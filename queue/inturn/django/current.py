@@ -43,7 +43,7 @@ class DjangoApp(App):
         )
         self._wrapped: dict[str, Task[..., Any]] = {}
 
-    def perform_import_paths(self) -> None:
+    async def run_worker_async(self, **options: Any) -> str | None:
         """Like that of any app, but only once Django has imported the `tasks` modules.
 
         Before, a worker would know no task, and put back each job that it claims.
@@ -52,7 +52,7 @@ class DjangoApp(App):
             raise ConfigurationError(
                 "Django is not set up. Run: manage.py queue. In a script, call django.setup()."
             )
-        super().perform_import_paths()
+        return await super().run_worker_async(**options)
 
     def find_task(self, name: str) -> Task[..., Any]:
         if name not in self._wrapped:
