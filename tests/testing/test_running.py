@@ -315,6 +315,16 @@ def test_with_advance_retries_and_scheduled_jobs_run_in_no_time(app: App, queue:
 # ---------------------------------------------------------------- perform
 
 
+def test_no_schedule_fires_in_a_drain_but_its_task_can_be_performed(app: App, queue: Queue) -> None:
+    @app.periodic(cron="* * * * *")
+    @app.task
+    def report(timestamp: int) -> int:
+        return timestamp
+
+    assert queue.drain(advance=timedelta(minutes=5)) == []
+    assert queue.perform(report, timestamp=0) == 0
+
+
 def test_with_advance_a_job_expires_whose_lane_is_paused(app: App, queue: Queue) -> None:
     @app.task
     def remind(order: int) -> None: ...
