@@ -137,6 +137,7 @@ def exhaust_ids(play: Play) -> None:
     while has_no_ids(play):
         play.query("VACUUM progress")  # it looks for the oldest transaction again
         play.hold(0.2)
+    play.query("CHECKPOINT")  # or it would believe so again after a crash
 
 
 def has_no_ids(play: Play) -> bool:
