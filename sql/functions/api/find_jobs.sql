@@ -2,6 +2,10 @@
 -- run. Jobs without a lock come first. With p_backwards, each lane's last job comes first. To get
 -- the next jobs, pass the last one you have.
 --
+-- With p_backwards, jobs that have ended come last, by id and with a NULL priority: none of them
+-- will run, so the next call can continue in the index of ids. Otherwise each call sorts all ended
+-- jobs that match.
+--
 -- Unlike list_jobs, it reads all jobs that may match, so that none is missed. Statuses are those
 -- that people see (see live_jobs).
 CREATE OR REPLACE FUNCTION find_jobs(
@@ -28,11 +32,13 @@ DECLARE
         OR NOT (v_live @> '{scheduled,pending}' OR NOT v_live && '{scheduled,pending}')
         OR NOT (v_live @> '{claimed,doing}' OR NOT v_live && '{claimed,doing}');
     v_turn   bigint := CASE WHEN p_backwards THEN -1 ELSE 1 END;
+    v_lanes  boolean := p_after_id IS NULL OR p_after_priority IS NOT NULL;   -- not yet through
+    v_found  bigint;
 BEGIN
     RETURN QUERY
     WITH found AS (
         SELECT job.id, job.lock::text, job.priority FROM jobs AS job
-        WHERE ((p_filter).statuses IS NULL
+        WHERE v_lanes AND ((p_filter).statuses IS NULL
                 OR v_stored <> '{}' AND job.status = ANY (v_stored))
             AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
@@ -40,13 +46,8 @@ BEGIN
             AND (NOT v_exact OR (SELECT live_jobs.status = ANY (v_live) FROM live_jobs
                 WHERE live_jobs.id = job.id))
         UNION ALL
-        SELECT job.id, job.lock, job.priority FROM finished_jobs AS job
-        WHERE ((p_filter).statuses IS NULL
-                OR (p_filter).statuses && '{succeeded,failed,cancelled,aborted}'
-                    AND job.status = ANY ((p_filter).statuses))
-            AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
-                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-                job.finished_at)
+        SELECT job.id, job.lock, job.priority FROM ended_to_change(p_filter) AS job
+        WHERE NOT p_backwards
     )
     SELECT found.id, found.lock, found.priority FROM found
     WHERE p_after_id IS NULL
@@ -55,4 +56,11 @@ BEGIN
                 v_turn * p_after_id)
     ORDER BY coalesce(found.lock, '') COLLATE "C", -v_turn * found.priority, v_turn * found.id
     LIMIT p_limit;
+    GET DIAGNOSTICS v_found = ROW_COUNT;
+    IF p_backwards AND v_found < p_limit THEN
+        RETURN QUERY
+        SELECT job.id, job.lock, NULL::integer FROM ended_to_change(p_filter) AS job
+        WHERE v_lanes OR job.id > p_after_id
+        ORDER BY job.id LIMIT p_limit - v_found;
+    END IF;
 END $$;
