@@ -210,3 +210,36 @@ def test_the_jobs_of_a_lane_a_batch_or_a_group_are_found_without_reading_the_oth
     assert {
         name: pages for name, pages in after.items() if pages > 1.5 * before[name] + 20
     } == {}, before
+
+
+IN_LANES = """
+INSERT INTO jobs (created_at, status, task, lock)
+SELECT now(), 'todo', 't', %(lane)s || n / 2 FROM generate_series(2, 2 * %(lanes)s::int + 1) AS n
+"""
+
+
+def cost_of_starters(connection: psycopg.Connection[Any], which: JobFilter) -> list[int]:
+    connection.execute("VACUUM ANALYZE jobs, lanes")
+    return [pages(connection, list_jobs(which, 100)), pages(connection, count_jobs(which, COUNTED))]
+
+
+def test_what_could_start_in_lanes_takes_two_probes_of_each(
+    connection: psycopg.Connection[Any],
+) -> None:
+    costs = []
+    for first, last in ((1, 1), (2, 9)):
+        for part in range(first, last + 1):
+            connection.execute(IN_LANES, {"lane": f"lane {part}.", "lanes": LANES})
+        costs.append(cost_of_starters(connection, JobFilter(["todo"], task="other")))
+    for before, after in zip(*costs, strict=True):
+        assert after - before < 7 * 8 * LANES, costs
+
+
+def test_what_could_start_under_a_prefix_does_not_read_the_other_lanes(
+    connection: psycopg.Connection[Any],
+) -> None:
+    lanes = 50
+    connection.execute(IN_LANES, {"lane": "z", "lanes": lanes})
+    connection.execute(IN_LANES, {"lane": "other", "lanes": 2 * COUNTED})
+    costs = cost_of_starters(connection, JobFilter(["todo"], lock_prefix="z"))
+    assert max(costs) < 100 * lanes, costs

@@ -476,6 +476,22 @@ def test_a_count_of_one_queue_says_if_it_did_not_look_at_all_lanes(engine: Engin
     assert engine.query(by_queue, 5) == [("z", 1, True)]
 
 
+def test_what_could_start_under_a_prefix_is_found_behind_any_number_of_other_lanes(
+    engine: Engine,
+) -> None:
+    defer_in_lanes(engine, "a", 9)
+    there = [engine.defer("t", "z:1"), several(engine, "b", "z:2"), several(engine, "z:3", "c")]
+    blocked = [engine.defer("t", "z:1"), several(engine, "a", "b", "z:4"), several(engine, "z:2")]
+    stopped = engine.defer("t", "z:5")
+    engine.query("SELECT pause_lane('z:5')")
+    listed = "SELECT id FROM list_jobs(7, jobs_where('{todo}', lock_prefix => 'z:'), NULL, 7)"
+    assert engine.query(listed) == [(id,) for id in reversed(there)], (blocked, stopped)
+    counted = "SELECT * FROM count_jobs(%s, jobs_where('{todo}', lock_prefix => 'z:'), 1)"
+    assert engine.query(counted, 7) == [(3, False)]
+    assert engine.query(counted, 3) == [(3, True)]
+    assert engine.query(counted, 2) == [(2, True)]
+
+
 def test_a_count_throws_away_nothing_that_it_looked_at(engine: Engine) -> None:
     defer_in_lanes(engine, "a", 2)
     for _ in range(2):

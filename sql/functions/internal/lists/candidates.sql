@@ -90,8 +90,8 @@ BEGIN
     is_cut := is_cut OR NOT v_exact AND cardinality(v_found) >= v_enough;
     ids := ids || v_found;
     IF NOT v_lanes THEN
-        v_found := ARRAY(SELECT DISTINCT id FROM lane_starters(p_looked, (p_filter).lock) AS id);
-        is_cut := is_cut OR cardinality(v_found) >= p_looked;
+        SELECT starters.ids, candidates.is_cut OR starters.is_cut INTO v_found, is_cut
+        FROM lane_starters(p_filter, p_looked) AS starters;
         ids := ids || ARRAY(
             SELECT job.id FROM jobs AS job
             WHERE job.id = ANY (v_found) AND (p_before_id IS NULL OR job.id < p_before_id)
