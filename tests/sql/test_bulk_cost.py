@@ -81,10 +81,14 @@ def with_days(dsn: str) -> Iterator[psycopg.Connection[Any]]:
         dsn, autocommit=True, options="-c search_path=inturn -c timezone=UTC"
     ) as connection:
         connection.execute("SELECT prepare_history(1)")
-        for days in range(1, 5):
-            day = now(connection).date() - timedelta(days)
-            connection.execute(PAST_DAY.format(day, day + timedelta(1)).encode())
+        add_days(connection, 1, 5)
         yield connection
+
+
+def add_days(connection: psycopg.Connection[Any], first: int, last: int) -> None:
+    for days in range(first, last):
+        day = now(connection).date() - timedelta(days)
+        connection.execute(PAST_DAY.format(day, day + timedelta(1)).encode())
 
 
 def now(connection: psycopg.Connection[Any]) -> datetime:
@@ -141,6 +145,32 @@ def test_looking_up_ended_jobs_costs_the_same_whatever_the_history_holds(
         for name, pages in after.items()
         if pages > 1.15 * before[name] + DEEPER
     } == {}
+
+
+OLD_DAYS = 40
+
+
+@pytest.mark.parametrize("action", ["retry", "delete"])
+def test_a_step_does_not_look_for_each_job_in_each_day(
+    with_days: psycopg.Connection[Any], action: str
+) -> None:
+    with_days.execute(HISTORY, {"count": FEW})
+    with_days.execute("VACUUM ANALYZE finished_jobs")
+    counter = Counter(with_days)
+
+    def change(first: int) -> int:
+        with counter.count() as work:
+            outcomes = with_days.execute(
+                "SELECT DISTINCT outcome FROM change_jobs(%s, %s, jobs_where('{failed}'))",
+                [action, list(range(first, first + bulk.STEP))],
+            ).fetchall()
+        assert outcomes == [("done",)]
+        return work.pages
+
+    _, before = change(1), change(501)
+    add_days(with_days, 5, 5 + OLD_DAYS)
+    _, after = change(1001), change(1501)
+    assert after - before < 20 * OLD_DAYS, "a few pages of each day, and none for each job"
 
 
 LIVE_AND_ENDED = """

@@ -27,6 +27,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_held   text[];
     v_locked bigint[];
+    v_from   timestamptz;   -- those that have ended did so in this time: skip the other days
+    v_until  timestamptz;
     v_result record;   -- ids, and the outcome for each
     v_done   bigint[];
     v_asked  bigint[];
@@ -62,11 +64,13 @@ BEGIN
             SELECT FROM lanes WHERE lanes.lock = ANY (lanes_of(job.lock, job.locks))
                 AND lanes.failed_job_id = job.id AND lanes.lock NOT IN (SELECT unnest(v_held)))
         ORDER BY job.id FOR UPDATE SKIP LOCKED);
+    SELECT min(finished_at), max(finished_at) INTO v_from, v_until
+    FROM finished_jobs AS job WHERE job.id = ANY (v_locked);
     SELECT array_agg(asked.id) AS ids, array_agg(asked.outcome) AS outcomes INTO v_result
     FROM (
         SELECT each.id, CASE
             WHEN each.id IN (SELECT unnest(v_locked))
-                THEN judge_change(p_action, each.id, p_filter, p_abort)
+                THEN judge_change(p_action, each.id, p_filter, p_abort, v_from, v_until)
             WHEN EXISTS (SELECT FROM jobs WHERE jobs.id = each.id) OR EXISTS (
                 SELECT FROM finished_jobs AS job WHERE job.id = each.id) THEN 'busy'
             ELSE 'gone' END AS outcome
@@ -78,13 +82,16 @@ BEGIN
     INTO v_done, v_asked FROM unnest(v_result.ids, v_result.outcomes) AS each(id, outcome);
 
     IF p_action = 'retry' THEN
-        PERFORM retry_in_bulk(each, p_by) FROM unnest(v_done) AS each;
+        PERFORM retry_in_bulk(each, p_by, v_from, v_until) FROM unnest(v_done) AS each;
     ELSIF v_done <> '{}' THEN
         PERFORM remove_waiting(v_done);
     END IF;
     IF p_action = 'delete' THEN
         WITH gone AS (
-            DELETE FROM finished_jobs AS job WHERE job.id = ANY (v_done)
+            -- Those that waited have ended just now.
+            DELETE FROM finished_jobs AS job
+            WHERE job.id = ANY (v_done)
+                AND job.finished_at >= least(v_from, clock() - interval '1 day')
             RETURNING keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
         )
         SELECT count(*) INTO v_gone FROM gone;

@@ -1,7 +1,9 @@
 -- Tells whether a bulk may change a job: `done`, `asked` or why not (see change_jobs). The caller
--- has locked the job and its lanes. It may have ended or started again since it was found.
+-- has locked the job and its lanes. It may have ended or started again since it was found. If it
+-- has ended, it did so between p_from and p_until.
 CREATE OR REPLACE FUNCTION judge_change(
-    p_action text, p_id bigint, p_filter job_filter, p_abort boolean
+    p_action text, p_id bigint, p_filter job_filter, p_abort boolean,
+    p_from timestamptz, p_until timestamptz
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -18,7 +20,8 @@ BEGIN
             ELSE 'changed' END;
     END IF;
     SELECT status, finished_at INTO v_status, v_at FROM finished_jobs
-    WHERE id = p_id ORDER BY finished_at DESC LIMIT 1;
+    WHERE id = p_id AND finished_at BETWEEN p_from AND p_until
+    ORDER BY finished_at DESC LIMIT 1;
     RETURN CASE
         WHEN p_action = 'cancel' THEN 'ended'
         WHEN v_status <> ALL ((p_filter).statuses) OR v_at >= (p_filter).before THEN 'changed'

@@ -6,13 +6,18 @@
 -- edges stay as they are: only a session that has locked the child may change them (see
 -- settle_ends). A batch that has not ended waits for the job again. Like join_batches, this keeps
 -- the batch open until commit.
-CREATE OR REPLACE FUNCTION restore_job(p_id bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION restore_job(
+    p_id    bigint,
+    p_from  timestamptz DEFAULT '-infinity',   -- when it ended, so that other days are skipped
+    p_until timestamptz DEFAULT 'infinity'
+) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     v_back record;
 BEGIN
     WITH found AS (
-        DELETE FROM finished_jobs AS job WHERE job.id = p_id
+        DELETE FROM finished_jobs AS job
+        WHERE job.id = p_id AND job.finished_at BETWEEN p_from AND p_until
         RETURNING job.*, keep_uncounted(job, job.tableoid, job.xmin, job.ctid)
     ), back AS (
         INSERT INTO jobs (id, scheduled_at, created_at, was_attempted, status, on_retry, on_failure,

@@ -1,7 +1,11 @@
 -- Retries a job without moving it: a finished job returns to its place in its lane, and a scheduled
 -- or pending one becomes due now. The caller knows that it halts no lane. Returns false if there
--- was nothing to do.
-CREATE OR REPLACE FUNCTION retry_at_its_place(p_id bigint) RETURNS boolean
+-- was nothing to do. If it has ended, it did so between p_from and p_until.
+CREATE OR REPLACE FUNCTION retry_at_its_place(
+    p_id    bigint,
+    p_from  timestamptz DEFAULT '-infinity',
+    p_until timestamptz DEFAULT 'infinity'
+) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     v_status job_status;
@@ -23,7 +27,7 @@ BEGIN
         PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
         PERFORM notify_workers(NULL);
         RETURN true;
-    ELSIF restore_job(p_id) > 0 THEN
+    ELSIF restore_job(p_id, p_from, p_until) > 0 THEN
         PERFORM notify_workers(NULL);
         RETURN true;
     END IF;

@@ -1,17 +1,21 @@
--- Retries one job of a bulk. The caller has locked it and the lanes that it halts.
+-- Retries one job of a bulk. The caller has locked it and the lanes that it halts. If it has
+-- ended, it did so between p_from and p_until.
 --
 -- A job that halted its lane goes first there. But if an older job of the lane has already been
 -- brought back, the two run in order.
-CREATE OR REPLACE FUNCTION retry_in_bulk(p_id bigint, p_by text) RETURNS void
+CREATE OR REPLACE FUNCTION retry_in_bulk(
+    p_id bigint, p_by text, p_from timestamptz, p_until timestamptz
+) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     v_lock text := (
         SELECT min(lanes.lock) FROM finished_jobs AS job
         JOIN lanes ON lanes.lock = ANY (lanes_of(job.lock, job.locks))
-        WHERE job.id = p_id AND lanes.failed_job_id = p_id);
+        WHERE job.id = p_id AND job.finished_at BETWEEN p_from AND p_until
+            AND lanes.failed_job_id = p_id);
 BEGIN
     IF v_lock IS NULL THEN
-        PERFORM retry_at_its_place(p_id);
+        PERFORM retry_at_its_place(p_id, p_from, p_until);
         RETURN;
     END IF;
     PERFORM retry_head(v_lock, p_by);
