@@ -12,7 +12,10 @@ ENDED = "SELECT count(*) FROM finished_jobs"
 FENCE = (
     "SELECT coalesce(min(fence), (SELECT last_value FROM fences)) FROM jobs WHERE status = 'doing'"
 )
-RAN = "SELECT id FROM all_jobs WHERE fence >= %s"
+RAN = """
+SELECT id FROM all_jobs WHERE fence >= %s
+UNION ALL SELECT jobs.id FROM jobs JOIN batches ON callback_id = jobs.id WHERE ended_at IS NOT NULL
+"""
 # What is due in an hour because the clock was set back: `queue jobs retry`, as an operator would.
 LATE = """
 SELECT retry_job(id) FROM jobs
