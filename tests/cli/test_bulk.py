@@ -21,7 +21,7 @@ from tests.cli.engine import Engine
 PAGE = (Path(__file__).parents[2] / "docs" / "bulk.md").read_text("utf-8")
 TIMEOUT = "Traceback (most recent call last):\n  File …\nTimeout: the supplier is slow"
 
-CHANGES = ("retry", "cancel", "delete", "retry-head", "pause", "resume", "skip-head")
+CHANGES = ("retry", "cancel", "delete", "move", "retry-head", "pause", "resume", "skip-head")
 
 
 def blocks(language: str) -> list[str]:
@@ -114,6 +114,46 @@ def test_what_is_left_is_counted_by_reason(failed: Engine, queue: Run, dsn: str)
         assert all_left.returncode == 4
         user.rollback()
     assert queue("jobs", "cancel", "--all", "--yes").stdout == "cancelled 1 job\n"
+
+
+def test_a_flood_moves_behind_the_other_jobs(engine: Engine, queue: Run, answer: Answer) -> None:
+    flood = [engine.defer("ops.nap") for _ in range(3)]
+    mine = engine.defer("mail.send")
+    words = ["jobs", "move", "--task", "ops.nap", "--priority", "-10"]
+    assert queue(*words, "--dry-run").stdout.splitlines()[:2] == [
+        "Would have moved 3 jobs.",
+        "They get priority -10: jobs of higher priority go first.",
+    ]
+    assert engine.query("SELECT DISTINCT priority FROM jobs") == [(0,)]
+    asked = answer("y", *words)
+    assert "Move 3 jobs? [y/N]" in asked.stderr
+    assert asked.stdout.splitlines()[-1] == "moved 3 jobs"
+    assert engine.claim()[0] == mine
+    assert "Nothing was changed." in queue(*words, "--yes").stderr, "they have moved"
+    zero = queue("jobs", "move", "--queue", "default", "--priority", "0", "--to-queue", "slow")
+    assert "--priority 0 --to-queue slow --yes" in zero.stderr
+    again = queue("jobs", "move", *map(str, [*flood, mine]), "--to-queue", "slow", "--json")
+    assert again.returncode == 5
+    assert [job["now"] for job in json.loads(again.stdout)] == ["moved"] * 3
+    assert f"Job {mine} was not moved: a worker has it." in again.stderr
+    assert engine.query("SELECT DISTINCT queue FROM jobs WHERE task = 'ops.nap'") == [("slow",)]
+    assert queue("jobs", "move", "99999", "--priority", "1").returncode == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["1"],
+        ["--all"],
+        ["--priority", "1"],
+        ["1", "--priority", "x"],
+        ["1", "--to-queue", "a,b"],
+        ["1", "--priority", "1", "--queue", "default"],
+    ],
+    ids=" ".join,
+)
+def test_a_move_must_say_what_goes_where(queue: Run, wrong: list[str]) -> None:
+    assert queue("jobs", "move", *wrong, "--yes").returncode == 2
 
 
 def test_lists_have_the_same_filters(failed: Engine, queue: Run) -> None:

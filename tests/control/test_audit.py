@@ -31,6 +31,7 @@ CHANGES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "cancel-jobs": ("job_manager.cancel_jobs", None, {"queue": "mail"}),
     "retry-jobs": ("job_manager.retry_jobs", None, {"status": "cancelled"}),
     "delete-jobs": ("job_manager.delete_jobs", None, {"everything": True}),
+    "move-jobs": ("job_manager.move_jobs", None, {"queue": "mail", "priority": -10}),
     "close-batch": ("batches.close", "batch", {}),
     "cancel-batch": ("batches.cancel", "batch", {}),
 }

@@ -128,6 +128,59 @@ async def test_cancelling_leaves_running_and_ended_jobs_alone(app: App, shop: Sh
     ]  # fmt: skip
 
 
+async def test_a_flood_moves_behind_the_other_jobs(app: App, shop: Shop) -> None:
+    jobs = app.job_manager
+    flood = shop.defer(None, "flood 1", "flood 2") + shop.defer("lane", "flood 3")
+    app.configure_task("send", queue="mail", lock="lane").defer(name="mine")
+    later = shop.defer(None, "later", schedule_in={"hours": 1})
+    asked: dict[str, Any] = {"ids": [*flood, *later], "priority": -10}
+    seen = jobs.preview_jobs("move", **asked)
+    assert (seen.count, seen.unlocked, seen.lanes, seen.waiting) == (4, 3, 1, 1)
+    done = jobs.move_jobs(**asked, before=seen.until, by="ana")
+    assert (done.changed, done.refused) == (4, {})
+    assert jobs.move_jobs(**asked, before=seen.until).looked_at == 0, "the rest is nothing"
+    assert jobs.preview_jobs("move", **asked).count == 0
+    assert [job.status for job in jobs.list_jobs(id=later[0])] == ["scheduled"]
+    shop.broken = False
+    await app.run_worker_async(concurrency=1)
+    assert (shop.ran[0], len(shop.ran)) == ("mine", 4)
+
+
+async def test_waiting_jobs_move_to_another_queue(app: App, shop: Shop, query: Query) -> None:
+    shop.defer("lane", "a", "b")
+    async with app.open_async():
+        done = await app.job_manager.move_jobs_async(task="send", to_queue="slow", by="ana")
+    assert done.changed == 2
+    assert query("SELECT DISTINCT queue::text, priority FROM jobs") == [("slow", 0)]
+    [(reason,)] = query("SELECT reason FROM lane_audit")
+    assert reason.startswith("to queue slow, ") and "task send" in reason
+    await app.run_worker_async(queues=["mail"])
+    assert shop.ran == []
+    assert await mended(app, shop) == ["a", "b"]
+
+
+async def test_a_long_lane_keeps_its_order_while_it_moves(app: App, query: Query) -> None:
+    """More jobs than one step changes: whatever part of them has moved, the first is the oldest."""
+    app.configure_task("send", queue="mail", lock="lane").batch_defer(
+        *({"n": n} for n in range(1_500))
+    )
+    first_of_lane = "SELECT min(id) FROM jobs"
+    heads: list[Any] = []
+    for priority in (-5, 5):
+        operation = bulk.change_jobs(
+            "move",
+            bulk.JobFilter(queue="mail"),
+            bulk.Bulk(),
+            move=bulk.Move(priority),
+            watch=lambda _: heads.append(
+                query("SELECT id FROM jobs ORDER BY priority DESC, id LIMIT 1")
+            ),
+        )
+        app.connector.run(operation)
+    assert len(heads) >= 4
+    assert all(head == query(first_of_lane) for head in heads)
+
+
 async def test_deleting_forgets_jobs_and_leaves_a_lane_halted(
     app: App, shop: Shop, query: Query
 ) -> None:
@@ -146,6 +199,12 @@ def test_a_bulk_without_a_filter_must_say_that_it_means_everything(app: App) -> 
         app.job_manager.retry_jobs()
     with pytest.raises(BadArgument, match="everything"):
         app.lanes.change_lanes("resume")
+    with pytest.raises(BadArgument, match="everything"):
+        app.job_manager.move_jobs(priority=1)
+    with pytest.raises(BadArgument, match="priority"):
+        app.job_manager.move_jobs(task="send")
+    with pytest.raises(BadArgument, match="queue"):
+        app.job_manager.preview_jobs("move", to_queue="a,b", task="send")
     with pytest.raises(BadArgument, match="status"):
         app.job_manager.retry_jobs(status="broken")
     with pytest.raises(BadArgument, match="states"):

@@ -46,6 +46,9 @@ class Number(NumberType):
         self.fail(f"{value!r} is not a whole number {limits}.", parameter, context)
 
 
+PRIORITY = Number(-(2**31), 2**31 - 1)
+
+
 class Seconds(SecondsType):
     """Seconds as a number (30, 0.5) or a length of time (90s, 10m)."""
 

@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict, Unpack
 
-from inturn.arguments import check_choice, check_lock, check_moment
+from inturn.arguments import check_choice, check_lock, check_moment, check_priority, check_queue
 from inturn.control.twins import Control, blocking, in_loop
 from inturn.errors import BadArgument
 from inturn.model import Status
 from inturn.operations import Operation
 from inturn.operations.changes import bulk
-from inturn.operations.changes.bulk import Bulk, JobAction, JobPreview, LaneAction, LanePreview
+from inturn.operations.changes.bulk import (
+    NO_MOVE,
+    Bulk,
+    JobAction,
+    JobPreview,
+    LaneAction,
+    LanePreview,
+    Move,
+)
 from inturn.operations.changes.jobs import JobFilter
 from inturn.states import LANE_STATES
 
@@ -56,9 +64,20 @@ class JobBulks(Control):
     """
 
     @blocking
-    def preview_jobs(self, action: JobAction, **which: Unpack[WhichJobs]) -> Operation[JobPreview]:
-        """Return what `retry`, `cancel` or `delete` would cover, without changing anything."""
-        return bulk.preview_jobs(action, _filter_jobs(which))
+    def preview_jobs(
+        self,
+        action: JobAction,
+        *,
+        priority: int | None = None,
+        to_queue: str | None = None,
+        **which: Unpack[WhichJobs],
+    ) -> Operation[JobPreview]:
+        """Return what `retry`, `cancel`, `delete` or `move` would cover. It changes nothing.
+
+        `priority` and `to_queue` are those of `move_jobs`.
+        """
+        move = _read_move(priority, to_queue) if action == "move" else NO_MOVE
+        return bulk.preview_jobs(action, _filter_jobs(which), move)
 
     preview_jobs_async = in_loop(preview_jobs)
 
@@ -98,6 +117,27 @@ class JobBulks(Control):
         return _change("delete", which, by)
 
     delete_jobs_async = in_loop(delete_jobs)
+
+    @blocking
+    def move_jobs(
+        self,
+        *,
+        priority: int | None = None,
+        to_queue: str | None = None,
+        by: str | None = None,
+        **which: Unpack[WhichJobs],
+    ) -> Operation[Bulk]:
+        """Give waiting jobs another priority, another queue, or both.
+
+            app.job_manager.move_jobs(task="ops.nap", priority=-10)
+            app.job_manager.move_jobs(ids=[9001, 9002], to_queue="slow")
+
+        Jobs that run, or whose lanes wait for their next attempt, stay as they are.
+        """
+        move = _read_move(priority, to_queue)
+        return bulk.change_jobs("move", _filter_jobs(which), Bulk(), move=move, by=by)
+
+    move_jobs_async = in_loop(move_jobs)
 
 
 class WhichLanes(TypedDict, total=False):
@@ -157,6 +197,16 @@ def _change(
     action: JobAction, which: WhichJobs, by: str | None, abort: bool = False
 ) -> Operation[Bulk]:
     return bulk.change_jobs(action, _filter_jobs(which), Bulk(), abort=abort, by=by)
+
+
+def _read_move(priority: int | None, to_queue: str | None) -> Move:
+    if priority is None and to_queue is None:
+        raise BadArgument("priority", "is missing. Give a priority, to_queue, or both")
+    if priority is not None:
+        check_priority(priority)
+    if to_queue is not None:
+        check_queue(to_queue)
+    return Move(priority, to_queue)
 
 
 def _filter_jobs(which: WhichJobs) -> JobFilter:

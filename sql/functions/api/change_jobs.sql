@@ -1,13 +1,16 @@
--- Retries, cancels or deletes these jobs as one step of a bulk: at most 1,000, in one short
--- transaction. They come from find_jobs, whole lanes together. Returns the outcome for each:
---   done     it is changed
---   asked    it is running, and its worker is asked to abort it (p_abort)
---   running  a worker has it
---   waiting  it is already waiting to run
---   ended    it has ended, so it cannot be cancelled
---   changed  it no longer matches the filter: it has ended or started again since it was found
---   gone     it was deleted
---   busy     another session has it or its lanes locked: try it again
+-- Retries, cancels, deletes or moves these jobs as one step of a bulk: at most 1,000, in one short
+-- transaction. They come from find_jobs, whole lanes together. A move gives them the priority
+-- p_priority, the queue p_queue, or both. Returns the outcome for each:
+--   done      it is changed
+--   asked     it is running, and its worker is asked to abort it (p_abort)
+--   running   a worker has it
+--   retrying  its lanes wait for its next attempt, so it cannot be moved
+--   waiting   it is already waiting to run
+--   ended     it has ended, so it cannot be cancelled or moved
+--   changed   it no longer matches the filter: it has ended, started again or been moved since it
+--             was found
+--   gone      it was deleted
+--   busy      another session has it or its lanes locked: try it again
 --
 -- Never waits while it holds a lane: it takes all of its lanes first, then the jobs, and leaves
 -- those that it does not get. Each job is checked again under its locks, so two bulks at once
@@ -16,11 +19,13 @@
 -- With p_by, lane_audit gets one row for the step, with the number of jobs and the filter in words,
 -- rather than one per job.
 CREATE OR REPLACE FUNCTION change_jobs(
-    p_action text,          -- retry, cancel, delete
-    p_ids    bigint[],
-    p_filter job_filter,    -- with statuses
-    p_abort  boolean DEFAULT false,
-    p_by     text DEFAULT NULL
+    p_action   text,          -- retry, cancel, delete, move
+    p_ids      bigint[],
+    p_filter   job_filter,    -- with statuses
+    p_abort    boolean DEFAULT false,
+    p_by       text DEFAULT NULL,
+    p_priority integer DEFAULT NULL,
+    p_queue    text DEFAULT NULL
 ) RETURNS TABLE (id bigint, outcome text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -35,10 +40,14 @@ DECLARE
     v_gone   bigint;
 BEGIN
     PERFORM require_read_committed();
-    IF coalesce(p_action, '') <> ALL ('{retry,cancel,delete}') OR (p_filter).statuses IS NULL
-        OR cardinality(p_ids) > 1000 THEN
-        RAISE EXCEPTION 'action: must be retry, cancel or delete, of at most 1,000 jobs that are '
-            'chosen by their statuses' USING ERRCODE = 'invalid_parameter_value';
+    IF coalesce(p_action, '') <> ALL ('{retry,cancel,delete,move}') OR (p_filter).statuses IS NULL
+        OR cardinality(p_ids) > 1000
+        OR (p_action = 'move') <> (num_nonnulls(p_priority, p_queue) > 0) THEN
+        RAISE EXCEPTION 'action: must be retry, cancel, delete, or move with a priority or a '
+            'queue, of at most 1,000 jobs that are chosen by their statuses'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF has_invalid_queue(ARRAY[p_queue]) THEN
+        PERFORM raise_invalid_queue(ARRAY[p_queue]);
     END IF;
     -- Before any lane: a new history partition waits for its users, and they for it.
     LOCK TABLE finished_jobs IN ROW EXCLUSIVE MODE;
@@ -83,6 +92,8 @@ BEGIN
 
     IF p_action = 'retry' THEN
         PERFORM retry_in_bulk(each, p_by, v_from, v_until) FROM unnest(v_done) AS each;
+    ELSIF p_action = 'move' THEN
+        PERFORM move_waiting(v_done, p_priority, p_queue);
     ELSIF v_done <> '{}' THEN
         PERFORM remove_waiting(v_done);
     END IF;
@@ -102,7 +113,9 @@ BEGIN
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
     IF p_by IS NOT NULL THEN
         PERFORM audit(step.operation, (p_filter).lock, cardinality(step.ids), p_by,
-            describe_filter(p_filter), CASE cardinality(step.ids) WHEN 1 THEN step.ids[1] END)
+            concat_ws(', ', 'to priority ' || p_priority, 'to queue ' || p_queue,
+                describe_filter(p_filter)),
+            CASE cardinality(step.ids) WHEN 1 THEN step.ids[1] END)
         FROM (VALUES (p_action || '-jobs', v_done), ('abort-jobs', v_asked))
             AS step(operation, ids)
         WHERE step.ids <> '{}';

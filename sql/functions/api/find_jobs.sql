@@ -1,6 +1,7 @@
 -- Returns the jobs that a bulk selects, at most p_limit, lane by lane, in the order in which they
 -- run. Jobs without a lock come first. With p_backwards, each lane's last job comes first. To get
--- the next jobs, pass the last one you have.
+-- the next jobs, pass the last one you have. With p_priority or p_queue, jobs that a move would
+-- leave as they are do not count.
 --
 -- With p_backwards, jobs that have ended come last, by id and with a NULL priority: none of them
 -- will run, so the next call can continue in the index of ids. Otherwise each call sorts all ended
@@ -14,7 +15,9 @@ CREATE OR REPLACE FUNCTION find_jobs(
     p_backwards      boolean DEFAULT false,
     p_after_lock     text    DEFAULT NULL,
     p_after_priority integer DEFAULT NULL,
-    p_after_id       bigint  DEFAULT NULL
+    p_after_id       bigint  DEFAULT NULL,
+    p_priority       integer DEFAULT NULL,
+    p_queue          text    DEFAULT NULL
 ) RETURNS TABLE (id bigint, lock text, priority integer)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_custom_plan
@@ -43,6 +46,8 @@ BEGIN
             AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
                 job.created_at)
+            AND (num_nonnulls(p_priority, p_queue) = 0
+                OR job.priority <> p_priority OR job.queue <> p_queue)
             AND (NOT v_exact OR (SELECT live_jobs.status = ANY (v_live) FROM live_jobs
                 WHERE live_jobs.id = job.id))
         UNION ALL

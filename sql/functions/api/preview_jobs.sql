@@ -13,6 +13,8 @@ CREATE OR REPLACE FUNCTION preview_jobs(
     p_filter    job_filter,
     p_limit     integer,
     p_backwards boolean DEFAULT false,
+    p_priority  integer DEFAULT NULL,   -- of a move, like p_queue
+    p_queue     text    DEFAULT NULL,
     OUT jobs_count bigint, OUT more boolean, OUT unlocked bigint, OUT lanes bigint,
     OUT waiting bigint, OUT halted_by bigint, OUT halted bigint, OUT paused bigint,
     OUT sample bigint[], OUT until timestamptz
@@ -33,7 +35,8 @@ BEGIN
     SELECT coalesce(array_agg(id ORDER BY place), '{}'),
         array_agg(lock ORDER BY place)
     INTO v_ids, v_locks
-    FROM find_jobs(p_filter, p_limit + 1, p_backwards) WITH ORDINALITY
+    FROM find_jobs(p_filter, p_limit + 1, p_backwards,
+        p_priority => p_priority, p_queue => p_queue) WITH ORDINALITY
         AS found(id, lock, priority, place);
     more := cardinality(v_ids) > p_limit;
     v_ids := v_ids[:p_limit];

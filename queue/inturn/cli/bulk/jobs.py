@@ -19,7 +19,7 @@ from inturn.cli.settings import combine
 from inturn.cli.values import Number, duration, moment
 from inturn.formatting import amount, iso, last_line, visible
 from inturn.operations.changes import bulk, jobs
-from inturn.operations.changes.bulk import JobAction, JobPreview
+from inturn.operations.changes.bulk import NO_MOVE, JobAction, JobPreview, Move
 from inturn.operations.changes.bulk_effect import VERBS, describe_jobs
 from inturn.operations.changes.jobs import JobFilter
 from inturn.states import STATUSES
@@ -106,15 +106,18 @@ def change_matching(
     by: str | None,
     yes: bool,
     abort: bool = False,
+    move: Move = NO_MOVE,
 ) -> None:
-    """Retry, cancel or delete the matching jobs."""
+    """Retry, cancel, delete or move the matching jobs."""
     dry_run, everything = asked.pop("dry_run"), asked.pop("everything")
     which = bulk.for_action(action, make_filter(database, **asked), abort=abort)
-    seen = database.run(bulk.preview_jobs(action, which))
+    seen = database.run(bulk.preview_jobs(action, which, move))
     which = replace(which, before=which.before or seen.until)
     options = [
         *spell_filter(replace(which, statuses=asked["statuses"])),
         ("--abort", abort),
+        ("--priority", None if move.priority is None else str(move.priority)),
+        ("--to-queue", move.queue),
         ("--all", everything),
         ("--yes", True),
     ]
@@ -123,7 +126,7 @@ def change_matching(
         "job",
         seen,
         f"{VERBS[action]} {_count(seen)}?",
-        describe_jobs(action, seen),
+        describe_jobs(action, seen, move),
         _sample(database, seen),
         words(f"queue jobs {action}", options),
     )
@@ -131,7 +134,9 @@ def change_matching(
     run_bulk(
         plan,
         lambda watch: database.run(
-            bulk.change_jobs(action, which, bulk.Bulk(), abort=abort, by=person, watch=watch)
+            bulk.change_jobs(
+                action, which, bulk.Bulk(), abort=abort, move=move, by=person, watch=watch
+            )
         ),
         form,
         dry_run=dry_run,

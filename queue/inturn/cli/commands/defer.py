@@ -11,7 +11,7 @@ import click
 from inturn.cli.arguments.completion import complete_lock, complete_task
 from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.cli.suggestions import did_you_mean
-from inturn.cli.values import Number, duration, moment, task_arguments
+from inturn.cli.values import PRIORITY, Number, duration, moment, task_arguments
 from inturn.errors import TaskNotFound
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ Examples:
 @click.option("--queue", metavar="NAME", help="The queue.  [default: the task's]")
 @click.option(
     "--priority",
-    type=Number(-(2**31), 2**31 - 1),
+    type=PRIORITY,
     metavar="N",
     help="Higher priorities run first.  [default: the task's]",
 )

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from inturn.arguments import check_queue
+from inturn.cli.arguments.completion import complete_queue
 from inturn.cli.arguments.job import (
     change_jobs,
     confirm_jobs,
@@ -30,10 +32,11 @@ from inturn.cli.job_details import in_words_of_sql, list_details
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, output_options, remark
-from inturn.cli.values import Number
+from inturn.cli.values import PRIORITY, Number
 from inturn.formatting import last_line, name_locks, relative, visible, with_times
 from inturn.model import Reason
 from inturn.operations.changes import bulk, jobs, lanes
+from inturn.operations.changes.bulk_effect import REASONS
 from inturn.operations.changes.jobs import JobSummary
 
 COUNTED = 10_000
@@ -193,10 +196,10 @@ def retry(
     person = database.name_person(by)
     # One by one, a job that halted its lane would overtake an older one.
     several = len(job_ids) > 1
-    retried = database.run(bulk.retry_together(job_ids, person)) if several else set()
+    outcomes = database.run(bulk.change_chosen("retry", job_ids, person)) if several else {}
 
     def change(job_id: int) -> str:
-        is_done = job_id in retried or database.run(jobs.retry_job(job_id, person))
+        is_done = outcomes.get(job_id) == "done" or database.run(jobs.retry_job(job_id, person))
         status = database.run(jobs.get_status(job_id))
         if is_done:
             return str(status or "todo")  # it may have ended already, without a history
@@ -257,6 +260,52 @@ def cancel(
         yes=yes,
         command="queue jobs cancel --yes" + (" --abort" if abort else ""),
     )
+    change_jobs(job_ids, change, form)
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  queue jobs move --task ops.nap --priority -10
+  queue jobs move 9001 9002 --to-queue slow""",
+)
+@click.option(
+    "--priority", type=PRIORITY, metavar="N", help="The new priority. Higher priorities run first."
+)
+@click.option("--to-queue", metavar="NAME", shell_complete=complete_queue, help="The new queue.")
+@change_options
+def move(
+    database: Database,
+    job_ids: tuple[int, ...],
+    priority: int | None,
+    to_queue: str | None,
+    by: str | None,
+    yes: bool,
+    form: str,
+    **asked: Any,
+) -> None:
+    """Give waiting jobs another priority or queue.
+
+    A lane runs its jobs in their new order. Running jobs stay as they are, and so do jobs whose
+    lane waits for their next attempt. Instead of IDs, you can give filters.
+    """
+    if priority is None and to_queue is None:
+        raise click.UsageError("Give --priority, --to-queue, or both.")
+    target = bulk.Move(priority, None if to_queue is None else check_queue(to_queue))
+    if is_bulk(job_ids, asked):
+        change_matching(database, "move", asked, form, by=by, yes=yes, move=target)
+        return
+    person = database.name_person(by)
+    outcomes = database.run(bulk.change_chosen("move", job_ids, person, target))
+
+    def change(job_id: int) -> str:
+        outcome = outcomes[job_id]
+        if outcome == "gone":
+            raise job_not_found(job_id)
+        if outcome != "done":
+            raise Conflict(f"Job {job_id} was not moved: {REASONS[outcome]}.")
+        return "moved"
+
     change_jobs(job_ids, change, form)
 
 

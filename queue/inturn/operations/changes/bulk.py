@@ -17,7 +17,7 @@ from inturn.states import ENDED, WAITING
 
 K = TypeVar("K", bound=int | str)  # a job's id or a lane's lock
 
-JobAction = Literal["retry", "cancel", "delete"]
+JobAction = Literal["retry", "cancel", "delete", "move"]
 LaneAction = Literal["resume", "retry-head", "skip-head", "pause"]
 
 PREVIEWED = 10_000  # how many jobs or lanes a preview counts
@@ -32,6 +32,7 @@ STATUSES: dict[str, tuple[str, ...]] = {
     "retry": ("failed",),
     "cancel": (*WAITING, "claimed"),
     "delete": ENDED,
+    "move": WAITING,
 }
 STATES: dict[str, tuple[str, ...]] = {
     "resume": ("halted", "paused"),
@@ -41,14 +42,18 @@ STATES: dict[str, tuple[str, ...]] = {
 }
 
 FIND_JOBS: LiteralString = (
-    "SELECT id, lock, priority FROM {schema}.find_jobs(" + JobFilter.text + ", %s, %s, %s, %s, %s)"  # noqa: S608 (of constants)
+    "SELECT id, lock, priority FROM {schema}.find_jobs("  # noqa: S608 (of constants)
+    + JobFilter.text
+    + ", %s, %s, %s, %s, %s, %s, %s)"
 )
 PREVIEW_JOBS: LiteralString = (
     "SELECT jobs_count, more, unlocked, lanes, waiting, halted_by, halted, paused, sample, until "
-    "FROM {schema}.preview_jobs(" + JobFilter.text + ", %s, %s)"
+    "FROM {schema}.preview_jobs(" + JobFilter.text + ", %s, %s, %s, %s)"
 )
 CHANGE_JOBS: LiteralString = (
-    "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], " + JobFilter.text + ", %s, %s)"  # noqa: S608 (of constants)
+    "SELECT id, outcome FROM {schema}.change_jobs(%s, %s::bigint[], "  # noqa: S608 (of constants)
+    + JobFilter.text
+    + ", %s, %s, %s, %s)"
 )
 NOW = "SELECT {schema}.clock()"
 FIND_LANES = "SELECT lock FROM {schema}.find_lanes(%s::text[], %s, %s, %s, %s) AS lock"
@@ -136,6 +141,21 @@ Watch = Callable[[Bulk], object]
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """The priority and the queue that a move gives to jobs. None keeps what each has."""
+
+    priority: int | None = None
+    queue: str | None = None
+
+    def parameters(self) -> list[Any]:
+        """Return the last parameters of the statements about jobs."""
+        return [self.priority, self.queue]
+
+
+NO_MOVE = Move()
+
+
+@dataclass(frozen=True, slots=True)
 class LaneFilter:
     """Which lanes a bulk change covers. An empty sequence and None mean any.
 
@@ -147,10 +167,14 @@ class LaneFilter:
     error: str | None = None
 
 
-def preview_jobs(action: JobAction, which: JobFilter) -> Operation[JobPreview]:
+def preview_jobs(
+    action: JobAction, which: JobFilter, move: Move = NO_MOVE
+) -> Operation[JobPreview]:
     """Say what a change is about. Nothing is changed."""
     asked = for_action(action, which).parameters()
-    (row,) = yield Statement(PREVIEW_JOBS, [*asked, PREVIEWED, action != "retry"])
+    (row,) = yield Statement(
+        PREVIEW_JOBS, [*asked, PREVIEWED, _last_first(action, move), *move.parameters()]
+    )
     return JobPreview(*row)
 
 
@@ -160,13 +184,15 @@ def change_jobs(
     done: Bulk,
     *,
     abort: bool = False,
+    move: Move = NO_MOVE,
     by: str | None = None,
     watch: Watch = lambda _: None,
 ) -> Operation[Bulk]:
     """Change all jobs that match, step by step, and call `watch` after each step.
 
     A retry follows each lane, and one step brings back a lane's jobs. Cancels and deletes start
-    with the last job of a lane: a job that a worker starts during one was next anyway.
+    with the last job of a lane: a job that a worker starts during one was next anyway. A move to a
+    positive priority starts with the first job, and every other move with the last one.
     """
     if which.before is None:  # no job is changed twice, and the loop ends
         ((now,),) = yield Statement(NOW)
@@ -175,13 +201,17 @@ def change_jobs(
     asked = which.parameters()
 
     def step(ids: Sequence[int]) -> Operation[list[int]]:
-        rows = yield Statement(CHANGE_JOBS, [action, list(ids), *asked, abort, by])
+        rows = yield Statement(
+            CHANGE_JOBS, [action, list(ids), *asked, abort, by, *move.parameters()]
+        )
         return _add_outcomes(done, rows)
 
     last: tuple[Any, ...] = (None, None, None)
     busy: list[int] = []
     while True:
-        found = yield Statement(FIND_JOBS, [*asked, FOUND, action != "retry", *last])
+        found = yield Statement(
+            FIND_JOBS, [*asked, FOUND, _last_first(action, move), *last, *move.parameters()]
+        )
         for ids in split_by_lane([(id, lock) for id, lock, _ in found]):
             busy += yield from step(ids)
             watch(done)
@@ -192,19 +222,21 @@ def change_jobs(
     return (yield from _retry_busy(step, busy, done, watch))
 
 
-def retry_together(ids: Sequence[int], by: str | None) -> Operation[set[int]]:
-    """Retry these jobs, those of a lane in order. Return the retried ones.
+def change_chosen(
+    action: JobAction, ids: Sequence[int], by: str | None, move: Move = NO_MOVE
+) -> Operation[dict[int, str]]:
+    """Retry or move these jobs, those of a lane together. Return the outcome for each.
 
-    The others stay unchanged, because they are in use or cannot be retried.
+    Those whose outcome is not `done` stay unchanged (see change_jobs.sql).
     """
     ids = sorted(set(ids))
     asked = JobFilter(ids=ids, statuses=(*WAITING, *ENDED)).parameters()
-    retried: set[int] = set()
+    outcomes: dict[int, str] = {}
     for start in range(0, len(ids), LANE):
         some = ids[start : start + LANE]
-        rows = yield Statement(CHANGE_JOBS, ["retry", some, *asked, False, by])
-        retried.update(id for id, outcome in rows if outcome == "done")
-    return retried
+        rows = yield Statement(CHANGE_JOBS, [action, some, *asked, False, by, *move.parameters()])
+        outcomes.update(rows)
+    return outcomes
 
 
 def split_by_lane(found: Sequence[tuple[int, str | None]]) -> list[list[int]]:
@@ -284,6 +316,11 @@ def for_action(action: JobAction, which: JobFilter, *, abort: bool = False) -> J
     """Return the filter, with the action's default statuses if it has none."""
     running = ("doing",) if abort else ()
     return replace(which, statuses=which.statuses or STATUSES[action] + running)
+
+
+def _last_first(action: JobAction, move: Move) -> bool:
+    """Return whether the last job of a lane is changed first, so that no other overtakes it."""
+    return action != "retry" and (move.priority or 0) <= 0
 
 
 def _states(action: LaneAction, which: LaneFilter) -> list[str] | None:

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterator
 
-from inturn.formatting import amount
-from inturn.operations.changes.bulk import JobAction, JobPreview, LaneAction, LanePreview
+from inturn.formatting import amount, visible
+from inturn.operations.changes.bulk import (
+    NO_MOVE,
+    JobAction,
+    JobPreview,
+    LaneAction,
+    LanePreview,
+    Move,
+)
 
 # Why a bulk change left jobs or lanes unchanged.
 REASONS = {
     "busy": "it was in use, or an open transaction has it locked",
     "running": "a worker has it",
+    "retrying": "its lane waits for its next attempt",
     "waiting": "it is already waiting to run",
     "ended": "it had ended",
     "changed": "it had changed since the start",
@@ -20,6 +28,7 @@ VERBS = {
     "retry": "Retry",
     "cancel": "Cancel",
     "delete": "Delete",
+    "move": "Move",
     "resume": "Resume",
     "retry-head": "Retry the head of",
     "skip-head": "Skip the head of",
@@ -29,6 +38,7 @@ PAST = {
     "retry": "retried",
     "cancel": "cancelled",
     "delete": "deleted",
+    "move": "moved",
     "resume": "resumed",
     "retry-head": "retried the head of",
     "skip-head": "skipped the head of",
@@ -36,8 +46,10 @@ PAST = {
 }
 
 
-def describe_jobs(action: JobAction, seen: JobPreview) -> list[str]:
+def describe_jobs(action: JobAction, seen: JobPreview, move: Move = NO_MOVE) -> list[str]:
     """Return sentences about the lanes of the jobs, for the confirmation."""
+    if action == "move":
+        return list(_move(seen, move))
     return list(_retry(seen) if action == "retry" else _remove(action, seen))
 
 
@@ -77,6 +89,20 @@ def _remove(action: str, seen: JobPreview) -> Iterator[str]:
         )
     if action == "delete":
         yield "Deleted jobs can no longer be shown or retried."
+
+
+def _move(seen: JobPreview, move: Move) -> Iterator[str]:
+    if move.priority is not None:
+        yield f"They get priority {move.priority}: jobs of higher priority go first."
+    if move.queue is not None:
+        yield f"Only workers that serve queue {visible(move.queue)} start them."
+    if seen.waiting:
+        wait = "waits" if seen.waiting == 1 else "wait"
+        yield (
+            f"In {amount(seen.lanes, 'lane')} {amount(seen.waiting, 'other job')} {wait} beside "
+            "them. A lane runs all its jobs by priority, then by age."
+        )
+    yield from _stopped(seen)
 
 
 def _stopped(seen: JobPreview) -> Iterator[str]:

@@ -22,10 +22,10 @@ from inturn.whole_numbers import read_id
 MOST_CHOSEN = 1_000  # jobs; a page has far fewer
 CONFIRMED_BY_CLICK = 100  # for more, you type the number
 Run = Callable[[Operation[Any]], Any]
-# The right that each action needs. Addresses and forms allow only these actions.
+# The right that each action needs. Addresses and forms allow only these actions, and no move.
 JOB_RIGHTS = {"retry": "retry", "cancel": "cancel", "delete": "delete"}
 LANE_RIGHTS = {"resume": "pause", "retry-head": "retry", "skip-head": "cancel", "pause": "pause"}
-assert JOB_RIGHTS.keys() == set(get_args(JobAction))
+assert JOB_RIGHTS.keys() | {"move"} == set(get_args(JobAction))
 assert LANE_RIGHTS.keys() == set(get_args(LaneAction))
 
 

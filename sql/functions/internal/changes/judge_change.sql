@@ -7,13 +7,21 @@ CREATE OR REPLACE FUNCTION judge_change(
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_status job_status := (SELECT status FROM jobs WHERE id = p_id);
+    v_status job_status;
     v_at     timestamptz;
+    v_queue  text;
+    v_kept   boolean;   -- its lanes wait for it
 BEGIN
+    SELECT status, queue, keeps_lanes IS NOT NULL OR EXISTS (
+            SELECT FROM lanes WHERE lanes.lock = ANY (lanes_of(jobs.lock, locks))
+                AND lanes.job_id = jobs.id)
+    INTO v_status, v_queue, v_kept FROM jobs WHERE id = p_id;
     IF v_status IS NOT NULL THEN
         RETURN CASE
             WHEN v_status = 'doing' AND p_action = 'cancel' AND p_abort THEN 'asked'
             WHEN v_status = 'doing' THEN 'running'
+            WHEN v_queue <> (p_filter).queue THEN 'changed'
+            WHEN p_action = 'move' AND v_kept THEN 'retrying'
             WHEN p_action = 'retry' AND v_status NOT IN ('scheduled', 'pending') THEN 'waiting'
             WHEN (p_filter).statuses
                 && '{todo,blocked,limited,scheduled,pending,claimed,doing}' THEN 'done'
@@ -23,7 +31,7 @@ BEGIN
     WHERE id = p_id AND finished_at BETWEEN p_from AND p_until
     ORDER BY finished_at DESC LIMIT 1;
     RETURN CASE
-        WHEN p_action = 'cancel' THEN 'ended'
+        WHEN p_action IN ('cancel', 'move') THEN 'ended'
         WHEN v_status <> ALL ((p_filter).statuses) OR v_at >= (p_filter).before THEN 'changed'
         ELSE 'done' END;
 END $$;
