@@ -11,7 +11,7 @@ STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?"
 MINUTE, HOUR, DAY = 60, 3600, 86400
 UNITS = ("B", "KB", "MB", "GB", "TB")  # each is 1,024 times the previous one
 # Commands from the database that end with a name.
-NAMED = ("queue lanes ", "queue limits set ")
+NAMED = ("queue lanes ", "queue limits set ", "queue jobs move ")
 # A command in such a text, up to a following sentence, command, or remark in brackets. Quoted text
 # is part of it.
 COMMAND = re.compile(

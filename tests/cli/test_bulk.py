@@ -140,6 +140,25 @@ def test_a_flood_moves_behind_the_other_jobs(engine: Engine, queue: Run, answer:
     assert queue("jobs", "move", "99999", "--priority", "1").returncode == 3
 
 
+def test_the_command_of_a_victim_moves_the_flood(engine: Engine, queue: Run) -> None:
+    worker = engine.sign_on(["ops\u200bnap", "mail.send"])
+    engine.query("SELECT defer('ops\u200bnap') FROM generate_series(1, 1001)")
+    engine.query("SELECT id FROM claim(%s, '{default}', 1)", worker)
+    victim = engine.defer("mail.send")
+    explained = queue("jobs", "explain", str(victim)).stdout
+    assert "1,000 jobs go first in queue default, all of task ops\\u200bnap" in explained
+    command = re.search(r"unblock: if it may wait: queue (.*)$", explained, re.M)
+    assert command
+    words = subprocess.run(  # noqa: S603 (a shell reads it as a person's would)
+        ["/bin/bash", "-c", f"printf '%s\\n' {command[1]}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert queue(*words, "--yes").stdout == "moved 1,000 jobs\n"
+    assert "go first" not in queue("jobs", "explain", str(victim)).stdout
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -218,7 +237,7 @@ def test_a_bar_shows_the_progress_on_a_terminal_only(
 
 def test_the_commands_of_the_page_run(failed: Engine, queue: Run) -> None:
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) == 19
+    assert len(commands) == 22
     for command in commands:
         words = shlex.split(command)[1:]
         ended = queue(

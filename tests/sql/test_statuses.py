@@ -300,6 +300,13 @@ def test_a_job_that_waits_for_a_slot_says_how_many_go_first_and_of_which_task(
         "slots busy": "the only slot of the only worker is taken",
         "turn": "3,001 jobs go first in queue default, 3,000 of task flood",
     }
+    advice = "SELECT unblock FROM explain(%s) WHERE reason = 'turn'"
+    assert engine.query(advice, victim) == [
+        ("if it may wait: queue jobs move --priority -1 --task flood",)
+    ]
+    assert engine.query(advice, engine.defer("flood")) == [(None,)], "it would move, too"
+    engine.query("UPDATE jobs SET priority = -1 WHERE task = 'flood' AND status = 'todo'")
+    assert explained(engine, victim)["turn"].startswith("1 job goes first")
     urgent = engine.defer("t", priority=1)
     assert "turn" not in explained(engine, urgent)
     assert explained(engine, engine.defer("t", priority=1))["turn"] == (

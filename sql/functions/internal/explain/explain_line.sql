@@ -1,5 +1,6 @@
 -- Returns how many jobs without a group go before a job that waits for a slot, and which task most
--- of them have: the remedy for a flood of one task is not more slots. It looks at the first 10,000
+-- of them have: the remedy for a flood of one task is not more slots. If a thousand are of another
+-- task, it names the command that moves that task behind this job. It looks at the first 10,000
 -- with a lane and 10,000 without, and skips those that a claim has found behind others of their
 -- lane.
 CREATE OR REPLACE FUNCTION explain_line(p_job jobs)
@@ -30,6 +31,9 @@ LANGUAGE sql STABLE AS $$
             || ' in queue ' || p_job.queue || ', '
             || CASE of_task WHEN jobs THEN 'all' ELSE to_char(of_task, 'FM999,999') END
             || ' of task ' || task,
-        NULL
+        CASE WHEN of_task >= 1000 AND task <> p_job.task AND task NOT LIKE '-%'
+            AND p_job.priority > -2147483648
+        THEN 'if it may wait: queue jobs move --priority ' || p_job.priority - 1
+            || ' --task ' || shell_argument(task) END
     FROM counted WHERE jobs > 0
 $$;
