@@ -149,7 +149,7 @@ def test_the_command_of_a_victim_moves_the_flood(engine: Engine, queue: Run) -> 
     assert "1,000 jobs go first in queue default, all of task ops\\u200bnap" in explained
     command = re.search(r"unblock: if it may wait: queue (.*)$", explained, re.M)
     assert command
-    words = subprocess.run(  # noqa: S603 (a shell reads it as a person's would)
+    words = subprocess.run(  # the shell unquotes it
         ["/bin/bash", "-c", f"printf '%s\\n' {command[1]}"],
         capture_output=True,
         text=True,

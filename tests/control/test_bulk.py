@@ -153,7 +153,8 @@ async def test_waiting_jobs_move_to_another_queue(app: App, shop: Shop, query: Q
     assert done.changed == 2
     assert query("SELECT DISTINCT queue::text, priority FROM jobs") == [("slow", 0)]
     [(reason,)] = query("SELECT reason FROM lane_audit")
-    assert reason.startswith("to queue slow, ") and "task send" in reason
+    assert reason.startswith("to queue slow, ")
+    assert "task send" in reason
     await app.run_worker_async(queues=["mail"])
     assert shop.ran == []
     assert await mended(app, shop) == ["a", "b"]
