@@ -8,6 +8,7 @@ import pytest
 from inturn import App, JobContext, Status
 from inturn.errors import BadArgument
 from inturn.operations.changes import bulk
+from inturn.operations.changes.jobs import JobFilter
 from tests.conftest import Query
 
 pytestmark = pytest.mark.anyio
@@ -170,7 +171,7 @@ async def test_a_long_lane_keeps_its_order_while_it_moves(app: App, query: Query
     for priority in (-5, 5):
         operation = bulk.change_jobs(
             "move",
-            bulk.JobFilter(queue="mail"),
+            JobFilter(queue="mail"),
             bulk.Bulk(),
             move=bulk.Move(priority),
             watch=lambda _: heads.append(
