@@ -111,6 +111,25 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
         "IF p_leaving IS NULL THEN",
         "PERFORM leave_lanes(p_keeping); IF p_leaving IS NULL THEN",
     ),
+    "a move leaves lanes as they were": (
+        LANES,
+        "change_jobs.sql",
+        "PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;",
+        "DELETE FROM lanes WHERE num_nonnulls(worker_id, job_id, readers, stopped, look_at) = 0;",
+    ),
+    "a moved job keeps its places in line": (
+        LANES,
+        "move_waiting.sql",
+        "PERFORM leave_line(id, priority, locks) FROM jobs WHERE id = ANY (p_ids) "
+        "AND locks IS NOT NULL;",
+        "",
+    ),
+    "nobody looks at the limit of a moved job": (
+        LIMITS,
+        "move_waiting.sql",
+        "PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;",
+        "",
+    ),
     # groups
     "each claim begins with the first group": (
         GROUPS,

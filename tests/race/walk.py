@@ -154,7 +154,7 @@ class Waiting(NamedTuple):
 
 
 class Lanes(Feature):
-    """One lane, several lanes, shared ones. People pause lanes, skip jobs, and lock one."""
+    """One lane, several lanes, shared ones. People pause lanes, skip, move and lock jobs."""
 
     names = "abc"
 
@@ -173,7 +173,7 @@ class Lanes(Feature):
         return options | ({"locks": locks, "shared": shared} if locks else {})
 
     def acts(self) -> list[Act]:
-        return [self.change_lane, self.lock_job]
+        return [self.change_lane, self.lock_job, self.move_jobs]
 
     def change_lane(self) -> None:
         lane = self.random.choice(self.names)
@@ -187,6 +187,22 @@ class Lanes(Feature):
         if self.walk.stage.lanes().get(lane) != "held":
             changes.append(self.person.skip_head)
         self.random.choice(changes)(lane)
+
+    def move_jobs(self) -> None:
+        """A person gives jobs another priority or queue. Those of groups take turns by theirs."""
+        found = [id for (id,) in self.rows("SELECT id FROM jobs WHERE group_key IS NULL")]
+        chosen = self.random.sample(sorted(found), min(3, len(found)))
+        priority, queue = self.random.choice([(0, None), (3, None), (None, "x"), (1, "default")])
+        before = self.walk.stage.statuses()
+        moved = self.person.run(
+            "SELECT id FROM change_jobs('move', %s, jobs_where(statuses => "
+            "'{todo,blocked,limited,scheduled,pending}'), p_priority => %s, p_queue => %s) "
+            "WHERE outcome = 'done'",
+            *(chosen, priority, queue),
+        )
+        after = self.walk.stage.statuses()
+        wrong = [id for (id,) in moved if after[id] not in (before[id], "todo")]
+        promise(not wrong, f"moved, and waiting for something else: {wrong}")
 
     def lock_job(self) -> None:
         """A user's transaction locks a job that waits."""
