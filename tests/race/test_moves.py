@@ -125,6 +125,23 @@ def test_a_move_leaves_a_lane_that_a_claim_is_starting(stage: Stage) -> None:
 
 @story(
     Mutation(
+        "free jobs are not locked while they are looked at",
+        "claim_candidates.sql",
+        "            FOR UPDATE SKIP LOCKED\n",
+        "",
+    )
+)
+def test_a_move_leaves_a_free_job_that_a_claim_is_starting(stage: Stage) -> None:
+    producer, slow, operator = stage.session(), stage.worker("a"), stage.session()
+    [job] = producer.defer(None, queue="a")
+    slow.start_until("start_jobs", slow.claim)
+    promise(move(operator, job, queue="b") == {job: "busy"}, "the claim has it")
+    promise(ids(slow.resume()) == [job], "it starts in the queue in which it was found")
+    promise(move(operator, job, queue="b") == {job: "running"}, "and stays there")
+
+
+@story(
+    Mutation(
         "the head that a claim starts is the one that it saw",
         "win_heads.sql",
         "CROSS JOIN LATERAL (\n        SELECT id, queue, false AS touched",

@@ -124,12 +124,6 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
         "AND locks IS NOT NULL;",
         "",
     ),
-    "nobody looks at the limit of a moved job": (
-        LIMITS,
-        "move_waiting.sql",
-        "PERFORM leave_looks(v_gates) WHERE v_gates IS NOT NULL;",
-        "",
-    ),
     # groups
     "each claim begins with the first group": (
         GROUPS,
