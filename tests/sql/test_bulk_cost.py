@@ -18,6 +18,7 @@ from tests.sql.test_listing_cost import FILL
 pytestmark = pytest.mark.fresh_database
 SMALL, LARGE = 3_000, 15_000  # finished jobs
 FAILED = 2 * bulk.STEP
+NO_MOVE = None, None
 FAIL = "UPDATE finished_jobs SET status = 'failed' WHERE id > %s AND id <= %s"
 
 
@@ -110,7 +111,9 @@ def read_cost(connection: psycopg.Connection[Any], count: int) -> dict[str, int]
         return rows
 
     until = now(connection)
-    read("", bulk.PREVIEW_JOBS, *JobFilter(before=until).parameters(), READ, True)  # fill caches
+    read(
+        "", bulk.PREVIEW_JOBS, *JobFilter(before=until).parameters(), READ, True, *NO_MOVE
+    )  # fill caches
     del costs[""]
     for name, which in {
         "all": JobFilter(ENDED, before=until),
@@ -121,9 +124,13 @@ def read_cost(connection: psycopg.Connection[Any], count: int) -> dict[str, int]
         "failed": JobFilter(["failed"], before=until),
     }.items():
         asked = [*which.parameters(), READ, True]
-        read(f"a preview: {name}", bulk.PREVIEW_JOBS, *asked)
-        *_, (id, lock, priority) = read(f"first: {name}", bulk.FIND_JOBS, *asked, *[None] * 3)
-        *_, (next, _, _) = read(f"next: {name}", bulk.FIND_JOBS, *asked, lock, priority, id)
+        read(f"a preview: {name}", bulk.PREVIEW_JOBS, *asked, *NO_MOVE)
+        *_, (id, lock, priority) = read(
+            f"first: {name}", bulk.FIND_JOBS, *asked, *[None] * 3, *NO_MOVE
+        )
+        *_, (next, _, _) = read(
+            f"next: {name}", bulk.FIND_JOBS, *asked, lock, priority, id, *NO_MOVE
+        )
         assert next != id
     return costs
 
@@ -192,7 +199,7 @@ def test_a_deletion_looks_up_each_job_once_and_those_that_have_ended_last(
         found: list[int] = []
         last: tuple[Any, ...] = (None, None, None)
         while rows := with_days.execute(
-            fill_schema(bulk.FIND_JOBS, "inturn"), [*which, limit, True, *last]
+            fill_schema(bulk.FIND_JOBS, "inturn"), [*which, limit, True, *last, *NO_MOVE]
         ).fetchall():
             found += [id for id, _, _ in rows]
             id, lock, priority = rows[-1]

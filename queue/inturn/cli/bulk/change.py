@@ -131,6 +131,6 @@ def words(command: str, options: Sequence[tuple[str, Any]]) -> list[str]:
     for name, value in options:
         if value is True:
             found.append(name)
-        elif value not in (None, False):
+        elif value is not None and value is not False:
             found += [name, option_value(str(value))]
     return found
