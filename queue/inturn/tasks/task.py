@@ -89,6 +89,9 @@ class Deferrer(Generic[P, R_co]):
         """Enqueue a job for each mapping of arguments, in this order, all or none.
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
+
+        Type checkers do not see the names in the mappings. If you want them to, make each job with
+        `make_new_job`, and pass them all to `app.job_manager.batch_defer_jobs`.
         """
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 

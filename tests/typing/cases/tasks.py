@@ -63,6 +63,8 @@ plain.defer(1)  # error
 plain.defer("a", "b")  # error
 plain.defer("a", 2, 3)  # error
 plain.defer("a", colour="red")  # error
+plain.make_new_job("a", copies=2)
+plain.make_new_job("a", colour="red")  # error
 asynchronous.defer("a", copies=1)
 asynchronous.defer("a", 1)  # error
 asynchronous.defer("a")  # error
