@@ -13,11 +13,16 @@ pytestmark = [pytest.mark.anyio, pytest.mark.landing]
 JOBS, SLOTS = 600, 5
 
 
+async def keep_set(_: wakeups.AwakeFlag) -> bool:
+    """Jobs have been coming for some time."""
+    return True
+
+
 async def test_it_is_followed_by_the_next_one_as_soon_as_its_jobs_have_ended(
     app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wakeups, "KEEP_LOOKING", 600.0)
-    monkeypatch.setattr(wakeups, "IN_A_ROW", 0)  # the worker looks for jobs by itself
+    monkeypatch.setattr(wakeups.AwakeFlag, "keep_set", keep_set)
 
     @app.task
     async def work() -> None:

@@ -257,17 +257,18 @@ class Claiming:
 
     async def _claim_from_the_front(self, room: int, slots: int) -> None:
         self._wakeups.begin_claim()
+        self._lacks_slots = False
         began = self._claimed_at = time.monotonic()
         jobs = await self._run(self._make_claim(room, slots))
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
         self._news.note_full_claim(jobs, min(room, slots), seconds)
-        self._lacks_slots = 0 < slots <= len(jobs) < room  # more may wait for theirs
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
         if len(jobs) == room:
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
         elif jobs and await self._awake_flag.keep_set():
+            self._lacks_slots = 0 < slots <= len(jobs)  # more may wait for theirs
             self._wakeups.keep_looking()
         else:
             wake = await self._awake_flag.clear()
