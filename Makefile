@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test proof stress fair-shares graph chaos witness check bench bench-surface
-.PHONY: bench-flow bench-growth bench-reads bench-scale schema docs
+.PHONY: bench-flow bench-growth bench-public bench-reads bench-scale schema docs
 .PHONY: patroni recording screenshots wheel-demo lock locked clean
 
 help: ## list these commands
@@ -85,6 +85,10 @@ bench-flow: bench/.venv/installed bench/node_modules/installed ## measure limits
 bench-growth: bench/.venv/installed ## measure what calls cost as the tables grow
 	@bench/.venv/bin/python -m bench.growth $(if $(QUICK),--quick) $(if $(FULL),--full) \
 	  $(if $(ONLY),--only $(ONLY))
+
+# THEIRS names a checkout of it, and RUN has the options of its harness: see bench/public/README.md.
+bench-public: bench/.venv/public bench/node_modules/installed ## run the public benchmark of queues
+	@bench/.venv/bin/python -m bench.public $(THEIRS) run $(RUN)
 
 bench-reads: .venv/installed ## measure the pages that views, metrics and lists touch at full size
 	@$(python) -m tests.sql.reads $(if $(QUICK),--quick)
@@ -185,6 +189,10 @@ bench/.venv/installed: pyproject.toml bench/requirements.txt
 	@echo "preparing bench/.venv (once, about a minute)"
 	@test -x bench/.venv/bin/python || $(PYTHON) -m venv bench/.venv
 	@bench/.venv/bin/python -m pip install -q -r bench/requirements.txt -e '.[cli,migrate]'
+	@touch $@
+
+bench/.venv/public: bench/.venv/installed bench/public/requirements.txt
+	@bench/.venv/bin/python -m pip install -q -r bench/public/requirements.txt
 	@touch $@
 
 # Without Node, the benchmark reports its queues as missing.
