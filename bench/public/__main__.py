@@ -53,7 +53,7 @@ class Postgres:
     def start(self, *_: object) -> None:
         self._server.start()
         with psycopg.connect(self._server.dsn(), autocommit=True) as connection:
-            if not connection.execute("SELECT FROM pg_roles WHERE rolname = 'bench'").fetchone():
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'bench'").fetchone():
                 create = SQL("CREATE ROLE bench SUPERUSER LOGIN PASSWORD {}")
                 connection.execute(create.format(self._password))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -143,15 +144,23 @@ class Procrastinate(Queue):
             known = "SELECT count(to_regclass('public.procrastinate_jobs'))"
             if not await fetch_count(self.dsn, known):
                 await app.schema_manager.apply_schema_async()
-            worker = app.run_worker_async(
-                concurrency=self.concurrency,
-                fetch_job_polling_interval=0.05,  # as in the benchmark's own adapter
-                install_signal_handlers=False,
-                update_heartbeat_interval=5,
-                stalled_worker_timeout=15,
-            )
-            async with self.working(worker), self.working(self._retry_stalled()):
+            async with self.working(self._work()), self.working(self._retry_stalled()):
                 yield
+
+    async def _work(self) -> None:
+        """Run a worker again when it has ended, as a supervisor would after an outage."""
+        while True:
+            try:
+                await self._app.run_worker_async(
+                    concurrency=self.concurrency,
+                    fetch_job_polling_interval=0.05,  # as in the benchmark's own adapter
+                    install_signal_handlers=False,
+                    update_heartbeat_interval=5,
+                    stalled_worker_timeout=15,
+                )
+            except Exception as error:
+                print(f"worker ended: {error}", file=sys.stderr)
+            await asyncio.sleep(1)
 
     async def _retry_stalled(self) -> None:
         """Retry the jobs of dead workers, as its documentation says. It has no automatic way."""
