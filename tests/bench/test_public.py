@@ -38,6 +38,12 @@ def test_a_killed_process_makes_no_overlap_but_its_job_still_comes_before_the_ne
     assert order.report(killed + overtaken + again).keys["key"].out_of_order == 1
 
 
+def test_a_run_that_a_kill_cut_off_counts_until_the_last_line_of_its_process() -> None:
+    sign_of_life = ran("other", 9, 4.0, 5.0)
+    killed, beside = ran("key", 2, 1.0, None), ran("key", 1, 3.0, 4.0, OTHER)
+    assert order.report(killed + sign_of_life + beside).keys["key"] == (1, 1, 0)
+
+
 def test_a_job_that_runs_again_while_its_first_run_still_writes_overlaps() -> None:
     frozen, again = ran("key", 1, 1.0, 9.0), ran("key", 1, 5.0, 6.0, OTHER)
     assert order.report(frozen + again).keys["key"].overlapping == 1
