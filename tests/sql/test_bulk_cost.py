@@ -161,6 +161,8 @@ OLD_DAYS = 40
 def test_a_step_does_not_look_for_each_job_in_each_day(
     with_days: psycopg.Connection[Any], action: str
 ) -> None:
+    if with_days.info.server_version < 180000:
+        pytest.skip("PostgreSQL 15 opens each day, as it always has")
     with_days.execute(HISTORY, {"count": FEW})
     with_days.execute("VACUUM ANALYZE finished_jobs")
     counter = Counter(with_days)
