@@ -228,12 +228,16 @@ def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
         [(data,)] = connection.execute("SHOW data_directory").fetchall()
         postmaster = int((Path(data) / "postmaster.pid").read_text().split()[0])
         os.kill(postmaster, signal.SIGSTOP)
-        backends = connection.execute(
-            "SELECT pid FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        ).fetchall()
-        for (pid,) in backends:
-            os.kill(pid, signal.SIGSTOP)
+        backends: set[int] = set()
+        for _ in range(10):  # one that is just starting shows a moment later
+            rows = connection.execute(
+                "SELECT pid FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            ).fetchall()
+            for pid in {pid for (pid,) in rows} - backends:
+                os.kill(pid, signal.SIGSTOP)
+            backends |= {pid for (pid,) in rows}
+            time.sleep(0.1)
         try:
             worker.send_signal(signal.SIGTERM)
             next_instant()
@@ -244,7 +248,7 @@ def test_the_second_signal_ends_a_worker_whose_server_does_not_answer(
                 time.monotonic() - second < 2 * signals.PATIENCE
             )  # of which it has used one at most
         finally:
-            for pid in (postmaster, *(pid for (pid,) in backends)):
+            for pid in (postmaster, *backends):
                 os.kill(pid, signal.SIGCONT)
 
 
