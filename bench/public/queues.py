@@ -123,7 +123,7 @@ class Inturn(Queue):
 
 
 class Procrastinate(Queue):
-    """procrastinate: a lock. The benchmark's own adapter runs it when there are no keys."""
+    """procrastinate, with a lock. Without keys, the benchmark's own adapter runs instead."""
 
     package = "procrastinate"
     schema = "public"

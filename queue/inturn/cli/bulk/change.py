@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from inturn.cli.arguments.confirm import confirm
 from inturn.cli.output import exit_status
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, remark
-from inturn.cli.output.terminal import is_coloured
+from inturn.cli.output.progress_bar import show_progress
 from inturn.cli.settings import combine
 from inturn.formatting import amount, option_value
 from inturn.operations.changes.bulk import Bulk, Watch
@@ -76,36 +75,20 @@ def run_bulk(
 def _watched(plan: PlannedBulk, change: Callable[[Watch], Bulk], again: str) -> Bulk:
     """Run the bulk with a progress bar. After Ctrl-C, report how much is done."""
     latest = Bulk()
+    total = None if plan.preview.more else plan.preview.count
     try:
-        with _progress(plan) as advance:
+        with show_progress(counts=True) as advance:
 
             def watch(done: Bulk) -> None:
                 nonlocal latest
                 latest = done
-                advance(done.looked_at)
+                advance(done.looked_at, total)
 
             return change(watch)
     except KeyboardInterrupt:
         changed = amount(latest.changed + latest.asked, plan.noun)
         remark(f"Interrupted: {changed} of {plan.count} done. To do the rest: {again}")
         raise
-
-
-@contextmanager
-def _progress(plan: PlannedBulk) -> Iterator[Callable[[int], object]]:
-    import sys
-
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None if plan.preview.more else plan.preview.count)
-        yield lambda count: bar.update(task, completed=count)
 
 
 def _report(plan: PlannedBulk, done: Bulk, form: str) -> None:

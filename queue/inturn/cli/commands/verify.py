@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -14,12 +11,12 @@ from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, advice, output_options, remark
-from inturn.cli.output.terminal import is_coloured
+from inturn.cli.output.progress_bar import show_progress
 from inturn.cli.values import Number, duration
 from inturn.formatting import amount, visible
 
 if TYPE_CHECKING:
-    from inturn.operations.reading.verify import Deviation, Place, Verification, Watch
+    from inturn.operations.reading.verify import Deviation, Place, Verification
 
 
 @click.command(
@@ -88,10 +85,10 @@ def command(
     def watch(at: Place) -> None:
         nonlocal latest
         latest = at
-        advance(at)
+        advance(at.reached - at.first, max(1, at.last - at.first))
 
     try:
-        with _progress() as advance:
+        with show_progress(counts=False) as advance:
             judge = verify(
                 since, lock, call=call, transaction=transaction, after=after, watch=watch
             )
@@ -106,23 +103,6 @@ def command(
     Output(form).record(found, *_describe(found))
     if not found.is_kept:
         raise SystemExit(UNHEALTHY)
-
-
-@contextmanager
-def _progress() -> Iterator[Watch]:
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
-    console = Console(stderr=True, no_color=not is_coloured(sys.stderr))
-    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda at: bar.update(
-            task, total=max(1, at.last - at.first), completed=at.reached - at.first
-        )
 
 
 def _describe(found: Verification) -> list[str]:
