@@ -24,6 +24,7 @@ NAMES = {
     None: "tests that the change cannot break",
 }
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
+HEAVIER = pytest.StashKey[str]()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,7 +91,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     elif weigh == "write":
         weight.write_record()
     elif weigh == "compare" and (more := weight.compare(weight.spent, weight.read_record())):
-        config.get_terminal_writer().line(f"\nThe quick tests have become heavier: {more}")
+        config.stash[HEAVIER] = more
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -99,6 +100,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if left_out and not hasattr(config, "workerinput"):
         parts = [f"{count} {kind}" for kind, count in sorted(left_out.items())]
         print(f"left out: {', '.join(parts)}. `make proof` runs everything")
+    if more := config.stash.get(HEAVIER, None):
+        print(f"FAILED, since the quick tests have become heavier: {more}. See tests/weight.py")
 
 
 def _keep(

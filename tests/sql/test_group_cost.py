@@ -67,7 +67,7 @@ def test_a_claim_meets_as_many_rows_however_many_jobs_of_groups_wait(
     with psycopg.connect(dsn, autocommit=True, options=options) as connection:
         few, many = (
             count_claim(connection, analysed, count, "b", groups, lanes, priorities)
-            for count in (2_000, 40_000)
+            for count in (2_000, 20_000)
             for groups, priorities in [spread(count)]
         )
     for before, after in zip(few, many, strict=True):

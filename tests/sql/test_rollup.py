@@ -651,24 +651,24 @@ def fill_rollups(session: Session, days: int) -> None:
     session.connection.execute("VACUUM ANALYZE rollups, finished_jobs")
 
 
-@pytest.mark.parametrize("what", READ)
-def test_what_is_read_does_not_grow_with_the_history(session: Session, what: str) -> None:
+def test_what_is_read_does_not_grow_with_the_history(session: Session) -> None:
     counter = Counter(session.connection)
-    statement, parameters = READ[what]
 
-    def read() -> None:
-        session.connection.execute(statement.encode(), parameters or None).fetchall()
+    def read(what: str) -> int:
+        statement, parameters = READ[what]
+        for _ in range(2):  # the first one also reads the catalogues
+            with counter.count() as work:
+                session.connection.execute(statement.encode(), parameters or None).fetchall()
+        return work.pages
 
     pages = []
     for days, jobs in ((1, 12_000), (8, 60_000)):
         fill_rollups(session, days)
         session.connection.execute(END.encode(), ["t", 1, jobs])
         session.connection.execute("VACUUM ANALYZE finished_jobs")
-        read()
-        with counter.count() as work:
-            read()
-        pages.append(work.pages)
-    assert pages[1] < 1.25 * pages[0] + 20, pages
+        pages.append({what: read(what) for what in READ})
+    less, more = pages
+    assert all(more[what] < 1.25 * less[what] + 20 for what in READ), pages
 
 
 @pytest.mark.parametrize("view", ["task_status", "task_history", "queue_history"])

@@ -54,7 +54,7 @@ class History:
 
     seed: int
     since: datetime
-    count: int = 2000
+    count: int = 600
     jobs: list[Ended] = field(default_factory=list)
 
     def __post_init__(self) -> None:

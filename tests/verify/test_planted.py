@@ -27,6 +27,11 @@ def history(request: pytest.FixtureRequest) -> History:
     return History(request.param, SINCE)
 
 
+@pytest.fixture(params=SEEDS)
+def long_history(request: pytest.FixtureRequest) -> History:
+    return History(request.param, SINCE, count=2000)
+
+
 def find(history: History, connection: psycopg.Connection[Any]) -> set[tuple[str, int]]:
     """Return the promises that were broken, and the jobs that broke them."""
     history.write(connection)
@@ -153,17 +158,17 @@ def test_a_limit_that_was_changed_since_is_not_judged(
     assert set(rows) == {("limit",)}
 
 
-def test_rates(history: History, connection: psycopg.Connection[Any]) -> None:
+def test_rates(long_history: History, connection: psycopg.Connection[Any]) -> None:
     connection.execute("SELECT set_limit('key *', NULL, 30, '1 minute', 20)")
     connection.execute("UPDATE lane_audit SET at = %s", [SINCE - 60 * SECOND])
-    lines = [[job for job in history.jobs if job.limit_key == key] for key in KEYS]
+    lines = [[job for job in long_history.jobs if job.limit_key == key] for key in KEYS]
     places = [(line, n) for line in lines for n in range(0, len(line) - 25, 30)]
-    planted = history.random.sample(places, TIMES)
+    planted = long_history.random.sample(places, TIMES)
     for line, place in planted:
         for job in line[place : place + 22]:  # one more than the burst and the rate of a second
             job.started_at = line[place].started_at + SECOND / 30 * (job.id % 2)
-    history.give_fences()
-    found = find(history, connection)
+    long_history.give_fences()
+    found = find(long_history, connection)
     for line, place in planted:
         assert {("limit", job.id) for job in line[place : place + 22]} & found
     assert {promise for promise, _ in found} == {"limit"}
@@ -203,18 +208,18 @@ def test_batches_that_end_early(history: History, connection: psycopg.Connection
 
 
 def test_where_the_clock_was_set_back_nothing_is_certain(
-    history: History, connection: psycopg.Connection[Any]
+    long_history: History, connection: psycopg.Connection[Any]
 ) -> None:
     """The clock was an hour ahead for ten minutes."""
-    ahead = history.jobs[500].created_at, history.jobs[500].created_at + 600 * SECOND
-    late = [pair for pair in history.neighbours() if pair[0].id > 1500]
-    [(first, second)] = history.choose(late, 1)
+    ahead = long_history.jobs[500].created_at, long_history.jobs[500].created_at + 600 * SECOND
+    late = [pair for pair in long_history.neighbours() if pair[0].id > 1500]
+    [(first, second)] = long_history.choose(late, 1)
     first.finished_at = second.finished_at + SECOND / 1000
-    for job in history.jobs:
+    for job in long_history.jobs:
         for name in ("created_at", "started_at", "finished_at"):
             at = getattr(job, name)
             setattr(job, name, at + 3600 * SECOND if ahead[0] <= at < ahead[1] else at)
-    assert find(history, connection) == {("overlap", second.id)}
+    assert find(long_history, connection) == {("overlap", second.id)}
     rows = connection.execute("SELECT sum(jobs) FROM verify() WHERE reason = 'clock set back'")
     assert rows.fetchall() > [(10,)]
 
