@@ -328,8 +328,8 @@ def test_a_lane_does_not_hand_over_a_job_without_a_slot(stage: Stage) -> None:
     Mutation(
         "a worker's own slots do not matter",
         "take_slots.sql",
-        "coalesce(spare, 0) OR p_slots >=",
-        "coalesce(spare, 0) OR 10 >=",
+        "AND p_slots < row_number()",
+        "AND 10 < row_number()",
     ),
     Mutation(
         "a worker claims ahead until no slot is left",
@@ -346,6 +346,30 @@ def test_a_worker_claims_ahead_at_most_half_of_the_slots_of_a_limit(stage: Stage
     promise(busy.claim(10, slots=0) == [], "half of the slots are taken")
     promise(busy.claim_further(jobs[1]) == [], "also if it continues where it stopped")
     promise(ids(idle.claim(10)) == jobs[2:5], "the others are for other workers")
+
+
+@story(
+    Mutation(
+        "a job that lacks a slot is passed over",
+        "take_slots.sql",
+        "bool_or(is_early) OVER (ORDER BY priority DESC, id) IS NOT TRUE",
+        "is_early IS NOT TRUE",
+    ),
+    Mutation("a job with two lanes passes it", "pass_gates.sql", "r.several := '{}';", ""),
+)
+def test_a_job_that_lacks_a_slot_is_not_passed_by_those_behind_it(stage: Stage) -> None:
+    """Otherwise a worker with enough other jobs would never have a slot free for it."""
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    before = person.defer(None, 0, 0)
+    [limited] = person.defer(None, 0, limit="stripe")
+    behind = [*person.defer(None, 0), *person.defer("lane", 0)]
+    several = [person.defer_several("one", "two")]
+    promise(ids(worker.claim(10, slots=0)) == before, "those in front may be claimed ahead")
+    promise(worker.claim(10, slots=0) == [], "those behind may not")
+    promise(worker.claim_further(before[-1]) == [], "nor if it continues where it stopped")
+    started = ids(worker.claim(10, slots=1))
+    promise(set(started) == {limited, *behind, *several}, "with a free slot, everything starts")
 
 
 @story(

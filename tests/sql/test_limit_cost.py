@@ -293,3 +293,16 @@ def test_the_list_of_limits_does_not_compare_each_limit_with_each_key(desk: Desk
     assert rows == [(1,)] * 300
     assert work.rows < 300 * 100
     assert len(work.plans) == 2  # the call and its one statement
+
+
+def test_a_claim_ahead_looks_only_once_if_a_job_lacks_a_slot(desk: Desk) -> None:
+    desk.connection.execute("SELECT set_limit('k*', 1)")
+    desk.defer(1, "k")
+    desk.connection.execute(
+        "SELECT defer('t', lock => 'lane ' || n) FROM generate_series(1, 100) AS n"
+    )
+    assert desk.claim(10, slots=0)[0] == 0
+    _, ahead, _ = desk.claim(10, slots=0)
+    started, rows, _ = desk.claim(10, slots=1)
+    assert started == 10
+    assert ahead < 2 * rows

@@ -1,6 +1,7 @@
-"""A claim starts no more limited jobs than there are slots: that it is not filled means nothing."""
+"""Jobs with a limit start only when a slot is free: a claim may leave some, and none starves."""
 
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -11,6 +12,7 @@ from tests.conftest import Query, Until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.landing]
 JOBS, SLOTS = 600, 5
+FULL = 4_000  # jobs that fill a queue
 
 
 async def keep_set(_: wakeups.AwakeFlag) -> bool:
@@ -35,3 +37,23 @@ async def test_it_is_followed_by_the_next_one_as_soon_as_its_jobs_have_ended(
         group.start_soon(partial(app.run_worker_async, concurrency=SLOTS, wait=True))
         await until(lambda: query("SELECT FROM jobs") == [])
         group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("limit", [{"concurrency": 1}, {"rate": "1000/s"}])
+async def test_jobs_that_are_claimed_ahead_do_not_keep_it_from_starting(
+    app: App, query: Query, until: Until, limit: dict[str, Any]
+) -> None:
+    @app.task
+    async def work() -> None:
+        await anyio.sleep(0.002)
+
+    app.limits.set("stripe", **limit)
+    work.batch_defer(*[{}] * FULL)
+    async with app.open_async(), anyio.create_task_group() as group:
+        group.start_soon(partial(app.run_worker_async, concurrency=SLOTS, wait=True))
+        await until(lambda: query("SELECT count(*) > 500 FROM finished_jobs") == [(True,)])
+        work.configure(limit="stripe", priority=1).batch_defer(*[{}] * 5)
+        await until(lambda: query("SELECT FROM jobs WHERE limit_key IS NOT NULL") == [])
+        [[left]] = query("SELECT count(*) FROM jobs")
+        group.cancel_scope.cancel()
+    assert left > FULL / 2

@@ -273,6 +273,8 @@ class Claiming:
         else:
             wake = await self._awake_flag.clear()
             self._lacks_slots = slots < room and wake.delay == timedelta(0)
+            if self._lacks_slots:
+                self._prefetch.slow_down()
             due = wake.delay + YIELD if wake.delay and self._running.lacks_task else wake.delay
             self._wakeups.note_not_filled(len(jobs), due, notified=wake.notified)
             self._news.note_last_id(wake.newest)

@@ -20,6 +20,10 @@ BEGIN
         r.lanes_left := r.lanes_left - clear_front(r, v_slots.closed);
     END IF;
     r.ids := v_slots.ids;
+    IF v_slots.lacks THEN
+        r.wanted := cardinality(r.ids);   -- nothing behind it starts
+        r.several := '{}';
+    END IF;
     SELECT coalesce(array_agg(lock) FILTER (WHERE fits), '{}'),
         coalesce(array_agg(id) FILTER (WHERE NOT fits), '{}')
     INTO r.used, r.kept

@@ -3,10 +3,11 @@
 --   ids     the jobs to start, including those without a gate
 --   closed  the gates that are closed: no slot or token is left, the task is paused (p_paused), or
 --           the gate stays locked. Their jobs now wait there (close_gates).
--- Other jobs stay as they are and are met again, because the pause of their task has just ended, or
--- because they could not begin at once: only p_slots can. More start only if their limit has no
--- rate, and half of its slots stay free for other workers. A limit that rarely binds then costs
--- little.
+--   lacks   true if a job stays as it is because it could not begin at once: only p_slots can. More
+--           start only if their limit has no rate, and half of its slots stay free for other
+--           workers. A limit that rarely binds then costs little. Nothing behind such a job starts:
+--           it would take the next slot, and the job would wait for as long as others are ready.
+-- Other jobs stay as they are and are met again because the pause of their task has just ended.
 --
 -- Never waits. It tries no more limits than it may need, because each can keep an advisory lock
 -- until the end of the transaction; if all slots of the worker are busy, it tries one.
@@ -25,7 +26,7 @@
 -- raising the limit, and neither we nor it can see the other's change yet. The end of a pause
 -- always leaves a row (end_pauses).
 CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused text[],
-    OUT ids bigint[], OUT closed text[])
+    OUT ids bigint[], OUT closed text[], OUT lacks boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_most  integer := CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 1 END;
@@ -96,11 +97,15 @@ BEGIN
         SELECT id, NULL, priority, NULL, NULL, NULL, NULL, false, false, NULL, NULL, true
         FROM jobs
         WHERE id = ANY (p_ids) AND limit_key IS NULL AND task NOT IN (SELECT unnest(p_paused))
-    ), started AS (
-        SELECT *, fits AND NOT is_paused AND (
-            key IS NULL OR place <= coalesce(spare, 0) OR p_slots >= row_number() OVER (
-                PARTITION BY fits ORDER BY priority DESC, id)) AS starts
+    ), ranked AS (
+        SELECT *, fits AND NOT is_paused AND place > coalesce(spare, 0)
+            AND p_slots < row_number() OVER (PARTITION BY fits ORDER BY priority DESC, id)
+            AS is_early
         FROM judged
+    ), started AS (
+        SELECT *, fits AND NOT is_paused
+            AND bool_or(is_early) OVER (ORDER BY priority DESC, id) IS NOT TRUE AS starts
+        FROM ranked
     ), counted AS MATERIALIZED (
         -- A slot that stays free would wake no job.
         SELECT *, NOT fits
@@ -123,7 +128,8 @@ BEGIN
     )
     SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
         array_agg(id) FILTER (WHERE must_wait),
-        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}')
-    INTO ids, v_late, closed FROM counted;
+        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}'),
+        coalesce(bool_or(is_early), false)
+    INTO ids, v_late, closed, lacks FROM counted;
     PERFORM close_gates(closed, v_late, p_paused) WHERE v_late IS NOT NULL;
 END $$;
