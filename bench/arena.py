@@ -86,9 +86,7 @@ class Arena:
         self._bed.create(self._database, self._template)
         try:
             with contextlib.ExitStack() as self._running:
-                self._observer = self._running.enter_context(
-                    contextlib.closing(self._bed.observe(self._database))
-                )
+                self._observer = self._running.enter_context(self.observe())
                 self.producer = self._start(
                     ProducerProcess(self.peer, self._bed.dsn(self._database))
                 )
@@ -111,6 +109,10 @@ class Arena:
     def _start(self, process: P) -> P:
         self._running.callback(process.kill)
         return process
+
+    def observe(self) -> contextlib.closing[psycopg.Connection[Any]]:
+        """Open a connection whose work is not counted with that of the peer."""
+        return contextlib.closing(self._bed.observe(self._database))
 
     def another_producer(self) -> ProducerProcess:
         return self._start(ProducerProcess(self.peer, self._bed.dsn(self._database)))
