@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -28,6 +29,7 @@ from inturn.embedded import Server
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 MODULES = HERE.parent / "node_modules"
+RESULTS = HERE.parent / "results" / "public"
 OURS = {"inturn": "inturn", "awa": "awa-pg"}
 THEIRS = {"procrastinate": "procrastinate", "pgboss": "pg-boss"}
 ORDERED = "ordered_keys"
@@ -127,11 +129,13 @@ def run(checkout: Path, arguments: list[str]) -> None:
     os.environ.setdefault("PRODUCER_BATCH_MAX", "128")  # otherwise each adapter has its own
     from bench_harness import adapters, orchestrator, phases  # type: ignore[import-not-found]
 
-    logs = Path(tempfile.mkdtemp(prefix="inturn-bench-order-"))
     ordered = ORDERED in arguments
+    logs = RESULTS / time.strftime("order-%Y%m%d-%H%M%S")
+    if ordered:
+        logs.mkdir(parents=True)
     register(adapters, checkout, (lambda system: logs / system) if ordered else None)
     phases.SCENARIOS[ORDERED] = ORDERED_PHASES
-    orchestrator.RESULTS_ROOT = HERE.parent / "results" / "public"
+    orchestrator.RESULTS_ROOT = RESULTS
     orchestrator.capture_adapter_revision = lambda system: installed_version(
         (OURS | THEIRS)[system]
     )
@@ -142,7 +146,7 @@ def run(checkout: Path, arguments: list[str]) -> None:
         try:
             orchestrator.main(arguments)
         finally:
-            for log in sorted(logs.iterdir()):
+            for log in sorted(logs.glob("*")):
                 print(f"{log}: {order.report(order.read(log))}")
 
 

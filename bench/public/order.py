@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bench.jobs import Ran, Verdict, judge
 
-PATIENCE = 10.0  # seconds that a job may wait until the log ends
+PATIENCE = 30.0  # seconds that a job may wait until the log ends
 
 
 class Line(NamedTuple):

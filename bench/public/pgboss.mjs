@@ -29,7 +29,7 @@ const boss = new PgBoss({
 boss.on("error", (error) => console.error(error.message));
 await boss.start();
 if (!(await boss.getQueue(QUEUE))) {
-  const options = { heartbeatSeconds: 10, retryLimit: 10, retryDelay: 0 };
+  const options = { heartbeatSeconds: 15, retryLimit: 10, retryDelay: 0 };
   await boss.createQueue(QUEUE, { policy: "key_strict_fifo", ...options });
 }
 say({

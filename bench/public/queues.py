@@ -14,6 +14,7 @@ import psycopg
 
 QUEUE = "bench"
 PARTITIONS = 16  # of Awa
+BEAT, DEAD = 5, 15  # seconds between two heartbeats, and until a worker without one is dead
 
 
 class Job(NamedTuple):
@@ -107,7 +108,10 @@ class Inturn(Queue):
         async with self._app.open_async():
             await self._app.schema_manager.apply_schema_async()
             worker = self._app.run_worker_async(
-                concurrency=self.concurrency, install_signal_handlers=False
+                concurrency=self.concurrency,
+                install_signal_handlers=False,
+                update_heartbeat_interval=BEAT,
+                stalled_worker_timeout=DEAD,
             )
             async with self.working(worker):
                 yield
@@ -155,8 +159,8 @@ class Procrastinate(Queue):
                     concurrency=self.concurrency,
                     fetch_job_polling_interval=0.05,  # as in the benchmark's own adapter
                     install_signal_handlers=False,
-                    update_heartbeat_interval=5,
-                    stalled_worker_timeout=15,
+                    update_heartbeat_interval=BEAT,
+                    stalled_worker_timeout=DEAD,
                 )
             except Exception as error:
                 print(f"worker ended: {error}", file=sys.stderr)
@@ -165,7 +169,7 @@ class Procrastinate(Queue):
     async def _retry_stalled(self) -> None:
         """Retry the jobs of dead workers, as its documentation says. It has no automatic way."""
         while True:
-            await asyncio.sleep(5)
+            await asyncio.sleep(BEAT)
             with suppress(Exception):
                 for job in await self._app.job_manager.get_stalled_jobs():
                     await self._app.job_manager.retry_job(job)
@@ -194,7 +198,7 @@ class Awa(Queue):
 
     package = "awa-pg"
     schema = "awa"
-    tables: ClassVar[list[str]] = []
+    tables: ClassVar[list[str]] = ["awa.ready_entries"]
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -209,7 +213,12 @@ class Awa(Queue):
             await self.run(job.args.key, job.args.number, job.args.at)
 
         slots = 1 if self.keys else self.concurrency
-        await client.start(self._queues.queue_configs(max_workers_per_partition=slots))
+        await client.start(
+            self._queues.queue_configs(max_workers_per_partition=slots),
+            heartbeat_interval_ms=1000 * BEAT,
+            heartbeat_rescue_interval_ms=1000 * BEAT,
+            heartbeat_staleness_ms=1000 * DEAD,
+        )
         try:
             yield
         finally:
