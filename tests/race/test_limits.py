@@ -374,6 +374,33 @@ def test_a_job_that_lacks_a_slot_is_not_passed_by_those_behind_it(stage: Stage) 
 
 @story(
     Mutation(
+        "a job with several lanes is not counted", "lane_tokens.sql",
+        "t.locks IS NOT NULL AND t.limit_key IS NOT NULL", "false",
+    ),
+    Mutation(
+        "it takes whatever slots there are", "pass_gates.sql",
+        "AND job.place > r.slots - (r.asked - r.wanted)", "AND false",
+    ),
+    Mutation(
+        "it keeps back those in front of it, too", "pass_gates.sql",
+        "(priority, v_early) > (v_priority, id)", "false",
+    ),
+)  # fmt: skip
+def test_a_job_with_several_lanes_that_lacks_a_slot_is_not_passed_either(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe", 1)
+    before = person.defer(None, 0, 0)
+    limited = person.defer_several("one", "two", limit="stripe")
+    behind = person.defer(None, 0, 0)
+    promise(ids(worker.claim(10, slots=2)) == before, "those in front have the slots")
+    promise(worker.claim(10, slots=0) == [], "those behind may not be claimed ahead")
+    promise(
+        set(ids(worker.claim(10, slots=1))) == {limited, *behind}, "with a free slot, all start"
+    )
+
+
+@story(
+    Mutation(
         "a claim ahead takes tokens",
         "take_slots.sql",
         "CASE WHEN rule.rate IS NULL",

@@ -39,9 +39,10 @@ async def test_it_is_followed_by_the_next_one_as_soon_as_its_jobs_have_ended(
         group.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("lock", [None, "a", ["a", "b"]])
 @pytest.mark.parametrize("limit", [{"concurrency": 1}, {"rate": "1000/s"}])
 async def test_jobs_that_are_claimed_ahead_do_not_keep_it_from_starting(
-    app: App, query: Query, until: Until, limit: dict[str, Any]
+    app: App, query: Query, until: Until, limit: dict[str, Any], lock: Any
 ) -> None:
     @app.task
     async def work() -> None:
@@ -52,7 +53,7 @@ async def test_jobs_that_are_claimed_ahead_do_not_keep_it_from_starting(
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, concurrency=SLOTS, wait=True))
         await until(lambda: query("SELECT count(*) > 500 FROM finished_jobs") == [(True,)])
-        work.configure(limit="stripe", priority=1).batch_defer(*[{}] * 5)
+        work.configure(lock=lock, limit="stripe", priority=1).batch_defer(*[{}] * 5)
         await until(lambda: query("SELECT FROM jobs WHERE limit_key IS NOT NULL") == [])
         [[left]] = query("SELECT count(*) FROM jobs")
         group.cancel_scope.cancel()

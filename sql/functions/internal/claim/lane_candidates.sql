@@ -14,7 +14,7 @@ BEGIN
             SELECT free.id, free.priority, NULL AS lock, free.limited, false AS several
             FROM unnest(r.ids, p_priorities, p_limited) AS free(id, priority, limited)
             UNION ALL
-            (SELECT token.id, token.priority, token.lock, false, token.several FROM token
+            (SELECT token.id, token.priority, token.lock, token.limited, token.several FROM token
                 WHERE open ORDER BY token.priority DESC, token.id LIMIT r.lanes_left)
         ) AS startable
         ORDER BY priority DESC, id

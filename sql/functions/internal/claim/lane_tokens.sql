@@ -8,12 +8,12 @@
 -- A token that has `several` lanes, or shares one, is open if none of its lanes is held against it.
 -- Several such tokens of one lane may be open, since they may share it. If one of its lanes is in
 -- p_lost, it counts as `touched`: an open transaction may have the lane locked, and many such
--- tokens may be in front.
+-- tokens may be in front. If it has a limit, it is `limited` (see pass_gates).
 CREATE OR REPLACE FUNCTION lane_tokens(
     p_queues text[], p_windows integer[], p_lost text[], p_found bigint[] DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, lock text, priority integer, open boolean, touched boolean, group_key text,
-    several boolean
+    several boolean, limited boolean
 )
 LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
@@ -32,12 +32,13 @@ LANGUAGE sql STABLE AS $$
         -- A token locked by an open transaction must not take the place of another one.
         AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
         is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false),
-        coalesce(t.group_key, ''), t.locks IS NOT NULL
+        coalesce(t.group_key, ''), t.locks IS NOT NULL,
+        t.locks IS NOT NULL AND t.limit_key IS NOT NULL
     FROM (
         SELECT front.* FROM unnest(p_queues, p_windows) AS q(queue, size)
         CROSS JOIN LATERAL (
             SELECT jobs.id, jobs.lock::text AS lock, jobs.priority, jobs.xmin, jobs.xmax,
-                jobs.group_key, jobs.locks, jobs.shared
+                jobs.group_key, jobs.locks, jobs.shared, jobs.limit_key
             FROM jobs
             WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
               AND jobs.group_key IS NULL AND jobs.queue::text = q.queue
@@ -46,7 +47,7 @@ LANGUAGE sql STABLE AS $$
         ) AS front
         UNION ALL
         SELECT jobs.id, jobs.lock::text AS lock, jobs.priority, jobs.xmin, jobs.xmax,
-            jobs.group_key, jobs.locks, jobs.shared
+            jobs.group_key, jobs.locks, jobs.shared, jobs.limit_key
         FROM jobs WHERE jobs.id = ANY (p_found)
     ) AS t
     LEFT JOIN LATERAL (

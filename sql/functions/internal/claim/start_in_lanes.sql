@@ -8,9 +8,11 @@
 -- Giving back lanes wakes no workers if the job itself is next there. Otherwise idle workers would
 -- keep waking each other while one of its other lanes stays locked.
 --
+-- The worker has a slot free for it (see pass_gates), so a limit may give it one of its own.
+--
 -- A job that keeps its lanes for its retry is in no line, and starts without a look at the heads.
 CREATE OR REPLACE FUNCTION start_in_lanes(
-    p_worker uuid, p_queues text[], p_id bigint, p_slots integer, p_paused text[],
+    p_worker uuid, p_queues text[], p_id bigint, p_paused text[],
     OUT started jobs, OUT lost text
 )
 LANGUAGE plpgsql AS $$
@@ -41,7 +43,7 @@ BEGIN
         END IF;
         v_is_ok := v_other = '{}' AND is_startable(v_seen, p_queues)
             AND (v_seen.limit_key IS NULL AND v_seen.task NOT IN (SELECT unnest(p_paused))
-                OR (take_slots(ARRAY[p_id], p_slots, p_paused)).ids <> '{}');
+                OR (take_slots(ARRAY[p_id], 1, p_paused)).ids <> '{}');
     END IF;
     IF v_is_ok THEN
         PERFORM take_lanes(p_worker, v_lanes, v_won.new_lanes, v_seen.keeps_lanes);

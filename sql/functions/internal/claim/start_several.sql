@@ -11,8 +11,7 @@ BEGIN
         -- It would lose the same lane as the job before it.
         CONTINUE WHEN r.missed <> '{}'
             AND (SELECT locks && r.missed FROM jobs WHERE id = v_id);
-        SELECT * INTO v_try FROM start_in_lanes(
-            r.worker, r.served, v_id, r.slots - (r.asked - r.wanted), r.paused);
+        SELECT * INTO v_try FROM start_in_lanes(r.worker, r.served, v_id, r.paused);
         IF (v_try.started).id IS NOT NULL THEN
             r.started := r.started || v_try.started;
             r.wanted := r.wanted - 1;
