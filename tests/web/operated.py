@@ -1,5 +1,7 @@
 """A queue with something to show on each page about how it is operated."""
 
+from collections.abc import Callable
+
 from inturn import App
 from tests.conftest import Query
 from tests.waiting import wait_until
@@ -18,6 +20,11 @@ def name_person(text: str) -> str:
 def run_and_count(app: App, query: Query) -> None:
     """Run what waits, until the rollup has counted it."""
     app.run_worker()
+    roll_up(query)
+
+
+def roll_up(query: Callable[[str], object]) -> None:
+    """Let the rollup count what has ended."""
 
     def count() -> object:
         # It would wait for a minute. Of several days, each gets its turn.

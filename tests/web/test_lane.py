@@ -131,5 +131,5 @@ def test_one_run_is_no_picture_and_no_time_stands_there_twice(client: TestClient
     app.run_worker()
     page = client.get("/lane?lock=a").text
     [below] = re.findall('<p class="ticks" aria-hidden="true">(.*?)</p>', page)
-    times = re.findall("<span>(.*?)</span>", below)
+    times = re.findall("<time [^>]*>(.*?)</time>", below)
     assert len(times) == len(set(times)) > 0

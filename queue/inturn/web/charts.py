@@ -29,6 +29,7 @@ class Tick(NamedTuple):
 
     x: float
     text: str
+    at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def draw_ticks(span: ChartSpan) -> list[Tick]:
     form = "%H:%M:%S" if length < timedelta(minutes=10) else "%H:%M"
     form = "%a %H:%M" if length > timedelta(days=2) else form
     times = [span.since + length * part / TICKS for part in range(TICKS)]
-    ticks = [Tick(round(span.place(at), 1), f"{at:{form}}") for at in times]
+    ticks = [Tick(round(span.place(at), 1), f"{at:{form}}", at.isoformat()) for at in times]
     return list({tick.text: tick for tick in reversed(ticks)}.values())[::-1]  # without duplicates
 
 

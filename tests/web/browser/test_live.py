@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from threading import Event, Thread
 
 import pytest
@@ -15,7 +16,8 @@ from tests.field.outage import outage
 from tests.web.browser.conftest import Offer, Visit, wait_in
 from tests.web.browser.scenarios import LANE, SCENES
 from tests.web.browser.test_actions import find_form, submit
-from tests.web.seed import LIMIT, Shop
+from tests.web.operated import roll_up
+from tests.web.seed import LIMIT, Shop, query
 from tests.web.serving import serve
 
 pytestmark = pytest.mark.proof
@@ -110,6 +112,28 @@ def test_times_are_in_utc_and_under_a_hand_in_the_zone_of_the_browser(
         deferred.hover()
         zone = "GMT+9" if scripts else "Z"
         expect(deferred).to_have_attribute("title", re.compile(re.escape(zone)), timeout=MS)
+        assert visitor.problems == []
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_times_below_a_chart_have_the_zone_of_the_browser_under_a_hand(
+    dsn: str, shop: Shop, offer: Offer, visit: Visit, scripts: bool
+) -> None:
+    for _ in range(2):
+        shop.send.configure(lock="ann").defer()
+    shop.work()
+    roll_up(partial(query, dsn))
+    zone = re.compile(r"GMT\+9" if scripts else r"\+00:00")
+    site = offer()
+    with visit(zone="Asia/Tokyo", scripts=scripts) as visitor:
+        page = visitor.open(f"{site}/lane?lock=ann")
+        written = page.locator(".ticks time").first
+        written.hover(timeout=MS)
+        expect(written).to_have_attribute("title", zone, timeout=MS)
+        page = visitor.open(f"{site}/task?name=mail.send")
+        drawn = page.locator(".chart text[data-at]").first
+        drawn.hover(timeout=MS)
+        expect(drawn.locator("title")).to_have_text(zone, timeout=MS)
         assert visitor.problems == []
 
 

@@ -168,12 +168,16 @@
   // Texts are in UTC, so that two people can compare them. The tooltip has this browser's zone.
   const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
   document.addEventListener("mouseover", (event) => {
-    const time = event.target.closest?.("#live time");
+    const time = event.target.closest?.("#live time, #live text[data-at]");
     if (!time) return;
-    const written = (time.dateTime || time.textContent).replace(" ", "T");
+    const written = (time.dataset.at || time.dateTime || time.textContent).replace(" ", "T");
     const today = new Date(Date.parse($("#live").dataset.now)).toISOString().slice(0, 11);
     const at = new Date(written.includes("T") ? written : today + written);
-    if (!isNaN(at)) time.title = `${local.format(at)}\n${at.toISOString()}`;
+    if (isNaN(at)) return;
+    const title = `${local.format(at)}\n${at.toISOString()}`;
+    const drawn = time.querySelector("title"); // the tooltip of what is in an SVG
+    if (drawn) drawn.textContent = title;
+    else time.title = title;
   });
 
   // ---- selected rows, and bulk changes in progress
