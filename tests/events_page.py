@@ -131,7 +131,6 @@ logging.basicConfig(level=logging.INFO, handlers=[handler])
 With `dictConfig`, use `"filters": {"job": {"()": "inturn.JobFilter"}}`.
 A thread that you start yourself does not know the job unless you run it in a copy of the context:
 `contextvars.copy_context().run(…)`.
-Fields that a record already has are kept.
 
 ## Fields
 
@@ -143,8 +142,7 @@ Arguments are never logged, but tracebacks and error messages may contain values
 
 A job that failed for good is logged as an error, with its exception in `exc_info`.
 A retry is a one-line warning.
-Of a traceback over 64 KiB, only the end is logged.
-`queue jobs show` shows the traceback of each attempt.
+`queue jobs show` has the traceback of each attempt.
 
 ## Events
 
@@ -183,10 +181,10 @@ def _read_call(call: ast.Call) -> tuple[str, ...] | None:
 def write_page() -> str:
     """Return the text of the page."""
     rows = "".join(
-        f"| `{name}` | {', '.join(sorted(levels, key=LEVELS.index))} | {MEANINGS[name]} |\n"
+        f"* `{name}` ({', '.join(sorted(levels, key=LEVELS.index))}): {MEANINGS[name]}\n"
         for name, levels in find_events().items()
     )
-    return f"{INTRODUCTION}\n| event | level | meaning |\n|---|---|---|\n{rows}"
+    return f"{INTRODUCTION}\n{rows}"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from inturn.worker import Options
 from tests.reference_contents import (
     GENERATED,
     IMPORTS,
+    INTERNAL,
     INTRODUCTION,
     LOOKED_AT,
     MADE_BY_US,
@@ -94,7 +95,8 @@ def members(entry: Named) -> list[Named]:
             # A method that only refuses, or is another form of the same, needs no entry.
             if is_ours and not name.startswith("_") and (value.__doc__ or name not in told_there):
                 found.setdefault(name, value)
-    return [Named(name, value) for name, value in found.items()]
+    hidden = INTERNAL.get(entry.name, ())
+    return [Named(name, value) for name, value in found.items() if name not in hidden]
 
 
 def blocks(doc: str) -> Iterator[tuple[str, bool]]:
@@ -293,7 +295,7 @@ def first_sentence(value: Any) -> str:
     if not (inspect.isclass(value) or inspect.isroutine(value)):
         return f"`{value!r}`"  # a constant
     doc = inspect.cleandoc(value.__doc__ or "")
-    return " ".join(doc.split("\n\n")[0].split()).replace("|", "\\|")
+    return " ".join(doc.split("\n\n")[0].split())
 
 
 def all_errors() -> list[type[BaseException]]:
@@ -335,16 +337,24 @@ def list_errors() -> Iterator[str]:
         "They are in `inturn.errors`. All of them except `Snoozed` are an `InturnError`. "
         "`inturn.exceptions` is another name for the module."
     )
-    yield table((error.__name__, first_sentence(error)) for error in all_errors())
+    yield listing((error.__name__, first_sentence(error)) for error in all_errors())
 
 
 def list_locks() -> Iterator[str]:
-    yield "They are in `inturn.locks`. Which one when, and how to use them: [locks.md](../locks.md)."
-    yield table((lock.name, first_sentence(lock.value)) for lock in all_locks())
+    yield (
+        "They are in `inturn.locks`. Which one when, and how to use them: [locks.md](../locks.md). "
+        "Each class of locks but `FileLock` has an async twin, such as `AsyncPgLock`."
+    )
+    names = {lock.name for lock in all_locks()}
+    yield listing(
+        (lock.name, first_sentence(lock.value))
+        for lock in all_locks()
+        if lock.name.removeprefix("Async") not in names - {lock.name}
+    )
 
 
-def table(rows: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(["| | |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows)])
+def listing(rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"* `{name}`: {text}" for name, text in rows)
 
 
 def main() -> None:

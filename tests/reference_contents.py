@@ -183,6 +183,17 @@ WITHOUT_ENTRY = {
     "app.job_manager": (JobLists, JobBulks),
     "app.lanes": (LaneBulks,),
 }
+# Members that only the package itself calls.
+INTERNAL = {
+    "BaseConnector": ("at", "connect", "connect_async", "count_pooled", "dsn", "is_open_async",
+                      "lend", "lend_async", "open", "open_async", "open_async_later", "close",
+                      "close_async", "run", "run_async"),  # as told of PsycopgConnector
+    "Bulk": ("add", "looked_at"),
+    "JobContext": ("provide_leases",),
+    "PsycopgConnector": ("count_pooled", "is_open_async", "open_async_later"),
+    "RetryDecision": ("check",),
+    "inturn.worker.Options": ("days_told", "forget", "has_default_history", "history"),
+}  # fmt: skip
 LOOKED_AT = (
     inturn.JobContext,
     inturn.StoredJob,

@@ -176,7 +176,7 @@ def _(app: App, query: Query) -> None:
 @row("an aborted job is logged")
 def _(app: App, query: Query) -> None:
     events = (ROOT / "docs" / "logging.md").read_text(encoding="utf-8")
-    assert "| `job.aborted` | warning |" in events
+    assert "* `job.aborted` (warning):" in events
 
 
 @row("`middleware.compose`")

@@ -188,6 +188,14 @@ def test_a_page_for_users_is_short_enough_to_be_read_as_a_whole(page: Path) -> N
         assert len(read(page).split()) <= 2500
 
 
+def test_the_pages_for_users_have_at_most_55_000_words() -> None:
+    """All words between spaces count, also those of tables, blocks and generated pages."""
+    chapters = llms.list_pages(DOCS)
+    del chapters[llms.CONTRIBUTORS]
+    pages = [entry.page for entries in chapters.values() for entry in entries]
+    assert sum(len(read(DOCS / f"{page}.md").split()) for page in ["index", *pages]) <= 55_000
+
+
 def test_the_index_of_the_decisions_has_each_of_their_pages_once() -> None:
     index = read(DOCS / "decisions/index.md")
     listed = re.findall(r"^\* \[[^]]+\]\((\w[\w-]*\.md)\)", index, re.MULTILINE)
@@ -228,12 +236,12 @@ def test_the_page_of_commands_names_every_option_of_each_command() -> None:
         for group, options in commands_page.GROUPS.items():
             also = also.replace(f"*{group}*", ", ".join(f"`{name}`" for name in options))
         for group in commands_page.FILTERS:
-            filters = head.partition(f"*{group.capitalize()}*")[2].partition("\n\n*")[0]
+            filters = head.partition(f"*{group.capitalize()}*")[2].split("\n\n")[1]
             also = also.replace(f"*{group}*", filters.replace(" ", "` `"))
         for option in commands_page.find_options(command):
             name = max(option.opts, key=len)
-            is_shared = f"`{name}`" in also and re.search(rf"^\| .*{name}\b", head, re.M)
-            assert is_shared or re.search(rf"^\| .*{name}\b", chapter, re.M), f"{words} {name}"
+            is_shared = f"`{name}`" in also and re.search(rf"^\* .*{name}\b", head, re.M)
+            assert is_shared or re.search(rf"^\* .*{name}\b", chapter, re.M), f"{words} {name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -25,7 +25,7 @@ def test_the_page_has_each_view_and_column_with_the_comment_of_the_catalog(query
     sections = dict(re.findall(r"^## (\w+)\n\n(.*?)(?=\n## |\Z)", page, re.MULTILINE | re.DOTALL))
     meanings: dict[str, dict[str, str]] = {}
     for view, text in sections.items():
-        meanings[view] = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
+        meanings[view] = dict(re.findall(r"^\* `(\w+)`: (.*)$", text, re.MULTILINE))
         for other, columns in re.findall(r"^As in \[(\w+)\]\(#\1\): (.*)\.$", text, re.MULTILINE):
             names = re.findall(r"`(\w+)`", columns)
             meanings[view] |= {name: meanings[other][name] for name in names}

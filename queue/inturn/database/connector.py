@@ -50,7 +50,8 @@ class Connector:
 
     show(app.connector)
 
-    Other connectors have no pools: each call uses its own connection, and `open` does nothing.
+    Its methods are those of `PsycopgConnector`. Other connectors have no pools: each call uses its
+    own connection, and `open` does nothing.
     """
 
     _role = "command"  # of the connections of `run` and `run_async`
