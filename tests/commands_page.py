@@ -146,9 +146,6 @@ def describe(command: click.Command, option: click.Option) -> str:
     variables = [option.envvar] if isinstance(option.envvar, str) else [*(option.envvar or [])]
     if command.name == "worker":  # the text above its options says how these are called
         usual = {f"INTURN_WORKER_{name[2:].replace('-', '_').upper()}" for name in option.opts}
-        usual |= {
-            f"INTURN_WORKER_{name[2:].replace('-', '_').upper()}" for name in option.secondary_opts
-        }
         variables = [name for name in variables if name not in usual]
     named = f" ({', '.join(f'`{name}`' for name in variables)})" if variables else ""
     return f"* {spelled}: {meaning}{named}"

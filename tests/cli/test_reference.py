@@ -78,13 +78,18 @@ def test_every_variable_of_the_worker_stands_beside_its_option() -> None:
 
 
 def find_worker_variables() -> dict[str, list[str]]:
-    """Return each variable in the chapter of the worker, with the options in its row."""
+    """Return the variable of each long name in the chapter of the worker, with its option.
+
+    The page of the command line says how it is called, unless the option names it.
+    """
     page = (DOCS / "commands.md").read_text(encoding="utf-8")
     chapter = page.partition("\n## queue worker\n")[2].partition("\n## ")[0]
+    assert "`INTURN_WORKER_QUEUES` for `--queues`" in PAGE
     return {
-        variable: re.findall(r"--[a-z-]+", option)
-        for option, meaning in re.findall(r"^\| `(.+?)` \| (.+) \|$", chapter, re.MULTILINE)
-        for variable in re.findall(r"`(INTURN_WORKER_\w+)`", meaning)
+        f"INTURN_WORKER_{name[2:].replace('-', '_').upper()}": [name]
+        for option, meaning in re.findall(r"^\* `(.+?)`: (.+)$", chapter, re.MULTILINE)
+        for name in re.findall(r"--[a-z-]+", option.partition(" / ")[0])
+        if "`INTURN_" not in meaning
     }
 
 
