@@ -123,6 +123,10 @@ def mend(app: Sphinx, page: str, template: str, context: dict[str, Any], _: obje
         name = f"{page.rpartition('/')[2]}.md"
         link = f'<link rel="alternate" type="text/markdown" href="{name}">'
         context["metatags"] = context.get("metatags", "") + link
+    if page == "index":  # it must stay light, and a search seldom leads to it
+        context["script_files"] = [
+            file for file in context["script_files"] if "sphinx_highlight" not in file.filename
+        ]
     # Wide code and tables are scrolled, also with the keyboard.
     wide = r'<pre(?=>)|<div(?= class="table-wrapper)'
     context["body"] = re.sub(wide, r'\g<0> tabindex="0"', context.get("body") or "")
