@@ -35,9 +35,9 @@ If counting stopped early, the column `more` is true.
 | `cancelled` | was ended before it started |
 | `aborted` | was ended while it ran |
 
-In the tables, and in the column `stored_as`, a job that waits may be `todo` until a claim meets it, and
-it is `doing` from its claim on.
-A job of a paused task that a claim has met is `paused`.
+In the tables and in `stored_as`, a waiting job may be `todo` until a claim meets it, and a claimed job
+is `doing`.
+If its task is paused, a job that a claim has met is `paused`.
 
 A job that has ended counts as `doing` until the worker has reported it, usually some milliseconds.
 """

@@ -20,41 +20,34 @@ FROM finished_jobs;
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN all_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN all_jobs.status IS
-    'Before its end as in live_jobs, and after it succeeded, failed, cancelled (before it '
-    'started) or aborted (while it ran).';
+    'As in live_jobs until it ends, then succeeded, failed, cancelled, or aborted (while it ran).';
 COMMENT ON COLUMN all_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN all_jobs.task IS 'Its task.';
 COMMENT ON COLUMN all_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
 COMMENT ON COLUMN all_jobs.priority IS 'Higher goes first.';
-COMMENT ON COLUMN all_jobs.attempts IS
-    'How many attempts it has had, including the one that it is claimed for.';
+COMMENT ON COLUMN all_jobs.attempts IS 'Its attempts, including the one that it is claimed for.';
 COMMENT ON COLUMN all_jobs.args IS 'Its arguments by name.';
 COMMENT ON COLUMN all_jobs.errors IS
-    'How its last attempts failed, at most ten, even if a later one succeeded: attempt, at, '
-    'error, and started_at and worker if known. lost: its worker died; crashed: its worker failed.';
+    'Its last failed attempts, at most ten: attempt, at, error, and started_at and worker if '
+    'known. lost: its worker died; crashed: its worker failed.';
 COMMENT ON COLUMN all_jobs.created_at IS 'When it was deferred.';
 COMMENT ON COLUMN all_jobs.scheduled_at IS 'When it is or was due; NULL: at once.';
 COMMENT ON COLUMN all_jobs.started_at IS 'When a worker last claimed it; NULL: never.';
 COMMENT ON COLUMN all_jobs.finished_at IS 'When it ended; NULL: not yet.';
 COMMENT ON COLUMN all_jobs.worker_id IS 'The worker that has it or ended it; NULL: none.';
-COMMENT ON COLUMN all_jobs.fence IS
-    'A number that rises with each start of any job; NULL: never claimed.';
+COMMENT ON COLUMN all_jobs.fence IS 'Rises with each start of any job; NULL: never claimed.';
 COMMENT ON COLUMN all_jobs.queueing_lock IS 'At most one job waits under it; NULL: none.';
 COMMENT ON COLUMN all_jobs.timeout IS 'How long a run may take; NULL: no limit.';
 COMMENT ON COLUMN all_jobs.limit_key IS 'The key of its limit; NULL: none.';
 COMMENT ON COLUMN all_jobs.group_key IS 'Its group, which takes turns with others; NULL: none.';
-COMMENT ON COLUMN all_jobs.batch_id IS
-    'The batch it belongs to, or whose callback it is; NULL: none.';
+COMMENT ON COLUMN all_jobs.batch_id IS 'Its batch, or the one whose callback it is; NULL: none.';
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';
 COMMENT ON COLUMN all_jobs.stored_as IS
-    'The status in the tables, where a blocked job may still be todo, or paused if its task is, '
-    'and a claimed job is doing.';
-COMMENT ON COLUMN all_jobs.expires_at IS
-    'When it is cancelled unless it has started; NULL: it does not expire.';
+    'The status in the tables: todo or paused for some blocked jobs, and doing for claimed ones.';
+COMMENT ON COLUMN all_jobs.expires_at IS 'When it is cancelled unless it has started; NULL: never.';
 COMMENT ON COLUMN all_jobs.progress IS
-    'The progress that its last attempt reported: done, total, text, updated_at; NULL: none.';
-COMMENT ON COLUMN all_jobs.locks IS
-    'All of its locks if it has several or shares one; otherwise NULL.';
+    'What its last attempt reported: done, total, text, updated_at; NULL: none.';
+COMMENT ON COLUMN all_jobs.locks IS 'All of its locks, if several or shared; otherwise NULL.';
 COMMENT ON COLUMN all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 COMMENT ON COLUMN all_jobs.headers IS
-    'Its headers, which include the trace that deferred it as otel; NULL: none.';
+    'Its headers, with the trace that deferred it as otel; NULL: none.';

@@ -35,14 +35,14 @@ COMMENT ON COLUMN batch_status.name IS 'Its name; several batches may have the s
 COMMENT ON COLUMN batch_status.state IS
     'open: it cannot end until it is closed; closed: it ends once no jobs are left; ended: its '
     'callback may run.';
-COMMENT ON COLUMN batch_status.total IS 'How many jobs have joined it.';
-COMMENT ON COLUMN batch_status.remaining IS 'How many of them have not ended.';
+COMMENT ON COLUMN batch_status.total IS 'Jobs that have joined it.';
+COMMENT ON COLUMN batch_status.remaining IS 'Those that have not ended.';
 COMMENT ON COLUMN batch_status.succeeded IS 'How many have succeeded.';
 COMMENT ON COLUMN batch_status.failed IS 'How many have failed.';
 COMMENT ON COLUMN batch_status.cancelled IS
     'How many were cancelled, expired or deleted before they started.';
 COMMENT ON COLUMN batch_status.aborted IS 'How many were aborted while they ran.';
 COMMENT ON COLUMN batch_status.opened_at IS 'When it was opened.';
-COMMENT ON COLUMN batch_status.closed_at IS 'When it was closed; NULL: it is open.';
-COMMENT ON COLUMN batch_status.ended_at IS 'When its last job was counted; NULL: it has not ended.';
+COMMENT ON COLUMN batch_status.closed_at IS 'When it was closed; NULL: not yet.';
+COMMENT ON COLUMN batch_status.ended_at IS 'When its last job was counted; NULL: not yet.';
 COMMENT ON COLUMN batch_status.callback_id IS 'The job that runs at its end; NULL: none.';

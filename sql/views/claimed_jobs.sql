@@ -15,8 +15,7 @@ SELECT jobs.id,
 FROM jobs LEFT JOIN workers ON workers.id = jobs.worker_id
 WHERE jobs.status = 'doing';
 
-COMMENT ON VIEW claimed_jobs IS
-    'Jobs that workers have claimed: those that are running, and those that wait for a slot.';
+COMMENT ON VIEW claimed_jobs IS 'Jobs that workers have claimed, running or waiting for a slot.';
 COMMENT ON COLUMN claimed_jobs.id IS 'The job.';
 COMMENT ON COLUMN claimed_jobs.status IS
     'doing: it runs, or its worker is gone; claimed: its worker runs others first.';
@@ -26,10 +25,9 @@ COMMENT ON COLUMN claimed_jobs.lock IS 'Its lock, which names its lane; NULL: no
 COMMENT ON COLUMN claimed_jobs.priority IS 'Higher goes first.';
 COMMENT ON COLUMN claimed_jobs.attempts IS 'Which attempt this is, counted from 1.';
 COMMENT ON COLUMN claimed_jobs.claimed_at IS
-    'When the worker claimed it. It starts then, or as soon as a slot is free.';
+    'When the worker claimed it, to start once a slot is free.';
 COMMENT ON COLUMN claimed_jobs.timeout IS 'How long a run may take; NULL: no limit.';
 COMMENT ON COLUMN claimed_jobs.worker_id IS 'The worker that has it.';
-COMMENT ON COLUMN claimed_jobs.worker IS 'The name of that worker; NULL: the worker is gone.';
-COMMENT ON COLUMN claimed_jobs.locks IS
-    'All of its locks if it has several or shares one; otherwise NULL.';
+COMMENT ON COLUMN claimed_jobs.worker IS 'The name of its worker; NULL: the worker is gone.';
+COMMENT ON COLUMN claimed_jobs.locks IS 'All of its locks, if several or shared; otherwise NULL.';
 COMMENT ON COLUMN claimed_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';

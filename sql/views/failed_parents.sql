@@ -23,5 +23,4 @@ COMMENT ON COLUMN failed_parents.queue IS 'Its queue.';
 COMMENT ON COLUMN failed_parents.task IS 'Its task.';
 COMMENT ON COLUMN failed_parents.lock IS 'The lane that it will enter; NULL: none.';
 COMMENT ON COLUMN failed_parents.created_at IS 'When it was deferred.';
-COMMENT ON COLUMN failed_parents.parent_id IS
-    'The job that failed (the first if there are several).';
+COMMENT ON COLUMN failed_parents.parent_id IS 'The first job that failed.';

@@ -10,19 +10,18 @@ FROM jobs
 WHERE status IN ('limited', 'paused');
 
 COMMENT ON VIEW gated_jobs IS
-    'Jobs that wait for a slot or a token of their limit, or for the end of a pause of their task.';
+    'Jobs that wait for their limit, or for the end of a pause of their task.';
 COMMENT ON COLUMN gated_jobs.gate IS
-    'What the job waits for: limit: and the key of its limit, or task: and its task.';
+    'What it waits for: limit: and the key of its limit, or task: and its task.';
 COMMENT ON COLUMN gated_jobs.id IS 'The job.';
 COMMENT ON COLUMN gated_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN gated_jobs.task IS 'Its task.';
 COMMENT ON COLUMN gated_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
 COMMENT ON COLUMN gated_jobs.priority IS 'Higher goes first.';
 COMMENT ON COLUMN gated_jobs.is_awaited IS
-    'True if its lane waits for its retry. These jobs pass the gate first.';
+    'True if its lane waits for its retry. It passes the gate first.';
 COMMENT ON COLUMN gated_jobs.since IS 'Since when it has been due.';
-COMMENT ON COLUMN gated_jobs.locks IS
-    'All of its locks if it has several or shares one; otherwise NULL.';
+COMMENT ON COLUMN gated_jobs.locks IS 'All of its locks, if several or shared; otherwise NULL.';
 COMMENT ON COLUMN gated_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 COMMENT ON COLUMN gated_jobs.keeps_lanes IS
-    'True if it waits for its retry and keeps its lanes, if it has several; else NULL.';
+    'True if it keeps its several lanes for its retry; else NULL.';

@@ -58,9 +58,8 @@ CROSS JOIN LATERAL (
 ) AS closed
 WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = lane.lock);
 
-COMMENT ON VIEW idle_lanes IS
-    'Lanes that no worker holds and whose next job waits for another lane, at most 11,000.';
+COMMENT ON VIEW idle_lanes IS 'Free lanes whose next job waits for another lane, at most 11,000.';
 COMMENT ON COLUMN idle_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN idle_lanes.job_id IS 'Its next job.';
 COMMENT ON COLUMN idle_lanes.since IS 'Since when that job has been due.';
-COMMENT ON COLUMN idle_lanes.waits_for IS 'The first of the lanes that it waits for.';
+COMMENT ON COLUMN idle_lanes.waits_for IS 'The first lane that its next job waits for.';

@@ -77,38 +77,37 @@ ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since;
 
 COMMENT ON VIEW lane_status IS
     'Lanes that are held, reserved for a retry, paused, halted, delayed or idle.';
-COMMENT ON COLUMN lane_status.lock IS 'The lock that the jobs of the lane share.';
+COMMENT ON COLUMN lane_status.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN lane_status.state IS
-    'held: a worker has a job of it; retrying: it is reserved for one job; paused or halted: it '
-    'is stopped; delayed: an open transaction has its next job locked; idle: it is free, and '
-    'its next job waits for another lane.';
+    'held: a worker has a job of it; retrying: reserved for one job; paused or halted: stopped; '
+    'delayed: an open transaction has locked its next job; idle: free, but its next job waits for '
+    'another lane.';
 COMMENT ON COLUMN lane_status.since IS
-    'Since when it is held or retrying; if idle, since when its next job has been due.';
+    'Since when it is held or retrying or, if idle, its next job has been due.';
 COMMENT ON COLUMN lane_status.job_id IS 'The job that its worker has, or that goes next.';
 COMMENT ON COLUMN lane_status.job_status IS
     'The status of that job: doing if it runs, claimed if its worker runs others first.';
 COMMENT ON COLUMN lane_status.task IS 'The task of that job.';
 COMMENT ON COLUMN lane_status.attempts IS
-    'How many attempts that job has had, including the one that it is claimed for.';
+    'Attempts of that job, including the one that it is claimed for.';
 COMMENT ON COLUMN lane_status.due_at IS 'When that job is or was due; NULL: at once.';
 COMMENT ON COLUMN lane_status.worker IS
-    'The worker that holds the lane; NULL: none does, or the worker is gone.';
+    'The worker that holds the lane; NULL: none, or it is gone.';
 COMMENT ON COLUMN lane_status.heartbeat_at IS 'When that worker last sent a heartbeat.';
 COMMENT ON COLUMN lane_status.waiting IS 'Jobs that wait in the lane, at most 1000.';
 COMMENT ON COLUMN lane_status.more IS 'True if more than 1000 wait.';
 COMMENT ON COLUMN lane_status.last_error IS
-    'How the last attempt at that job failed; if halted, the attempt at the failed job.';
+    'The last error of that job or, if halted, of the failed one.';
 COMMENT ON COLUMN lane_status.stopped IS
-    'paused or halted, even while a job still runs; NULL: it is not stopped.';
+    'paused or halted, even while a job still runs; NULL: neither.';
 COMMENT ON COLUMN lane_status.stopped_at IS 'Since when it is stopped.';
 COMMENT ON COLUMN lane_status.stopped_until IS
-    'When it resumes by itself; NULL: it stays stopped until you resume it.';
+    'When it resumes by itself; NULL: not before you resume it.';
 COMMENT ON COLUMN lane_status.stopped_by IS
-    'Who stopped it; on_failure: the policy of a job that failed.';
+    'Who stopped it; on_failure: the policy of the failed job.';
 COMMENT ON COLUMN lane_status.stop_reason IS 'The reason given.';
 COMMENT ON COLUMN lane_status.failed_job_id IS 'If halted, the job that failed.';
-COMMENT ON COLUMN lane_status.failed_task IS 'The task of the job that failed.';
+COMMENT ON COLUMN lane_status.failed_task IS 'The task of the failed job.';
 COMMENT ON COLUMN lane_status.readers IS
-    'How many jobs share it: running, or keeping their share for a retry; NULL: none.';
-COMMENT ON COLUMN lane_status.waits_for IS
-    'If idle, the lane that its next job waits for (the first if there are several).';
+    'Jobs that share it, running or between attempts; NULL: none.';
+COMMENT ON COLUMN lane_status.waits_for IS 'If idle, the first lane that its next job waits for.';

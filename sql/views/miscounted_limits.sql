@@ -30,8 +30,7 @@ WHERE counted <> running AND (SELECT count(*) FROM in_hand) <= 10000
 ORDER BY key LIMIT 1000;
 
 COMMENT ON VIEW miscounted_limits IS
-    'Keys of limits whose count differs from the number of running jobs. There should never be '
-    'any.';
+    'Keys of limits whose count differs from the number of running jobs. There should be none.';
 COMMENT ON COLUMN miscounted_limits.key IS 'The key.';
 COMMENT ON COLUMN miscounted_limits.counted IS 'How many jobs it counts.';
 COMMENT ON COLUMN miscounted_limits.running IS 'How many jobs of it run.';

@@ -42,15 +42,15 @@ ORDER BY one.since;
 COMMENT ON VIEW open_transactions IS
     'Open transactions of this database, the oldest first, and those of standbys.';
 COMMENT ON COLUMN open_transactions.pid IS
-    'The server process; NULL: none, because the transaction is prepared, or a slot holds it.';
+    'The server process; NULL: it is prepared, or a slot holds it.';
 COMMENT ON COLUMN open_transactions.application IS
-    'The name of the client application, the prepared transaction, the standby or the slot.';
+    'The client, prepared transaction, standby or slot.';
 COMMENT ON COLUMN open_transactions.state IS
-    'What it is doing, as in pg_stat_activity; prepared: it stays open until it is ended by hand; '
-    'standby, slot: a query on a standby needs old rows.';
+    'As in pg_stat_activity; prepared: it stays open until it is ended by hand; standby, slot: a '
+    'query on a standby needs old rows.';
 COMMENT ON COLUMN open_transactions.age IS
     'How long ago it began, or was prepared; NULL: only the standby knows.';
 COMMENT ON COLUMN open_transactions.tables IS
-    'Tables of the queue that others cannot write to, because it has locked them or waits to.';
+    'Tables of the queue that it has locked against writes, or waits to lock.';
 COMMENT ON COLUMN open_transactions.transactions IS
-    'How many transactions have begun since the oldest one whose rows it keeps from being removed.';
+    'Transactions begun since the oldest one whose rows it keeps from being removed.';

@@ -285,20 +285,16 @@ COMMENT ON VIEW queue_status IS
     'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN queue_status.runnable IS
-    'Jobs that a worker could start now: one of each free lane, all that share a lane not held '
-    'against them, and all jobs without a lock. Scale by this number.';
-COMMENT ON COLUMN queue_status.runnable_since IS
-    'Since when the oldest of them has been due: since it was deferred, or since its scheduled '
-    'time.';
+    'Jobs that could start now: one of each free lane, all that may share one, and all without a '
+    'lock. Scale by this number.';
+COMMENT ON COLUMN queue_status.runnable_since IS 'Since when the oldest of them has been due.';
 COMMENT ON COLUMN queue_status.oldest_id IS 'The oldest of them.';
 COMMENT ON COLUMN queue_status.blocked IS
-    'Jobs that wait behind another job of their lane, or in a stopped lane, or whose queue or '
-    'task is paused.';
+    'Jobs behind another of their lane, in a stopped lane, or of a paused queue or task.';
 COMMENT ON COLUMN queue_status.limited IS 'Jobs that wait for their limit.';
 COMMENT ON COLUMN queue_status.scheduled IS 'Jobs that are not due yet, including retries.';
 COMMENT ON COLUMN queue_status.pending IS 'Jobs that wait for the end of other jobs.';
 COMMENT ON COLUMN queue_status.claimed IS 'Jobs that a worker has but will run after others.';
 COMMENT ON COLUMN queue_status.doing IS 'Jobs that are running.';
 COMMENT ON COLUMN queue_status.workers IS 'Live workers that serve the queue.';
-COMMENT ON COLUMN queue_status.more IS
-    'True if counting stopped early, so the numbers are lower bounds.';
+COMMENT ON COLUMN queue_status.more IS 'True if the numbers are only lower bounds.';

@@ -43,7 +43,7 @@ COMMENT ON VIEW shared_errors IS
     'Errors that several lanes or jobs now have in common, the most common first.';
 COMMENT ON COLUMN shared_errors.halted IS 'How many lanes the error has halted.';
 COMMENT ON COLUMN shared_errors.retrying IS 'How many jobs wait for a retry after this error.';
-COMMENT ON COLUMN shared_errors.job_id IS 'The first of these jobs, as an example.';
-COMMENT ON COLUMN shared_errors.task IS 'The task of the example.';
+COMMENT ON COLUMN shared_errors.job_id IS 'The first of these jobs.';
+COMMENT ON COLUMN shared_errors.task IS 'Its task.';
 COMMENT ON COLUMN shared_errors.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN shared_errors.error IS 'The last line of its error.';

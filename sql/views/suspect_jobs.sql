@@ -38,4 +38,4 @@ COMMENT ON COLUMN suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN suspect_jobs.task IS 'Its task.';
 COMMENT ON COLUMN suspect_jobs.lock IS 'Its lock; NULL: none.';
 COMMENT ON COLUMN suspect_jobs.deaths IS
-    'How many workers died while they had it, as far as its errors go back.';
+    'How many of its workers died, as far as its errors go back.';

@@ -30,11 +30,10 @@ COMMENT ON COLUMN worker_status.name IS 'The name it was started with.';
 COMMENT ON COLUMN worker_status.hostname IS 'The machine it runs on.';
 COMMENT ON COLUMN worker_status.pid IS 'Its process there.';
 COMMENT ON COLUMN worker_status.state IS
-    'live: it sent a heartbeat in the last 30 seconds, or in three of its intervals if that is '
-    'longer; late: it did not; blocked: it did, but its event loop is blocked.';
-COMMENT ON COLUMN worker_status.claimed IS
-    'How many jobs it has claimed that wait for one of its slots.';
-COMMENT ON COLUMN worker_status.doing IS 'How many jobs it is running.';
+    'live: its last heartbeat is at most 30 seconds old, or three of its intervals if longer; '
+    'late: older; blocked: live, but its event loop is blocked.';
+COMMENT ON COLUMN worker_status.claimed IS 'Claimed jobs that wait for one of its slots.';
+COMMENT ON COLUMN worker_status.doing IS 'Jobs that it is running.';
 COMMENT ON COLUMN worker_status.concurrency IS 'How many jobs it can run at once.';
 COMMENT ON COLUMN worker_status.queues IS 'The queues it serves; NULL: all.';
 COMMENT ON COLUMN worker_status.tasks IS 'The tasks it knows; NULL: unknown.';
@@ -44,11 +43,11 @@ COMMENT ON COLUMN worker_status.heartbeat_at IS 'When it last sent a heartbeat.'
 COMMENT ON COLUMN worker_status.loop_turned_at IS
     'When its event loop last turned, as of its last heartbeat.';
 COMMENT ON COLUMN worker_status.listens IS
-    'True if notifications wake it; false if it cannot listen and only polls; NULL: it wants no '
-    'notifications, or has not reported this yet.';
+    'True if notifications wake it; false if it cannot listen; NULL: it wants none, or has not '
+    'reported yet.';
 COMMENT ON COLUMN worker_status.clock_ahead IS
-    'How far its clock was ahead of the server''s when it started; negative if it was behind; '
-    'NULL: unknown.';
+    'How far its clock was ahead of the server''s when it started, negative if behind; NULL: '
+    'unknown.';
 COMMENT ON COLUMN worker_status.trouble IS
     'Why the database refuses its calls, though not its heartbeats; NULL: it does not. If you may '
     'not read errors, you see only that it does.';
