@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 
-from inturn.cli import COMMANDS
-
 DOCS = Path(__file__).parent.parent / "docs"
 COMMON_PAGE = "commands"  # the page that explains the options of nearly every command
 PAGES = {  # the title and the commands of each page, both in the order in which you need them
