@@ -68,7 +68,8 @@ INSERT INTO finished_jobs (id, created_at, finished_at, status, on_retry, on_fai
 SELECT n, at, at, CASE WHEN n <= 2500 THEN 'failed' ELSE 'succeeded' END::job_status, 'hold', 'continue',
        0, 1, 'q', 't', 'l' || n %% 50, '{}', '[]'
 FROM generate_series(1, %(count)s::int) AS n
-CROSS JOIN LATERAL (SELECT clock() - (%(count)s - n) * interval '3 days' / %(count)s) AS ended(at)
+CROSS JOIN LATERAL (SELECT date_trunc('day', clock())   -- at any time, a step has its jobs in one day
+                    - (%(count)s - n) * interval '3 days' / %(count)s) AS ended(at)
 """
 FEW, MANY, PROOF = 10_000, 100_000, 1_000_000  # ended jobs, of which the first 2,500 have failed
 READ = 1_000  # jobs
