@@ -127,10 +127,14 @@ def test_the_times_below_a_chart_have_the_zone_of_the_browser_under_a_hand(
     site = offer()
     with visit(zone="Asia/Tokyo", scripts=scripts) as visitor:
         page = visitor.open(f"{site}/lane?lock=ann")
+        if scripts:
+            expect(page.locator("#status")).to_have_text("live", timeout=MS)
         written = page.locator(".ticks time").first
         written.hover(timeout=MS)
         expect(written).to_have_attribute("title", zone, timeout=MS)
         page = visitor.open(f"{site}/task?name=mail.send")
+        if scripts:
+            expect(page.locator("#status")).to_have_text("live", timeout=MS)
         drawn = page.locator(".chart text[data-at]").first
         drawn.hover(timeout=MS)
         expect(drawn.locator("title")).to_have_text(zone, timeout=MS)
