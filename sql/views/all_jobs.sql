@@ -46,7 +46,7 @@ COMMENT ON COLUMN all_jobs.stored_as IS
     'The status in the tables: todo or paused for some blocked jobs, and doing for claimed ones.';
 COMMENT ON COLUMN all_jobs.expires_at IS 'When it is cancelled unless it has started; NULL: never.';
 COMMENT ON COLUMN all_jobs.progress IS
-    'What its last attempt reported: done, total, text, updated_at; NULL: none.';
+    'Progress reported by the last attempt: done, total, text, updated_at; NULL: none.';
 COMMENT ON COLUMN all_jobs.locks IS 'All of its locks, if several or shared; otherwise NULL.';
 COMMENT ON COLUMN all_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 COMMENT ON COLUMN all_jobs.headers IS

@@ -107,7 +107,7 @@ COMMENT ON COLUMN live_jobs.abort IS 'True if it was asked to abort.';
 COMMENT ON COLUMN live_jobs.expires_at IS
     'When it is cancelled unless it has started; NULL: never.';
 COMMENT ON COLUMN live_jobs.progress IS
-    'What its last attempt reported: done, total, text, updated_at; NULL: none.';
+    'Progress reported by the last attempt: done, total, text, updated_at; NULL: none.';
 COMMENT ON COLUMN live_jobs.locks IS 'All of its locks, if several or shared; otherwise NULL.';
 COMMENT ON COLUMN live_jobs.shared IS 'The locks of lanes that it shares; NULL: none.';
 COMMENT ON COLUMN live_jobs.headers IS

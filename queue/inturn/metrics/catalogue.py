@@ -209,7 +209,7 @@ DATABASE = (
         "inturn_verify_violations",
         GAUGE,
         (),
-        "Violations that the last scheduled job of `verify` found. No series: there is no "
+        "Violations found by the last scheduled `verify` job. No series: there is no "
         "schedule, or its job is running",
     ),
     Metric(

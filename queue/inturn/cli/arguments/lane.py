@@ -33,7 +33,7 @@ by_option = click.option(
     "--by",
     envvar="USER",
     metavar="NAME",
-    help="Who makes this change, for the audit.  [default: $USER]",
+    help="Your name, for the audit.  [default: $USER]",
 )
 
 

@@ -182,7 +182,7 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float | None) -> None:
     """Run COMMAND while holding LOCK.
 
-    Exits with the status of COMMAND, with 127 if there is no COMMAND of that name, or with 4 if
+    Exits with the status of COMMAND, with 127 if COMMAND is not found, or with 4 if
     LOCK was not free in time. If LOCK is lost, COMMAND is terminated.
     """
     with translate_errors():

@@ -16,7 +16,7 @@ from inturn.locks.core.protocol import Steps
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock, as far as its store can tell."""
+    """The holder of a lock, as far as the store knows."""
 
     name: str
     owner: str | None = None

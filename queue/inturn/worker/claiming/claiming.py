@@ -358,7 +358,7 @@ class Prefetch:
         self.capacity = self._concurrency + ahead
 
     def slow_down(self) -> None:
-        """Claim nothing ahead for now: a job took longer than the ones before it."""
+        """Claim nothing ahead for now: a job takes long, or must begin at once and lacks a slot."""
         self._rate = 0.0
         self._ended = 0
         self.capacity = self._concurrency
