@@ -40,7 +40,8 @@ class Parts:
         )
         self.state = LoopState(link, mine, o, running, wakeups)
         failures = Failures(self.state)
-        self.claiming = Claiming(self.state, failures, self.claims, Prefetch(o.concurrency))
+        self.prefetch = Prefetch(o.concurrency)
+        self.claiming = Claiming(self.state, failures, self.claims, self.prefetch)
         self.recovery = Recovery(self.state, failures, self.claiming)
         self.loop = Loop(self.state, failures, self.claiming, self.recovery, lambda: True)
 

@@ -9,6 +9,7 @@ import pytest
 from inturn import App
 from inturn.worker.claiming import wakeups
 from tests.conftest import Query, Until
+from tests.worker.parts import Parts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.landing]
 JOBS, SLOTS = 600, 5
@@ -58,3 +59,37 @@ async def test_jobs_that_are_claimed_ahead_do_not_keep_it_from_starting(
         [[left]] = query("SELECT count(*) FROM jobs")
         group.cancel_scope.cancel()
     assert left > FULL / 2
+
+
+async def test_a_worker_claims_nothing_ahead_while_a_job_lacks_a_slot(
+    app: App, query: Query, until: Until
+) -> None:
+    """Else jobs that were claimed ahead would get the next slot, too."""
+    may_end = anyio.Event()
+
+    @app.task
+    async def work() -> None:
+        await may_end.wait()
+
+    app.limits.set("stripe", rate="1000/s")
+    parts = Parts(app, concurrency=1)
+
+    async def serve() -> None:
+        await parts.registration.register()
+        work.defer()
+        await parts.run_once()
+        assert query("SELECT status FROM jobs") == [("doing",)]
+        parts.prefetch.note_ended(1_000)  # they were short
+        assert parts.prefetch.capacity > 1
+        work.configure(limit="stripe").defer()
+        work.batch_defer(*[{}] * 5)
+        while parts.prefetch.capacity > 1:  # the next look from the front sees it
+            parts.state.wakeups.wake()
+            await parts.run_once()
+        assert query("SELECT count(*) FROM jobs WHERE status = 'todo'") == [(6,)]
+        may_end.set()
+        await until(lambda: not parts.running.in_hand)
+
+    with anyio.fail_after(20):
+        await parts.running.serve(serve)
+        await parts.close()
