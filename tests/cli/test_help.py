@@ -21,6 +21,7 @@ ANSWERED_AT_ONCE = [
     ["locks", "list", "--help"],
     ["--version"],
     ["demo", "--nonsense"],
+    ["explain", "8"],
 ]
 
 LIST_MODULES = """
@@ -104,3 +105,9 @@ def test_the_version_is_printed(run: Run) -> None:
 def test_an_unknown_command_is_exit_2(run: Run) -> None:
     ended = run("wroker")
     assert (ended.returncode, "No such command 'wroker'" in ended.stderr) == (2, True)
+
+
+def test_a_command_without_its_group_names_the_groups_that_have_it(run: Run) -> None:
+    ended = run("explain", "8")
+    assert ended.returncode == 2
+    assert "There is: queue jobs explain, queue lanes explain\n" in ended.stderr

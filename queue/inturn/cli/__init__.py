@@ -56,8 +56,18 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS)}")
+            ctx.fail(f"No such command {name!r}.{self._suggest(ctx, name)}")
         return super().resolve_command(ctx, args)
+
+    def _suggest(self, ctx: click.Context, name: str) -> str:
+        # At night you type `queue explain`, and it is in a group, or in two.
+        groups = ((each, self.get_command(ctx, each)) for each in COMMANDS)
+        found = [
+            f"{ctx.command_path} {each} {name}"
+            for each, group in groups
+            if isinstance(group, click.Group) and name in group.commands
+        ]
+        return f" There is: {', '.join(found)}" if found else did_you_mean(name, COMMANDS)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Advise under the name you typed, such as `manage.py queue`."""
