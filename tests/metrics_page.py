@@ -113,7 +113,8 @@ count_deferred_jobs()
 Import [`deploy/grafana/inturn.json`](../deploy/grafana/inturn.json) into Grafana, and choose your
 Prometheus there.
 Load [`deploy/prometheus/alerts.yml`](../deploy/prometheus/alerts.yml) as above.
-Each alert names the command that tells you more, and [stuck-lane.md](stuck-lane.md) what to do next.
+Each alert names the command that tells you more, and its `runbook_url` leads to
+[what to do next](stuck-lane.md).
 To change a threshold, edit the rule, and run `promtool test rules alerts_test.yml` in that folder.
 """
 

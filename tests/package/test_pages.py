@@ -330,6 +330,20 @@ def test_the_guide_to_a_stuck_lane_quotes_what_the_tools_say() -> None:
     assert named == {*re.findall(r"^\| `(\w+)` \|", states, re.MULTILINE)}
 
 
+def test_each_alert_leads_to_the_entry_of_its_remedy() -> None:
+    page, rules = DOCS / "stuck-lane.md", read(ROOT / "deploy/prometheus/alerts.yml")
+    led = dict(re.findall(r"- alert: (\w+)\n(?:.+\n)+? +runbook_url: (\S+)\n", rules))
+    assert len(led) == rules.count("- alert: ")
+    rows = dict(re.findall(r"^\* `(Inturn\w+)`: (.+)$", read(page), re.MULTILINE))
+    for alert, address in led.items():
+        assert address.startswith(f"{SITE}docs/stuck-lane.md#")
+        anchor = address.partition("#")[2]
+        assert anchor in anchors(page), alert
+        # A row that is only the name of an entry, such as `halted` or "queue paused".
+        if name := re.fullmatch(r'[`"]([a-z ]+)[`"]\.', rows[alert]):
+            assert anchor.startswith(name[1].replace(" ", "-")) or name[1].startswith("fail ")
+
+
 def test_the_pages_agree_on_how_many_functions_and_views_there_are() -> None:
     said = [
         re.search(r"(\d+) (?:scripts|SQL functions and views)", read(DOCS / f"{name}.md"))
