@@ -37,8 +37,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "words", ["halted", "stuck", "not running", "too many connections", "permission denied"]
-)
+    "words",
+    ["halted", "stuck", "not running", "too many connections", "permission denied", "retry storm",
+     "parent failed"],
+)  # fmt: skip
 def test_a_search_from_a_night_begins_with_the_page_for_the_night(
     site: str, visit: Visit, words: str
 ) -> None:
