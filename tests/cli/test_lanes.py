@@ -48,6 +48,16 @@ def test_a_retrying_lane_is_explained(retrying: Engine, queue: Run) -> None:
     ]
 
 
+def test_a_retry_that_a_pause_holds_is_due_and_nothing_is_promised(
+    retrying: Engine, queue: Run
+) -> None:
+    retrying.query("SELECT pause_task('charge_card')")
+    retrying.at("2026-01-31 14:40:00+00")
+    retrying.heartbeat()
+    assert "its retry is due: CardTimeout" in queue("lanes", "list").stdout
+    assert "queue tasks resume charge_card" in queue("lanes", "explain", "order:4711").stdout
+
+
 def test_every_state_of_a_lane_stands_out_in_a_list() -> None:
     assert set(lane_state.enums) <= STYLES.keys()
 

@@ -45,7 +45,7 @@ def _held(lane: Lane) -> str:
 
 def _retrying(lane: Lane, now: datetime) -> str:
     if lane.due_at is None or lane.due_at <= now:
-        return "retry at the next claim"
+        return "its retry is due"  # but a pause may hold it, which `explain` says
     return f"retry {relative(lane.due_at, now)}"
 
 
