@@ -268,6 +268,24 @@ def test_jobs_of_several_tasks_and_locks_are_deferred_in_one_statement(
     assert app.job_manager.defer_job(a.make_new_job(3)) > ids[2]
 
 
+def test_jobs_that_are_made_take_no_connection_of_their_own(app: App, dsn: str) -> None:
+    """It would be lost on the way, and the job would exist even if its transaction rolls back."""
+    task = app.configure_task("t")
+    with psycopg.connect(dsn) as connection:
+        bound = app.configure_task("t", connection=connection)
+        with pytest.raises(BadArgument, match=r"connection is not part of a job.*app.enqueue"):
+            bound.make_new_job()
+        with pytest.raises(BadArgument, match="connection is not part of a job"):
+            app.batches.open("import", callback=bound)
+        [job] = app.enqueue([task.make_new_job()], connection=connection)
+        connection.rollback()
+    assert app.job_manager.get_job_status(job) is None
+    wrong: list[Any] = [task.make_new_job(), [task]]
+    for jobs, kind in zip(wrong, ("str", "Deferrer"), strict=True):
+        with pytest.raises(BadArgument, match=f"jobs has a {kind}. Give a list"):
+            app.enqueue(jobs)
+
+
 CHANGES: list[Callable[[Jobs, int, object], object]] = [
     lambda jobs, id, connection: jobs.cancel_job_by_id(id, connection=connection),
     lambda jobs, id, connection: jobs.cancel_job_by_id(id, delete_job=True, connection=connection),

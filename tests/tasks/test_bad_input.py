@@ -196,6 +196,7 @@ def test_one_bad_job_refuses_the_whole_batch_and_is_named_by_its_place(app: App,
         ({1: 1}, "job 5000, task order: .*keywords must be strings"),
         (7, "job 5000, arguments are an int"),
         (many, r"job 5000, arguments are a list. Unpack it: batch_defer\(\*jobs\)"),
+        ((each for each in many), "job 5000, arguments are a generator. Unpack it"),
     ]:
         with pytest.raises(BadArgument, match=message):
             order.batch_defer(*many, bad, {"item": 3})  # type: ignore[arg-type]

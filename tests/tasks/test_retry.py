@@ -49,9 +49,10 @@ def test_a_number_tries_that_often_and_waits_longer_and_longer_with_jitter() -> 
     assert timedelta(minutes=45) <= (waits(99, attempts=90) or timedelta()) <= timedelta(hours=1)
 
 
-def test_a_negative_number_of_retries_is_refused() -> None:
-    with pytest.raises(BadArgument, match="-1 is not a number of retries"):
-        find_strategy(-1)
+@pytest.mark.parametrize("retry", [-1, "3", 1.5])
+def test_what_is_no_number_of_retries_is_refused(retry: Any) -> None:
+    with pytest.raises(BadArgument, match=f"{retry!r} is not a number of retries"):
+        find_strategy(retry)
 
 
 def test_strategies_with_the_same_settings_are_equal() -> None:

@@ -190,7 +190,7 @@ def find_strategy(retry: Retry) -> BaseRetryStrategy | None:
         return None
     if retry is True:
         return RetryStrategy()
-    if retry < 0:
+    if type(retry) is not int or retry < 0:
         raise BadArgument(
             "retry", f"{retry!r} is not a number of retries. Pass a number, True or a RetryStrategy"
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Unpack, overload
 
 from inturn import arguments
-from inturn.errors import BadArgument, TaskDefinitionError
+from inturn.errors import BadArgument, TaskDefinitionError, kind_of
 from inturn.schedules.misfires import CatchUp, MisfirePolicy
 from inturn.tasks.deferred import DeferredJob, R_co
 from inturn.tasks.lanes import first_lock
@@ -90,8 +90,8 @@ class Deferrer(Generic[P, R_co]):
 
         write.configure(lock="alphabet").batch_defer({"letter": "a"}, {"letter": "b"})
 
-        Type checkers do not see the names in the mappings. If you want them to, make each job with
-        `make_new_job`, and pass them all to `app.job_manager.batch_defer_jobs`.
+        It opens no batch. Type checkers do not see the names in the mappings; with `make_new_job`
+        and `app.enqueue` they do, and each job can have its own lock.
         """
         return self._owner.enqueue(self._jobs(task_kwargs), self._connection)
 
@@ -100,18 +100,29 @@ class Deferrer(Generic[P, R_co]):
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
     def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Create a job without enqueueing it.
+        """Create a job for `app.enqueue`. Type checkers check its arguments.
 
-        `app.job_manager.batch_defer_jobs` enqueues several of these, of any tasks and locks.
+            jobs = [write.configure(lock=f"line:{letter}").make_new_job(letter) for letter in "abc"]
+            ids = app.enqueue(jobs)
+
+        They are stored in one statement, all or none. To do that in your transaction, pass your
+        `connection` to `enqueue`.
         """
+        if self._connection is not None:
+            raise BadArgument(
+                "connection",
+                "is not part of a job. Pass it to the call that takes the job, such as "
+                "app.enqueue(jobs, connection=…)",
+            )
         return self._job(args, kwargs)
 
     def _jobs(self, task_kwargs: Sequence[object]) -> list[NewJob]:
         jobs = []
         for index, kwargs in enumerate(task_kwargs):
             try:
-                if type(kwargs) is list:
-                    raise BadArgument("arguments", "are a list. Unpack it: batch_defer(*jobs)")
+                if isinstance(kwargs, list | tuple | Iterator):
+                    kind = kind_of(kwargs)
+                    raise BadArgument("arguments", f"are {kind}. Unpack it: batch_defer(*jobs)")
                 given = kwargs if type(kwargs) is dict else arguments.check_mapping(kwargs)
                 jobs.append(self._job((), given))
             except BadArgument as error:
@@ -232,7 +243,7 @@ class Task(Deferrer[P, R_co]):
 
         schedule_at, schedule_in: do not start the job before this time, which needs a time zone, or
         until this long from now.
-        task_kwargs: arguments for the task; `defer` can add more.
+        task_kwargs: arguments for the task; `defer` can add more, and type checkers check neither.
         timeout, on_retry, on_failure, queue, priority, lock: as for the task. You can pass up to
         eight locks: ["a", shared("b")].
         limit: a key, such as "stripe". `app.limits` sets how many of its jobs may run.

@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, LiteralString
 
-from inturn.errors import AlreadyEnqueued, BadArgument
+from inturn.errors import AlreadyEnqueued, BadArgument, kind_of
 from inturn.model import OnConflict
 from inturn.operations import Operation, Rows, Statement, unless_all
 from inturn.tasks.deferred import DeferredJob
@@ -60,6 +60,10 @@ def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[Deferr
     """
     if not jobs:
         return []
+    for each in jobs:
+        if type(each) is not NewJob:
+            wrong = kind_of(each)
+            raise BadArgument("jobs", f"has {wrong}. Give a list of what make_new_job returned")
     if len(jobs) == 1 and _is_usual(jobs[0].options):
         rows = yield _defer_one(jobs[0])
     else:
