@@ -36,6 +36,7 @@ A test runs the examples on a real database.
 In them `app` is open, `write`, `ship` and `report` are its tasks, `queue` is an
 [`inturn.testing.Queue`](api/testing.md#inturntestingqueue), and `dsn` is the address of a database.
 
+Import what has a heading from `inturn`, unless the heading names a module.
 Where a method has a twin for the event loop, the heading names both.
 They take the same arguments.
 

@@ -185,6 +185,13 @@ def test_every_public_name_of_the_package_is_on_the_page() -> None:
         assert getattr(inturn, name) in values, name
 
 
+def test_a_class_on_the_page_is_in_the_package_unless_its_heading_names_a_module() -> None:
+    classes = [each for each in entries() if inspect.isclass(each.value) and "." not in each.name]
+    for name, value in classes:
+        assert name in inturn.__all__, f"{name}: where from?"
+        assert getattr(inturn, name) is value
+
+
 @pytest.mark.parametrize(
     "named", [*ALL, *(Named(error.__name__, error) for error in all_errors())], ids=lambda n: n.name
 )

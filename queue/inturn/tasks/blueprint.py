@@ -51,7 +51,8 @@ class TaskOptions(DefaultOptions, total=False):
     R = TypeVar("R")
 
     def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
-        return app.task(queue="night", **options)
+        options["queue"] = "night"
+        return app.task(**options)
 
     @nightly(retry=3)
     def tidy_up() -> None: ...

@@ -178,7 +178,8 @@ class JobOptions(
     R = TypeVar("R")
 
     def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
-        return task.configure(priority=100, **options)
+        options["priority"] = 100
+        return task.configure(**options)
 
     urgent(write, lock="alphabet").defer("a")
     """

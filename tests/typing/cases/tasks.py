@@ -1,9 +1,10 @@
 """What type checkers know of a task: each line that is a mistake says so, each reveal says what it shows."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import ParamSpec, TypeVar, Unpack, reveal_type
 
-from inturn import App, Blueprint, Deferrer, JobContext, JobOptions, Task
+from inturn import App, Blueprint, Deferrer, JobContext, JobOptions, NewJob, Task, TaskOptions
 from inturn.testing import Queue
 
 P = ParamSpec("P")
@@ -147,7 +148,24 @@ app.configure_task("elsewhere", lok="a")  # error
 
 
 def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
+    options["priority"] = 100  # beside **options, an option that it can have is a mistake
     return task.configure(**options)
+
+
+def nightly(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
+    options["queue"] = "night"
+    return app.task(**options)
+
+
+@nightly(retry=3)
+def tidy_up(room: int) -> str:
+    return f"{room} is tidy"
+
+
+# mypy reveals: Task[[room: int], str]
+# basedpyright reveals: Task[(room: int), str]
+reveal_type(tidy_up)
+nightly(retri=3)  # error
 
 
 # mypy reveals: Deferrer[[letter: str, copies: int =], int]
@@ -155,6 +173,21 @@ def urgent(task: Task[P, R], **options: Unpack[JobOptions]) -> Deferrer[P, R]:
 reveal_type(urgent(plain, lock="a"))
 urgent(plain, lok="a")  # error
 urgent(plain).defer(1)  # error
+
+
+# ---- many at once
+
+made = [plain.configure(lock=letter).make_new_job(letter) for letter in "abc"]
+app.enqueue(made)
+plain.make_new_job(leter="a")  # error
+app.enqueue([plain])  # error
+
+
+def list_texts(jobs: Sequence[NewJob]) -> list[str]:
+    return [job.args for job in jobs]
+
+
+list_texts(made)
 
 
 # ---- in a batch
