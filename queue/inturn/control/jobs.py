@@ -85,9 +85,8 @@ class Jobs(JobLists, JobBulks):
     ) -> list[DeferredJob[Any]]:
         """Enqueue jobs of any tasks and locks in this order, in one statement: all or none.
 
-        locks = [f"customer:{number}" for number in range(100)]
-        jobs = [ship.configure(lock=lock).make_new_job(order=1) for lock in locks]
-        assert len(app.job_manager.batch_defer_jobs(jobs)) == 100
+        jobs = [write.make_new_job("a"), ship.configure(lock="ann").make_new_job(order=1)]
+        app.job_manager.batch_defer_jobs(jobs)
         """
         if self.tracing is None:
             return self._connector.run(enqueue.defer_jobs(jobs, self), connection)
