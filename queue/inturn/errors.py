@@ -55,7 +55,7 @@ class BadArgument(InturnError, ValueError):
 
 
 class UnknownOption(BadArgument, TypeError):
-    """A task or a job was given an option that does not exist."""
+    """A task, a job or a worker was given an option that does not exist."""
 
     def __init__(self, option: str, of: str, known: Iterable[str]) -> None:
         from difflib import get_close_matches

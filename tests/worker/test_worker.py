@@ -669,7 +669,7 @@ async def test_an_idle_worker_without_jobs_ends_at_once_when_it_need_not_wait(
         ),
         (
             {"concurency": 2},
-            "concurency: no such worker option; the options are queues, name, concurrency",
+            r"concurency is not an option of a worker\. Did you mean concurrency\? The options are",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from inturn.arguments import check_queue
-from inturn.errors import BadArgument
+from inturn.errors import BadArgument, UnknownOption
 from inturn.model import Status
 from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 
@@ -184,5 +184,5 @@ def options(given: Mapping[str, Any]) -> Options:
     known = [f.name for f in fields(Options)]
     for name in given:
         if name not in known:
-            raise BadArgument(name, f"no such worker option; the options are {', '.join(known)}")
+            raise UnknownOption(name, "worker", known)
     return Options(**given)
