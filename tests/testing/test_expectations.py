@@ -73,6 +73,17 @@ def test_the_most_similar_job_comes_first_with_its_differences(app: App, queue: 
     """)
 
 
+def test_the_fields_of_an_object_are_shown_in_the_order_of_the_test(app: App, queue: Queue) -> None:
+    app.tasks["bill"].defer(order={"number": 1, "at": {"street": "Main", "no": 2}, "id": 5})
+    wanted = {"number": 2, "at": {"street": "Main", "no": 3}}
+    with pytest.raises(AssertionError) as caught:
+        queue.assert_enqueued("bill", args={"order": wanted})
+    assert message(caught).splitlines()[-1].strip() == (
+        "order: {'number': 1, 'at': {'street': 'Main', 'no': 2}, 'id': 5}, "
+        "not {'number': 2, 'at': {'street': 'Main', 'no': 3}}"
+    )
+
+
 def test_a_job_that_has_run_already_is_named(app: App, queue: Queue) -> None:
     app.tasks["bill"].defer(order=7)
     queue.drain()

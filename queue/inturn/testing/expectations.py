@@ -46,7 +46,8 @@ class Wanted:
             if name not in job.args:
                 found.append(f"{name}: not given, not {_format(wanted)}")
             elif job.args[name] != wanted:
-                found.append(f"{name}: {_format(job.args[name])}, not {_format(wanted)}")
+                got = _in_order_of(wanted, job.args[name])
+                found.append(f"{name}: {_format(got)}, not {_format(wanted)}")
         return found
 
     def __str__(self) -> str:
@@ -134,6 +135,15 @@ def _list_jobs(jobs: Sequence[Seen]) -> list[str]:
 
 def _jobs(count: int | None) -> str:
     return "1 waiting job" if count == 1 else f"{count} waiting jobs"
+
+
+def _in_order_of(wanted: object, got: object) -> object:
+    """Return an object with its fields as the test has them. The database sorts them by length."""
+    if not isinstance(wanted, dict) or not isinstance(got, dict):
+        return got
+    return {name: _in_order_of(wanted[name], got[name]) for name in wanted if name in got} | {
+        name: value for name, value in got.items() if name not in wanted
+    }
 
 
 def _format(value: object) -> str:
