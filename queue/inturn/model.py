@@ -205,7 +205,7 @@ class BatchProgress:
         with app.batch("import") as batch:
             write.configure(batch=batch).defer(letter="a")
         progress = app.batches.show(batch)
-        assert progress.state == "closed" and progress.remaining == progress.total == 1
+        assert progress and progress.state == "closed" and progress.remaining == progress.total == 1
 
     It is "open" until it is closed, and "ended" once no job is left. Jobs that expired, or were
     deleted before they started, count as cancelled. `callback_id` is the job that runs at the end.
@@ -353,7 +353,7 @@ class Lane:
 
     app.lanes.pause("alphabet", reason="no paper")
     lane = app.lanes.show("alphabet")
-    assert lane.state == "paused" and lane.stop_reason == "no paper"
+    assert lane and lane.state == "paused" and lane.stop_reason == "no paper"
     """
 
     lock: str
