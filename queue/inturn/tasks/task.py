@@ -105,8 +105,7 @@ class Deferrer(Generic[P, R_co]):
             jobs = [write.configure(lock=f"line:{letter}").make_new_job(letter) for letter in "abc"]
             ids = app.enqueue(jobs)
 
-        They are stored in one statement, all or none. To do that in your transaction, pass your
-        `connection` to `enqueue`.
+        For your own transaction, pass your `connection` to `enqueue`.
         """
         if self._connection is not None:
             raise BadArgument(
