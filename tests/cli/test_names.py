@@ -43,6 +43,20 @@ def test_each_name_runs_the_same_program_and_advises_under_that_name(
     assert f"New here? Run: {name} demo\n  For help on a command: {name} worker --help\n" in shown
 
 
+def test_a_condition_before_a_command_does_not_change_the_name(engine: Engine) -> None:
+    engine.defer("t", "a: queue lanes", on_failure="halt")
+    engine.fail(engine.claim(), None, "no")
+    shown = subprocess.run(
+        [sys.executable, "-m", "inturn", "lanes", "explain", "a: queue lanes"],
+        env=clean({"INTURN_DSN": engine.dsn}),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    advice = "once the cause is fixed: python -m inturn lanes retry-head 'a: queue lanes'\n"
+    assert f"unblock: {advice}" in shown
+
+
 def test_the_version_names_the_server_and_the_schema_if_a_database_is_named(
     run: Run, dsn: str, empty_dsn: str
 ) -> None:

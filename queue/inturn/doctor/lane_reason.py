@@ -52,5 +52,6 @@ def _retrying(lane: Lane, now: datetime) -> str:
 def advise_retry(lock: str, reasons: Sequence[Reason]) -> str:
     """Return the command, after the condition that `explain` puts first."""
     advised = (each.unblock for each in reasons if each.reason in SAY_SO and each.unblock)
-    condition = next(advised, "").partition("queue ")[0]
-    return f"{condition}queue lanes retry-head {argument(lock)}"
+    # The command may be complete, such as `manage.py queue lanes`.
+    condition, colon, _ = next(advised, "").partition(" lanes ")[0].rpartition(": ")
+    return f"{condition}{colon}queue lanes retry-head {argument(lock)}"
