@@ -14,6 +14,7 @@ from inturn import App
 from inturn.errors import BadArgument
 from inturn.model import StoredJob
 from inturn.operations.changes.jobs import get_job
+from tests.worker.parts import Parts
 
 BACKEND = "inturn.django.backend.InturnBackend"
 TASKS = {
@@ -199,6 +200,29 @@ def test_a_worker_imports_a_task_that_it_does_not_know_yet(
     monkeypatch.delitem(sys.modules, NAME)  # as in a worker that has only just started
     work(app)
     assert tasks.add.get_backend().get_result(result.id).return_value == 4
+
+
+def test_a_task_that_the_worker_would_import_is_not_called_unknown(
+    app: App, tasks: Any, store_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.conf import settings
+
+    tasks.add.enqueue(4)
+    app.tasks.pop(f"{NAME}.add")
+
+    async def find_unknown() -> list[Any]:
+        parts = Parts(app)
+        try:
+            await parts.registration.register()
+            with psycopg.connect(store_dsn) as connection:
+                return connection.execute("SELECT task FROM inturn.unknown_tasks").fetchall()
+        finally:
+            await parts.registration.unregister(None)
+            await parts.close()
+
+    assert async_to_sync(find_unknown)() == []
+    monkeypatch.setattr(settings, "TASKS", {})
+    assert async_to_sync(find_unknown)() == [(f"{NAME}.add",)]
 
 
 def test_a_task_cannot_be_of_inturn_and_of_django(app: App, tasks: Any) -> None:

@@ -54,6 +54,9 @@ class DjangoApp(App):
             )
         return await super().run_worker_async(**options)
 
+    def _known_tasks(self) -> Iterable[str] | None:
+        return None if _has_task_backend() else self.tasks
+
     def find_task(self, name: str) -> Task[..., Any]:
         if name not in self._wrapped:
             if name not in self.tasks and _has_task_backend():

@@ -239,6 +239,10 @@ class Blueprint(Periodics):
                 "old name in aliases=[…]."
             ) from None
 
+    def _known_tasks(self) -> Iterable[str] | None:
+        """Return the names of all tasks that a worker can run, or None if it may import others."""
+        return self.tasks
+
     @property
     def json_dumps(self) -> JsonDumps | None:
         """The `json_dumps` of the app that this blueprint was last added to."""

@@ -57,7 +57,7 @@ class Registration:
         self._registered_at: float | None = None  # first, by the monotonic clock
         self._connection = connection
         self._options = options
-        self._tasks = app.tasks
+        self._app = app
         self._schedules = [
             name_schedule(schedule.task.name, schedule.periodic_id) for schedule in app.schedules()
         ]
@@ -79,7 +79,7 @@ class Registration:
                 os.getpid(),
                 self.queues,
                 o.concurrency,
-                self._tasks,
+                self._app._known_tasks(),
                 self._schedules,
                 timedelta(seconds=o.update_heartbeat_interval),
                 o.days_told,

@@ -126,7 +126,7 @@ def register_worker(
     pid: int,
     queues: Sequence[str] | None,
     concurrency: int,
-    tasks: Iterable[str],
+    tasks: Iterable[str] | None,
     schedules: Iterable[str] = (),
     heartbeat_every: timedelta | None = None,
     keep_history: float | None = None,
@@ -134,11 +134,12 @@ def register_worker(
 ) -> Operation[UUID]:
     """Add a worker and return its id.
 
+    `tasks` are all that it can run, or None if it cannot name them.
     `keep_history` is the days to keep the history, infinity for forever. `age` is the time since
     its first registration.
     """
     names = None if queues is None else list(queues)
-    known = [list(tasks), list(schedules)]
+    known = [None if tasks is None else list(tasks), list(schedules)]
     told = [heartbeat_every, keep_history, age, datetime.now(UTC)]
     ((worker_id,),) = yield Statement(
         REGISTER,
