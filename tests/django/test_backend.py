@@ -14,6 +14,7 @@ from inturn import App
 from inturn.errors import BadArgument
 from inturn.model import StoredJob
 from inturn.operations.changes.jobs import get_job
+from inturn.testing import Queue
 from tests.worker.parts import Parts
 
 BACKEND = "inturn.django.backend.InturnBackend"
@@ -225,6 +226,26 @@ def test_a_task_that_the_worker_would_import_is_not_called_unknown(
     assert async_to_sync(find_unknown)() == [(f"{NAME}.add",)]
 
 
+def test_the_testing_kit_takes_these_tasks(app: App, tasks: Any) -> None:
+    with Queue(app) as queue:
+        tasks.add.using(lock="a").enqueue(1, b=2)
+        queue.assert_enqueued(tasks.add, args={"args": [1], "kwargs": {"b": 2}}, lock="a", count=1)
+        queue.assert_not_enqueued(tasks.fail)
+        queue.drain()
+        queue.assert_lane_order("a", [tasks.add])
+        assert queue.perform(tasks.add, 3, b=4) == 7
+        assert queue.perform(tasks.send.using(lock="a"), "ann") == {"sent": "ann"}
+        with pytest.raises(tasks.SoldOut):
+            queue.perform(tasks.fail)
+
+
+def test_many_jobs_are_deferred_at_once(app: App, tasks: Any) -> None:
+    jobs = [tasks.add.using(lock="a").make_new_job(number) for number in (1, 2)]
+    ids = app.job_manager.batch_defer_jobs(jobs)
+    work(app)
+    assert [tasks.add.get_result(str(int(id))).return_value for id in ids] == [1, 2]
+
+
 def test_a_task_cannot_be_of_inturn_and_of_django(app: App, tasks: Any) -> None:
     from inturn.django.tasks_api import InvalidTask
 
@@ -242,6 +263,11 @@ def test_wrong_options_of_the_backend_are_refused(app: App, options: dict[str, A
 
     with pytest.raises(BadArgument):
         InturnBackend("default", {"OPTIONS": options})
+
+
+def test_an_unknown_option_of_a_task_names_the_likely_one(tasks: Any) -> None:
+    with pytest.raises(TypeError, match=r"lokc is not an option of a Django task\. Did you mean lock\?"):
+        tasks.add.using(lokc="a")
 
 
 def test_the_backend_checks_that_the_queue_is_installed(app: App) -> None:

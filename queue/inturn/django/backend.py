@@ -29,7 +29,7 @@ from inturn.django.tasks_api import (
 )
 from inturn.errors import UnknownOption
 from inturn.operations.changes.jobs import get_job
-from inturn.tasks.options import CheckedOptions, RunOptions
+from inturn.tasks.options import CheckedOptions, NewJob, RunOptions
 from inturn.whole_numbers import read_id
 
 JOB_OPTIONS = ("lock", "expires_in", *RunOptions.__annotations__)
@@ -70,8 +70,15 @@ class InturnTask(Task):
 
     def using(self, **changes: Unpack[UsingOptions]) -> Self:
         """Return the task with other options: those of Django, and those of this class."""
+        for name in changes.keys() - UsingOptions.__annotations__.keys():
+            raise UnknownOption(name, "Django task", UsingOptions.__annotations__)
         given: dict[str, Any] = {name: to for name, to in changes.items() if to is not None}
         return replace(self, **given)
+
+    def make_new_job(self, *args: Any, **kwargs: Any) -> NewJob:
+        """Create a job without enqueueing it: `app.job_manager.batch_defer_jobs` takes several."""
+        job: NewJob = self.get_backend().make_new_job(self, args, kwargs)
+        return job
 
 
 class InturnBackend(BaseTaskBackend):
@@ -111,7 +118,7 @@ class InturnBackend(BaseTaskBackend):
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Enqueue a job and return its result, which is still pending."""
         self.validate_task(task)
-        given = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
+        given = _store(args, kwargs)
         job_id = self._configure(task).defer(**given)
         result = make_result(
             task,
@@ -123,6 +130,12 @@ class InturnBackend(BaseTaskBackend):
         )
         task_enqueued.send(type(self), task_result=result)
         return result
+
+    def make_new_job(self, task: Any, args: Any, kwargs: Any) -> NewJob:
+        """Create a job of the task."""
+        self.validate_task(task)
+        job: NewJob = self._configure(task).make_new_job(**_store(args, kwargs))
+        return job
 
     def get_result(self, result_id: str) -> Any:
         """Return the result of a job. Raise TaskResultDoesNotExist if the job is unknown."""
@@ -145,6 +158,11 @@ class InturnBackend(BaseTaskBackend):
             schedule_at=_aware(task.run_after),
             **{**self.job_options, **chosen},
         )
+
+
+def _store(args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of the job for those of the function."""
+    return {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
 
 
 def _aware(moment: datetime | None) -> datetime | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import EllipsisType
-from typing import Any
+from typing import Any, Protocol
 
 from inturn import arguments
 from inturn.tasks.task import Deferrer
@@ -18,6 +18,17 @@ FIELDS = (
 NOT_COMMITTED = (
     "If you defer a job with connection=, it exists only once that transaction has committed."
 )
+
+
+class DjangoTask(Protocol):
+    """A task of Django's framework, which `inturn.django.backend` runs."""
+
+    @property
+    def module_path(self) -> str:
+        """Return the name of its jobs' task."""
+
+
+Named = str | Deferrer[..., Any] | DjangoTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +72,17 @@ class Wanted:
         return ", ".join([f"{task}{args}", *others])
 
 
-def wanted(
-    task: "str | Deferrer[..., Any] | None", args: Mapping[str, Any] | EllipsisType, **others: Any
-) -> Wanted:
+def wanted(task: Named | None, args: Mapping[str, Any] | EllipsisType, **others: Any) -> Wanted:
     """Return the wanted job. Its args go through JSON too, so that a tuple equals a list."""
     name = ... if task is None else task_name(task)
     plain = args if isinstance(args, EllipsisType) else json.loads(arguments.encode(args))
     return Wanted(name, plain, **others)
 
 
-def task_name(task: "str | Deferrer[..., Any]") -> str:
-    return task if isinstance(task, str) else task._name
+def task_name(task: Named) -> str:
+    if isinstance(task, str):
+        return task
+    return task._name if isinstance(task, Deferrer) else task.module_path
 
 
 def check_enqueued(

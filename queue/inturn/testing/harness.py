@@ -13,6 +13,7 @@ from inturn.tasks.task import Deferrer
 from inturn.testing import expectations, history
 from inturn.testing.clock import Clock
 from inturn.testing.connector import OpenConnector
+from inturn.testing.expectations import DjangoTask, Named
 from inturn.testing.jobs import Seen, all_jobs
 from inturn.testing.recording import Run
 from inturn.testing.running import DrainOptions, Outcome, Runner, run_in_a_loop
@@ -27,7 +28,6 @@ from inturn.testing.transactions import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Named = str | Deferrer[..., Any]
 
 
 class Queue:
@@ -107,7 +107,9 @@ class Queue:
     ) -> R: ...
     @overload
     def perform(self, task: Deferrer[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
-    def perform(self, task: Deferrer[..., Any], *args: Any, **kwargs: Any) -> Any:
+    @overload
+    def perform(self, task: DjangoTask, *args: Any, **kwargs: Any) -> Any: ...
+    def perform(self, task: Any, *args: Any, **kwargs: Any) -> Any:
         """Defer one job, run only that one, and return its value or raise its error.
 
         It runs now, even if it is scheduled, but it respects its lock.
@@ -124,7 +126,9 @@ class Queue:
     ) -> R: ...
     @overload
     async def perform_async(self, task: Deferrer[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
-    async def perform_async(self, task: Deferrer[..., Any], *args: Any, **kwargs: Any) -> Any:
+    @overload
+    async def perform_async(self, task: DjangoTask, *args: Any, **kwargs: Any) -> Any: ...
+    async def perform_async(self, task: Any, *args: Any, **kwargs: Any) -> Any:
         """Like `perform`, in an async test."""
         __tracebackhide__ = True
         await check_perform_async(self._connector)

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inturn.errors import BadArgument, kind_of
-from inturn.tasks.task import Deferrer
-from inturn.testing.expectations import task_name, wanted
+from inturn.testing.expectations import Named, task_name, wanted
 from inturn.testing.jobs import Seen, format_args
 from inturn.testing.overlaps import overlaps
 from inturn.testing.recording import Run
 from inturn.testing.spans import GRAIN, Span, certain, recorded, watched
 
-Step = int | str | Mapping[str, Any] | Deferrer[..., Any]
+Step = int | Named | Mapping[str, Any]
 
 
 def check_order(lock: str, expected: Sequence[Step], jobs: Sequence[Seen]) -> str | None:

@@ -15,10 +15,11 @@ from inturn.errors import ConfigurationError
 from inturn.model import Status
 from inturn.operations import Operation
 from inturn.operations.changes.jobs import explain
-from inturn.tasks.task import Deferrer
+from inturn.tasks.options import NewJob
 from inturn.testing import recording
 from inturn.testing.clock import Clock
 from inturn.testing.drain import Drain
+from inturn.testing.expectations import task_name
 from inturn.testing.jobs import Seen, all_jobs, next_due
 from inturn.testing.recording import Run
 
@@ -72,11 +73,11 @@ class Runner:
         )
 
     async def perform(
-        self, target: Deferrer[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Outcome:
         """Run one new job in a queue of its own, so that no other job runs."""
         alone = f"perform-{uuid4().hex}"
-        job = target._job(args, kwargs)
+        job: NewJob = target.make_new_job(*args, **kwargs)
         options = job.options._replace(queue=alone, schedule_at=None, schedule_in=None)
         job = job._replace(options=options)
         with closing(self._app.connector.connect("test")) as own:
@@ -85,7 +86,7 @@ class Runner:
         await drain.work()
         drain.check()
         if not drain.runs:
-            return Outcome(None, AssertionError(self._describe_not_run(job_id, target._name)))
+            return Outcome(None, AssertionError(self._describe_not_run(job_id, task_name(target))))
         last = drain.runs[-1]
         return Outcome(last.value, self._failure([last]) or (last.error and shorten(last)))
 
