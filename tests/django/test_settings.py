@@ -33,6 +33,17 @@ def test_a_function_is_called_with_the_app_when_django_starts(app: App) -> None:
     assert [app] == READY
 
 
+def test_a_worker_on_another_kind_of_database_says_so(app: App) -> None:
+    from inturn.django.connector import DjangoConnector
+
+    elsewhere = DjangoConnector("elsewhere", schema="inturn")
+    with (
+        app.replace_connector(elsewhere),
+        pytest.raises(ConfigurationError, match="'elsewhere' is SQLite, but the queue needs"),
+    ):
+        app.run_worker(wait=False)
+
+
 def test_discovery_can_be_turned_off(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

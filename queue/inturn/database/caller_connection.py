@@ -70,13 +70,18 @@ async def find_connection_async(connection: Any) -> Async:
     raise ConfigurationError(f"connection is a {_class_name(connection)}. Pass {KNOWN}")
 
 
-def django_driver(connection: Any) -> psycopg.Connection[Any]:
-    """Return the psycopg connection of a Django connection, opening it if necessary."""
+def check_django(connection: Any) -> None:
+    """Raise ConfigurationError if this connection of Django's is to another kind of database."""
     if connection.vendor != "postgresql":
         raise ConfigurationError(
             f"Django's database {connection.alias!r} is {connection.display_name}, but the queue "
             "needs PostgreSQL. Use the alias of a PostgreSQL database"
         )
+
+
+def django_driver(connection: Any) -> psycopg.Connection[Any]:
+    """Return the psycopg connection of a Django connection, opening it if necessary."""
+    check_django(connection)
     connection.ensure_connection()
     if isinstance(connection.connection, psycopg.Connection):
         return connection.connection

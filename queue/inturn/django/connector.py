@@ -29,6 +29,7 @@ def connector_params(alias: str = "default") -> dict[str, Any]:
 
     Use it to give an app a connector of its own: `PsycopgConnector(**connector_params())`.
     """
+    caller_connection.check_django(connections[alias])
     given = connections[alias].get_connection_params()
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
     return {name: value for name, value in given.items() if name in known and value is not None}
