@@ -119,8 +119,13 @@ def test_lanes_are_paused_resumed_and_retried(app: App, browser: Any) -> None:
     job = fail.configure(lock="a").defer()
     work(app)
     page = read(browser.get("/admin/inturn/lane/"))
-    assert f'<td class="field-failed_job_id">{job}</td>' in page
+    link = f"finishedjob/{job}/change/"
+    assert f'<td class="field-failed"><a href="../{link}">{job}</a></td>' in page
     assert '<td class="field-error">ValueError: no such parcel</td>' in page
+    page = read(browser.get(f"/admin/inturn/{link}"))
+    assert "<p>attempt 1, " in page
+    assert "<pre>Traceback (most recent call last):\n  File " in page
+    assert "\\n" not in page, "a traceback has lines"
     assert "1 retried." in read(act(browser, "lane", "retry_heads", "a"))
     assert app.job_manager.get_job_status(job) == "todo"
     work(app)

@@ -98,6 +98,8 @@ class JobPage(SearchPage):
     """The common part of the pages of live and of finished jobs."""
 
     search_help_text = "The id of a job, a lock, a queueing lock, a task, or a group"
+    exclude = ("errors",)
+    readonly_fields = ("failed_attempts",)
 
     def search_text(self, queryset: "QuerySet[Any]", term: str) -> "QuerySet[Any]":
         return queryset.filter(
@@ -111,6 +113,16 @@ class JobPage(SearchPage):
     @admin.display(description="locks")
     def all_locks(self, job: Any) -> str:
         return name_locks(job.lock, job.locks, job.shared)
+
+    @admin.display(description="errors")
+    def failed_attempts(self, job: Any) -> str:
+        """Return the error of each failed attempt, with its lines."""
+        told = [
+            (each.get("attempt"), each.get("at"), each.get("worker"), each.get("error"))
+            for each in job.errors or ()
+        ]
+        text: str = format_html_join("", "<p>attempt {}, {}, {}</p><pre>{}</pre>", told)
+        return text
 
     @admin.display(description="batch")
     def batch(self, job: Any) -> str:
@@ -248,7 +260,7 @@ class LaneAdmin(ReadOnly):
         "stopped_until",
         "stopped_by",
         "stop_reason",
-        "failed_job_id",
+        "failed",
         "error",
     )
     list_filter = ("state",)
@@ -256,6 +268,15 @@ class LaneAdmin(ReadOnly):
     search_fields = ("lock__exact",)
     search_help_text = "A lock"
     actions = actions.make_actions(actions.PAUSE, actions.RESUME, actions.RETRY_HEAD)
+
+    @admin.display(description="failed job", ordering="failed_job_id")
+    def failed(self, lane: Lane) -> str:
+        """Return the job that has halted the lane, with a link to it."""
+        if lane.failed_job_id is None:
+            return ""
+        link = '<a href="../finishedjob/{0}/change/">{0}</a>'
+        text: str = format_html(link, lane.failed_job_id)
+        return text
 
     @admin.display(description="error")
     def error(self, lane: Lane) -> str:
