@@ -266,7 +266,9 @@ def test_wrong_options_of_the_backend_are_refused(app: App, options: dict[str, A
 
 
 def test_an_unknown_option_of_a_task_names_the_likely_one(tasks: Any) -> None:
-    with pytest.raises(TypeError, match=r"lokc is not an option of a Django task\. Did you mean lock\?"):
+    with pytest.raises(
+        TypeError, match=r"lokc is not an option of a Django task\. Did you mean lock\?"
+    ):
         tasks.add.using(lokc="a")
 
 
