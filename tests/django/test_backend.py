@@ -270,6 +270,8 @@ def test_an_unknown_option_of_a_task_names_the_likely_one(tasks: Any) -> None:
         TypeError, match=r"lokc is not an option of a Django task\. Did you mean lock\?"
     ):
         tasks.add.using(lokc="a")
+    with pytest.raises(BadArgument, match="retry is an option of a backend"):
+        tasks.add.using(retry=3)
 
 
 def test_the_backend_checks_that_the_queue_is_installed(app: App) -> None:

@@ -27,7 +27,7 @@ from inturn.django.tasks_api import (
     normalize_json,
     task_enqueued,
 )
-from inturn.errors import UnknownOption
+from inturn.errors import BadArgument, UnknownOption
 from inturn.operations.changes.jobs import get_job
 from inturn.tasks.options import CheckedOptions, NewJob, RunOptions
 from inturn.whole_numbers import read_id
@@ -70,6 +70,8 @@ class InturnTask(Task):
 
     def using(self, **changes: Unpack[UsingOptions]) -> Self:
         """Return the task with other options: those of Django, and those of this class."""
+        if "retry" in changes:
+            raise BadArgument("retry", "is an option of a backend. Set it in TASKS, in OPTIONS")
         for name in changes.keys() - UsingOptions.__annotations__.keys():
             raise UnknownOption(name, "Django task", UsingOptions.__annotations__)
         given: dict[str, Any] = {name: to for name, to in changes.items() if to is not None}
