@@ -68,6 +68,7 @@ def test_a_task_is_enqueued_run_and_answered(app: App, tasks: Any) -> None:
     assert (str(done.status), done.return_value, done.attempts) == ("SUCCESSFUL", 3, 1)
     assert done.task == tasks.add
     assert (done.args, done.kwargs) == ([1], {"b": 2})
+    assert tasks.add.get_result(int(result.id)).return_value == 3, "a foreign key is a number"
     assert done.enqueued_at <= done.started_at <= done.finished_at
     result.refresh()
     assert result.return_value == 3

@@ -139,9 +139,9 @@ class InturnBackend(BaseTaskBackend):
         job: NewJob = self._configure(task).make_new_job(**_store(args, kwargs))
         return job
 
-    def get_result(self, result_id: str) -> Any:
+    def get_result(self, result_id: str | int) -> Any:
         """Return the result of a job. Raise TaskResultDoesNotExist if the job is unknown."""
-        id = read_id(result_id)
+        id = read_id(str(result_id))
         job = None if id is None else self.app.connector.run(get_job(id))
         if job is None:
             raise TaskResultDoesNotExist(result_id)
