@@ -1,4 +1,4 @@
-"""What programs rely on that come from procrastinate."""
+"""What programs rely on that come from procrastinate, and what others are told."""
 
 import os
 import socket
@@ -21,6 +21,15 @@ from inturn.exceptions import (
 )
 from inturn.jobs import DeleteJobCondition
 from tests.conftest import Query
+
+
+def test_a_call_of_another_queue_names_ours(app: App) -> None:
+    task: Any = app.task(name="ship")(lambda: None)
+    with pytest.raises(AttributeError, match=r"a Task has no 'delay'\. Use defer\(…\)"):
+        task.delay(1)
+    with pytest.raises(AttributeError, match=r"a Deferrer has no 'apply_async'\. Use configure"):
+        task.configure(lock="a").apply_async((1,))
+    assert not hasattr(task, "dely")
 
 
 def test_a_task_named_in_another_program_gets_its_own_options_from_import_paths(

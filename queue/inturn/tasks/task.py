@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 AT_ONCE = 100  # how many missed instants are deferred in one step
+# How Celery, RQ and Dramatiq call it, and how we do.
+ELSEWHERE = {
+    "delay": "defer(…)",
+    "delay_on_commit": "defer(…), which joins your transaction",
+    "apply_async": "configure(…).defer(…)",
+    "send": "defer(…)",
+    "send_with_options": "configure(…).defer(…)",
+}
 
 
 class TaskCollection(Protocol):
@@ -71,6 +79,13 @@ class Deferrer(Generic[P, R_co]):
         self._options = options
         self._kwargs = dict(arguments.check_mapping(task_kwargs or {}))
         self._connection = connection
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            advice = f". Use {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+            kind = type(self).__name__
+            raise AttributeError(f"a {kind} has no {name!r}{advice}", name=name, obj=self)
 
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> DeferredJob[R_co]:
         """Enqueue one job and return its id.
