@@ -418,8 +418,8 @@ def test_no_job_with_a_rate_is_claimed_ahead(stage: Stage) -> None:
     Mutation(
         "a limit makes claims small",
         "take_slots.sql",
-        "line[:greatest(best, spare)]",
-        "line[:best]",
+        "[:greatest(gate.best, gate.spare)]",
+        "[:gate.best]",
     )
 )
 def test_a_limit_with_room_does_not_make_claims_smaller(stage: Stage) -> None:
@@ -427,6 +427,26 @@ def test_a_limit_with_room_does_not_make_claims_smaller(stage: Stage) -> None:
     person.set_limit("stripe", 1000)
     jobs = person.defer(None, *[0] * 200, limit="stripe")
     promise(ids(worker.claim(150, slots=1)) == jobs[:150], "it takes as many as without a limit")
+
+
+@story(
+    Mutation(
+        "only the limits of the first jobs are tried",
+        "take_slots.sql",
+        "OR p_slots > 0 AND key IN (SELECT gates.key FROM gates WHERE gates.key = ANY (v_keys))",
+        "",
+    )
+)
+def test_many_limits_with_room_do_not_make_claims_smaller(stage: Stage) -> None:
+    person, worker = stage.session(), stage.worker()
+    person.set_limit("stripe:*", 2)
+    jobs = [person.defer(None, 0, limit=f"stripe:{key}")[0] for key in range(60)]
+    first = worker.claim(60, slots=1)
+    promise(ids(first) == jobs[:22], "limits that have no row yet are tried as needed")
+    worker.finish(*first, want=0)
+    more = [person.defer(None, 0, limit=f"stripe:{key}")[0] for key in range(22)]
+    rest = worker.claim(60, slots=1)
+    promise(ids(rest) == jobs[22:44] + more, "those with one are all tried")
 
 
 @story(

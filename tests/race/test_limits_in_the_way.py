@@ -24,7 +24,7 @@ def use_key(person: Session, worker: Worker, key: str) -> None:
 LEFT_ALONE = Mutation(
     "jobs of a locked key stay in front",
     "take_slots.sql",
-    "WHEN mine.key IN (SELECT unnest(v_stuck)) THEN 0 END",
+    "WHEN gate.key IN (SELECT unnest(v_stuck)) THEN 0 END",
     "END",
 )
 NOT_ASKED = Mutation(

@@ -9,8 +9,9 @@
 --           it would take the next slot, and the job would wait for as long as others are ready.
 -- Other jobs stay as they are and are met again because the pause of their task has just ended.
 --
--- Never waits. It tries no more limits than it may need, because each can keep an advisory lock
--- until the end of the transaction; if all slots of the worker are busy, it tries one.
+-- Never waits. Of limits that have no row yet, it tries no more than it may need, because each can
+-- keep an advisory lock until the end of the transaction. If all slots of the worker are busy, it
+-- tries one limit.
 --
 -- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
 -- takes none either: it waits at the gate of its task, and passes that of its limit later.
@@ -48,7 +49,8 @@ BEGIN
     WHERE key IS NOT NULL;
     v_asked := ARRAY(
         SELECT DISTINCT key FROM unnest(v_keys) WITH ORDINALITY AS gated(key, rank)
-        WHERE rank <= v_most OR key >= 'task:');
+        WHERE rank <= v_most OR key >= 'task:'
+            OR p_slots > 0 AND key IN (SELECT gates.key FROM gates WHERE gates.key = ANY (v_keys)));
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
@@ -61,36 +63,39 @@ BEGIN
             OR (SELECT true FROM gate_looks WHERE key = busy LIMIT 1) IS NULL;
     END IF;
 
-    WITH own AS MATERIALIZED (
-        SELECT key, room.*, CASE WHEN rule.rate IS NULL
-            THEN coalesce(room.free - (rule.slots + 1) / 2, cardinality(v_ids)) END AS spare
-        FROM gates
-        LEFT JOIN LATERAL gate_rule(key) AS rule ON true
-        CROSS JOIN LATERAL fold_key(gates, rule) AS room
-        WHERE key = ANY (v_gates)
-    ), mine AS MATERIALIZED (
-        SELECT id, priority,
-            next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) AS key
-        FROM jobs
-        WHERE status IN ('todo', 'blocked')
-            AND (task IN (SELECT unnest(p_paused)) OR expires_at IS NULL OR was_attempted
-                OR expires_at > clock())
-            AND id = ANY (ARRAY(
-                SELECT unnest(line[:greatest(best, spare)]) FROM (
-                    SELECT key, array_agg(id ORDER BY rank) AS line,
-                        count(*) FILTER (WHERE rank <= v_most OR key >= 'task:') AS best
-                    FROM unnest(v_ids, v_keys) WITH ORDINALITY AS gated(id, key, rank)
-                    GROUP BY key
-                ) AS gated
-                LEFT JOIN own USING (key)))
-        FOR UPDATE SKIP LOCKED
+    WITH line AS (
+        SELECT key, array_agg(id ORDER BY rank) AS ids,
+            count(*) FILTER (WHERE rank <= v_most OR key >= 'task:') AS best
+        FROM unnest(v_ids, v_keys) WITH ORDINALITY AS gated(id, key, rank)
+        WHERE key IN (SELECT unnest(v_asked))
+        GROUP BY key
+    ), gate AS MATERIALIZED (
+        SELECT line.key, line.ids, line.best, room.*, own.key IS NULL AS is_busy,
+            CASE WHEN rule.rate IS NULL
+                 THEN coalesce(room.free - (rule.slots + 1) / 2, cardinality(v_ids)) END AS spare
+        FROM line
+        LEFT JOIN LATERAL (
+            SELECT * FROM gates WHERE gates.key = line.key AND line.key IN (SELECT unnest(v_gates))
+            LIMIT 1
+        ) AS own ON true
+        LEFT JOIN LATERAL gate_rule(own.key) AS rule ON true
+        LEFT JOIN LATERAL fold_key(own, rule) AS room ON own.key IS NOT NULL
     ), job AS (
-        SELECT mine.id, mine.key, mine.priority, own.tokens, own.refilled_at, own.next_at,
-            own.spare, own.key IS NULL AS is_busy, mine.key >= 'task:' AS is_paused,
-            CASE WHEN own.key IS NOT NULL THEN coalesce(own.free, cardinality(v_ids))
-                 WHEN mine.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
-            row_number() OVER (PARTITION BY mine.key ORDER BY mine.priority DESC, mine.id) AS place
-        FROM mine LEFT JOIN own ON own.key = mine.key
+        SELECT mine.id, gate.key, mine.priority, gate.tokens, gate.refilled_at, gate.next_at,
+            gate.spare, gate.is_busy, gate.key >= 'task:' AS is_paused,
+            CASE WHEN NOT gate.is_busy THEN coalesce(gate.free, cardinality(v_ids))
+                 WHEN gate.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
+            row_number() OVER (PARTITION BY gate.key ORDER BY mine.priority DESC, mine.id) AS place
+        FROM gate
+        CROSS JOIN LATERAL unnest(gate.ids[:greatest(gate.best, gate.spare)]) AS wanted(id)
+        CROSS JOIN LATERAL (
+            SELECT jobs.id, jobs.priority FROM jobs
+            WHERE jobs.id = ANY (ARRAY[wanted.id]) AND status IN ('todo', 'blocked')
+                AND (task IN (SELECT unnest(p_paused)) OR expires_at IS NULL OR was_attempted
+                    OR expires_at > clock())
+                AND next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) = gate.key
+            FOR UPDATE SKIP LOCKED
+        ) AS mine
     ), judged AS (
         SELECT *, place <= free AS fits FROM job
         UNION ALL
