@@ -59,8 +59,6 @@ BEGIN
     r.reach := 2 * r.asked;
     r.lanes_left := 512;   -- each keeps an advisory lock, and the server's lock table is finite
     r.lost := '{}';
-    r.missed := '{}';
-    r.short := false;
     FOR round IN 1..4 LOOP
         r := look_ahead(r, round);
         IF cardinality(r.lanes) > 0 THEN

@@ -6,26 +6,28 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_shares integer[];  -- how many free jobs to read in each queue
 BEGIN
-    IF p_round > 1
-        AND (r.behind IS NOT NULL OR r.shut IS NOT NULL OR cardinality(r.missed) > 0) THEN
-        r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
-            ELSE least(2000, 8 * r.reach) END;
+    IF p_round > 1 THEN
+        IF r.behind IS NOT NULL OR r.shut IS NOT NULL OR cardinality(r.missed) > 0 THEN
+            r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
+                ELSE least(2000, 8 * r.reach) END;
+        END IF;
+        -- As in the first round, for which a session need not compile this.
+        r.lanes := NULL;
+        r.seen := NULL;
+        r.several := NULL;
+        r.behind := NULL;
+        r.behind_locks := NULL;
+        r.shut := NULL;
+        r.more := NULL;
+        r.widest := NULL;
+        r.won := NULL;
+        r.used := NULL;
+        r.heads := NULL;
+        r.kept := NULL;
+        r.marked := NULL;
+        r.started := NULL;
     END IF;
-    r.lanes := '{}';
-    r.seen := '{}';
-    r.several := '{}';
-    r.behind := NULL;
-    r.behind_locks := NULL;
-    r.shut := NULL;
-    r.more := false;
-    r.widest := 2000;
-    r.won := '{}';
-    r.used := '{}';
-    r.heads := NULL;
-    r.kept := '{}';
-    r.marked := false;
     r.blocked := 0;
-    r.started := NULL;
     IF r.since IS NOT NULL THEN
         r := new_candidates(r);
         RETURN;
@@ -46,7 +48,7 @@ BEGIN
         r := claim_candidates(r, v_shares);
     END IF;
     IF cardinality(r.queues) > 1 THEN
-        r.short := NOT r.short
+        r.short := r.short IS NOT TRUE
             AND cardinality(r.ids) < (SELECT sum(share) FROM unnest(v_shares) AS share);
     END IF;
 END $$;

@@ -11,11 +11,11 @@ BEGIN
     IF r.blocked IS NULL AND (p_patient OR r.wanted < r.asked) THEN
         RETURN false;
     END IF;
-    RETURN coalesce(r.blocked, 0) > 0                 -- the front has moved
+    RETURN (r.blocked > 0                             -- the front has moved
         OR r.marked                                   -- the same, by a limit or a pause
         OR r.more AND r.reach < r.widest              -- the window can reach further
         OR r.short                                    -- other claims took free jobs
         OR cardinality(r.several) > 0
         -- other claims took lanes, and we have nothing yet
-        OR r.wanted = r.asked AND cardinality(r.used) < cardinality(r.lanes);
+        OR r.wanted = r.asked AND cardinality(r.used) < cardinality(r.lanes)) IS TRUE;
 END $$;
