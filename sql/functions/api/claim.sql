@@ -72,7 +72,9 @@ BEGIN
             GET DIAGNOSTICS v_started = ROW_COUNT;
             r.wanted := r.wanted - v_started;
         END IF;
-        IF cardinality(r.lanes) > 0 OR r.behind IS NOT NULL THEN
+        -- Most claims start just what they saw.
+        IF r.behind IS NOT NULL OR cardinality(r.lanes) > 0 AND
+            (array_eq(r.used, r.lanes) AND array_eq(r.heads, r.seen)) IS NOT TRUE THEN
             r := tidy_up(r);
         END IF;
         IF cardinality(r.several) > 0 OR r.shut IS NOT NULL THEN

@@ -5,13 +5,28 @@
 --
 -- Never waits. Lanes that have a row are filtered out, and the advisory lock filters out those that
 -- another claim is inserting right now. (ON CONFLICT alone would wait for an update of that row to
--- commit.) The lanes are tried in the given order until there are enough.
+-- commit.) The lanes are tried until there are enough, those without a row first, each in the given
+-- order. Most sessions compile only the first statement, since few lanes wait for a retry.
 CREATE OR REPLACE FUNCTION acquire_lanes(p_worker uuid, p_queues text[], p_locks text[],
     p_seen bigint[], p_limit bigint)
 RETURNS TABLE (lock text, job_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    v_count integer;
 BEGIN
+    RETURN QUERY
+    INSERT INTO lanes (lock, worker_id, since)
+    SELECT wanted.lock, p_worker, clock() FROM unnest(p_locks) AS wanted(lock)
+    WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
+               THEN pg_try_advisory_xact_lock(lock_key('lane', wanted.lock)) END
+    LIMIT p_limit
+    ON CONFLICT DO NOTHING
+    RETURNING lanes.lock, NULL::bigint;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count >= least(p_limit, cardinality(p_locks)) THEN
+        RETURN;
+    END IF;
     RETURN QUERY
     WITH waiting AS MATERIALIZED (
         SELECT lanes.lock, lanes.job_id FROM lanes
@@ -29,19 +44,11 @@ BEGIN
             LIMIT 1
             FOR UPDATE SKIP LOCKED
         ) AS job
-        LIMIT p_limit
+        LIMIT p_limit - v_count
     ), taken AS (
         UPDATE lanes
         SET worker_id = p_worker, job_id = NULL, look_at = NULL, since = clock()
         WHERE lanes.lock = ANY (ARRAY(SELECT reserved.lock FROM reserved))
-    ), created AS (
-        INSERT INTO lanes (lock, worker_id, since)
-        SELECT wanted.lock, p_worker, clock() FROM unnest(p_locks) AS wanted(lock)
-        WHERE CASE WHEN (SELECT lanes.lock FROM lanes WHERE lanes.lock = wanted.lock) IS NULL
-                   THEN pg_try_advisory_xact_lock(lock_key('lane', wanted.lock)) END
-        LIMIT p_limit - (SELECT count(*) FROM reserved)
-        ON CONFLICT DO NOTHING
-        RETURNING lanes.lock
     )
-    SELECT * FROM reserved UNION ALL SELECT created.lock, NULL FROM created;
+    TABLE reserved;
 END $$;
