@@ -18,7 +18,7 @@ BEGIN
                 AND NOT (status = 'doing') AND NOT was_attempted LIMIT 1) AS expiries,
         (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
         (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-         ORDER BY jobs.queue LIMIT 1) AS groups,
+         ORDER BY jobs.queue::text LIMIT 1) AS groups,
         (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
         coalesce(
             (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),

@@ -18,20 +18,20 @@ BEGIN
                 SELECT queue FROM jobs
                 WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
                     AND queue::text > v_last
-                ORDER BY queue LIMIT 1);
+                ORDER BY queue::text LIMIT 1);
         END IF;
         IF v_lanes = v_last THEN
             v_lanes := (
                 SELECT queue FROM jobs
                 WHERE status = 'todo' AND lock IS NOT NULL AND group_key IS NULL
                     AND queue::text > v_last
-                ORDER BY queue LIMIT 1);
+                ORDER BY queue::text LIMIT 1);
         END IF;
         IF v_grouped = v_last THEN
             v_grouped := (
                 SELECT queue FROM jobs
                 WHERE status = 'todo' AND group_key IS NOT NULL AND queue::text > v_last
-                ORDER BY queue LIMIT 1);
+                ORDER BY queue::text LIMIT 1);
         END IF;
         v_last := least(v_free COLLATE "C", v_lanes, v_grouped);
         EXIT WHEN v_last IS NULL;

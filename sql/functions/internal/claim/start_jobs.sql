@@ -28,7 +28,7 @@ BEGIN
     -- A promoted standby may not know the last fences of the old primary. A session checks only
     -- once, because no session from before the promotion can get here.
     IF current_setting('inturn.timeline', true) IS DISTINCT FROM 'seen' THEN
-        IF (nextval('fences') >> 40) & 65535 <> timeline() THEN
+        IF (nextval('fences') >> 40) & 65535::bigint <> timeline() THEN
             PERFORM raise_fences(timeline());
         END IF;
         PERFORM set_config('inturn.timeline', 'seen', false);

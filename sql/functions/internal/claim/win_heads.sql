@@ -42,5 +42,5 @@ BEGIN
       AND NOT next.several AND NOT next.aside
       AND (next.start_before IS NULL OR next.start_before > clock())
       AND (NOT next.touched OR try_lock_job(next.id));
-    r.ids := r.ids || r.heads;
+    r.ids := array_cat(r.ids, r.heads);
 END $$;

@@ -11,6 +11,6 @@ LANGUAGE sql STABLE AS $$
         AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
      ORDER BY jobs.priority DESC, jobs.id LIMIT p_limit)
     UNION ALL
-    (SELECT waits.priority, waits.id FROM waits WHERE waits.lock = p_lock
+    (SELECT waits.priority, waits.id FROM waits WHERE waits.lock::text = p_lock
      ORDER BY waits.priority DESC, waits.id LIMIT p_limit)
 $$;
