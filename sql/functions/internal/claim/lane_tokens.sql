@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION lane_tokens(
 LANGUAGE sql STABLE AS $$
     SELECT t.id, t.lock, t.priority,
         CASE WHEN t.locks IS NOT NULL
-        THEN NOT t.locks && p_lost
+        THEN NOT arrayoverlap(t.locks, p_lost)
             AND (SELECT true FROM lanes
                  WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
                  LIMIT 1) IS NULL
@@ -30,7 +30,7 @@ LANGUAGE sql STABLE AS $$
         END
         -- A token locked by an open transaction must not take the place of another one.
         AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,
-        is_touched(t.xmin, t.xmax) OR coalesce(t.locks && p_lost, false),
+        is_touched(t.xmin, t.xmax) OR coalesce(arrayoverlap(t.locks, p_lost), false),
         coalesce(t.group_key, ''), t.locks IS NOT NULL,
         t.locks IS NOT NULL AND t.limit_key IS NOT NULL
     FROM (
