@@ -10,34 +10,30 @@ BEGIN
     WITH token AS MATERIALIZED (
         SELECT * FROM lane_tokens(r.queues, r.windows, r.lost, p_tokens)
     ), best AS (
-        SELECT * FROM (
-            SELECT free.id, free.priority, NULL AS lock, free.limited, false AS several
-            FROM unnest(r.ids, p_priorities, p_limited) AS free(id, priority, limited)
-            UNION ALL
-            (SELECT token.id, token.priority, token.lock, token.limited, token.several FROM token
-                WHERE open ORDER BY token.priority DESC, token.id LIMIT r.lanes_left)
-        ) AS startable
+        SELECT free.id, free.priority, NULL AS lock, free.limited, false AS several
+        FROM unnest(r.ids, p_priorities, p_limited) AS free(id, priority, limited)
+        UNION ALL
+        (SELECT token.id, token.priority, token.lock, token.limited, token.several FROM token
+            WHERE open ORDER BY token.priority DESC, token.id LIMIT r.lanes_left)
         ORDER BY priority DESC, id
         LIMIT r.wanted
     ), chosen AS (
-        SELECT array_agg(id) FILTER (WHERE lock IS NULL) AS free,
-               array_agg(lock) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS lanes,
-               array_agg(id) FILTER (WHERE lock IS NOT NULL AND NOT best.several) AS seen,
-               (array_agg(id) FILTER (WHERE best.several))[:r.lanes_left / 8] AS several,
-               bool_or(best.limited) AS limited
+        SELECT coalesce(array_agg(id) FILTER (WHERE lock IS NULL), '{}'),
+            coalesce(array_agg(lock) FILTER (WHERE lock IS NOT NULL AND NOT best.several), '{}'),
+            coalesce(array_agg(id) FILTER (WHERE lock IS NOT NULL AND NOT best.several), '{}'),
+            coalesce((array_agg(id) FILTER (WHERE best.several))[:r.lanes_left / 8], '{}'),
+            coalesce(bool_or(best.limited), false)
         FROM best
     ), rest AS (
-        SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several) AS behind,
-               array_agg(lock) FILTER (WHERE NOT open AND NOT token.several) AS behind_locks,
-               array_agg(id) FILTER (WHERE NOT open AND token.several) AS shut,
-               count(*) >= r.reach OR count(*) FILTER (WHERE open) > r.lanes_left AS more,
-               2000 + 8 * count(*) FILTER (WHERE touched AND NOT open) AS widest
+        SELECT array_agg(id) FILTER (WHERE NOT open AND NOT token.several),
+            array_agg(lock) FILTER (WHERE NOT open AND NOT token.several),
+            array_agg(id) FILTER (WHERE NOT open AND token.several),
+            count(*) >= r.reach OR count(*) FILTER (WHERE open) > r.lanes_left,
+            2000 + 8 * count(*) FILTER (WHERE touched AND NOT open)
         FROM token
     )
-    SELECT coalesce(chosen.free, '{}'), coalesce(chosen.lanes, '{}'), coalesce(chosen.seen, '{}'),
-           rest.behind, rest.behind_locks, rest.more, rest.widest,
-           coalesce(chosen.limited, false), coalesce(chosen.several, '{}'), rest.shut
-    INTO r.ids, r.lanes, r.seen, r.behind, r.behind_locks, r.more, r.widest, r.limited, r.several,
-        r.shut
+    SELECT chosen.*, rest.*
+    INTO r.ids, r.lanes, r.seen, r.several, r.limited,
+        r.behind, r.behind_locks, r.shut, r.more, r.widest
     FROM chosen, rest;
 END $$;
