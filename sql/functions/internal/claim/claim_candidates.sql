@@ -18,10 +18,9 @@ DECLARE
     v_priorities integer[];
     v_limited    boolean[];
 BEGIN
-    SELECT (SELECT true FROM unnest(r.queues) AS q(queue)
-            WHERE (SELECT true FROM jobs
-                   WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.group_key IS NULL
-                     AND jobs.queue::text = q.queue LIMIT 1) LIMIT 1),
+    SELECT (SELECT true FROM jobs
+            WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL AND jobs.group_key IS NULL
+              AND jobs.queue::text = ANY (r.queues) LIMIT 1),
         coalesce(array_agg(best.id), '{}'), array_agg(best.priority), array_agg(best.limited),
         coalesce(bool_or(best.limited), false)
     INTO v_has_tokens, r.ids, v_priorities, v_limited, r.limited
