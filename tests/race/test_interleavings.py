@@ -44,8 +44,9 @@ SAYS_WHAT_IT_WANTED = Mutation(
 LOST_IS_WON = Mutation(
     "a lane that was lost counts as won",
     "acquire_lanes.sql",
-    "SELECT created.lock, NULL FROM created",
-    "SELECT wanted.lock, NULL FROM unnest(p_locks) AS wanted(lock)",
+    "GET DIAGNOSTICS",
+    "RETURN QUERY SELECT wanted.lock, NULL::bigint FROM unnest(p_locks) AS wanted(lock);\n"
+    "    GET DIAGNOSTICS",
 )
 
 
@@ -67,7 +68,7 @@ def test_two_claims_that_both_saw_the_lane_free_start_one_job(stage: Stage) -> N
     Mutation(
         "a claim starts all that it saw",
         "win_heads.sql",
-        "r.ids := r.ids || r.heads;",
+        "r.ids := array_cat(r.ids, r.heads);",
         "r.ids := r.ids || r.heads || r.behind;",
     )
 )
@@ -863,8 +864,8 @@ def test_a_claim_that_loses_all_its_lanes_takes_another(stage: Stage) -> None:
     Mutation(
         "a claim takes all lanes that it tries",
         "acquire_lanes.sql",
-        "LIMIT p_limit - (SELECT count(*) FROM reserved)",
-        "",
+        "LIMIT p_limit ON CONFLICT",
+        " ON CONFLICT",
         True,
     ),
 )
@@ -1027,8 +1028,8 @@ def test_a_claim_does_not_wait_for_another_one_that_takes_a_reserved_lane_over(
     Mutation(
         "a claim takes over any row of a lane that it saw reserved",
         "acquire_lanes.sql",
-        "SELECT * FROM reserved UNION ALL",
-        "SELECT unnest(p_locks), NULL::bigint UNION ALL",
+        "TABLE reserved",
+        "SELECT unnest(p_locks), NULL::bigint",
     ),
 )
 def test_two_claims_that_both_saw_the_lane_reserved_start_one_job(stage: Stage) -> None:

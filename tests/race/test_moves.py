@@ -144,11 +144,10 @@ def test_a_move_leaves_a_free_job_that_a_claim_is_starting(stage: Stage) -> None
     Mutation(
         "the head that a claim starts is the one that it saw",
         "win_heads.sql",
-        "CROSS JOIN LATERAL (\n        SELECT id, queue, false AS touched",
-        "CROSS JOIN LATERAL (\n        SELECT seen AS id, r.queues[1] AS queue, false AS touched, "
-        "NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside\n"
-        "        FROM unnest(r.lanes, r.seen) AS s(lane, seen) WHERE s.lane = won.lock\n"
-        "        UNION ALL\n        SELECT id, queue, false AS touched",
+        "LATERAL lane_heads(ARRAY[won.lock])",
+        "LATERAL (SELECT seen AS id, r.queues[1] AS queue, false AS touched, "
+        "NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside "
+        "FROM unnest(r.lanes, r.seen) AS s(lane, seen) WHERE s.lane = won.lock)",
     )
 )
 def test_a_claim_that_saw_the_old_head_starts_the_new_one(stage: Stage) -> None:

@@ -18,7 +18,7 @@ def defer_many(session: Session, *, first: str, second: str) -> None:
     Mutation(
         "only the line of the first lane is left out",
         "lane_tokens.sql",
-        "NOT t.locks && p_lost AND",
+        "NOT arrayoverlap(t.locks, p_lost) AND",
         "t.lock NOT IN (SELECT unnest(p_lost)) AND",
     ),
     Mutation(

@@ -23,10 +23,10 @@ LANGUAGE sql STABLE AS $$
                  WHERE lanes.lock = ANY (t.locks) AND NOT lets_start(lanes, t.id, t.shared)
                  LIMIT 1) IS NULL
         ELSE
-        t.lock NOT IN (SELECT unnest(p_lost))
-            AND CASE WHEN lane.lock IS NULL
-                THEN row_number() OVER (PARTITION BY t.lock ORDER BY t.priority DESC, t.id) = 1
-                ELSE coalesce(lane.job_id = t.id AND lane.stopped IS NULL, false) END
+        CASE WHEN lane.lock IS NULL
+            THEN row_number() OVER (PARTITION BY t.lock ORDER BY t.priority DESC, t.id) = 1
+            ELSE coalesce(lane.job_id = t.id AND lane.stopped IS NULL, false) END
+            AND t.lock NOT IN (SELECT unnest(p_lost))
         END
         -- A token locked by an open transaction must not take the place of another one.
         AND CASE WHEN is_touched(t.xmin, t.xmax) THEN try_lock_job(t.id) ELSE true END,

@@ -23,24 +23,24 @@ BEGIN
     r.lanes_left := r.lanes_left - cardinality(r.won);
 
     -- New statements, so they read what was committed before we got the lanes.
-    SELECT array_agg(head.id), coalesce(array_agg(won.lock), '{}'),
-        r.limited OR coalesce(bool_or(head.limited), false)
+    SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}'),
+        r.limited OR coalesce(bool_or(next.limited), false)
     INTO r.heads, r.used, r.limited
     FROM unnest(r.won, r.retries) AS won(lock, job_id)
-    CROSS JOIN LATERAL lane_heads(ARRAY[won.lock]) AS head
-    WHERE won.job_id IS NULL AND (head.queue = ANY (r.queues) OR r.served IS NULL)
-      AND NOT head.several AND NOT head.aside
-      AND (head.start_before IS NULL OR head.start_before > clock())
-      AND (NOT head.touched OR try_lock_job(head.id));
+    CROSS JOIN LATERAL lane_heads(ARRAY[won.lock]) AS next
+    WHERE (next.queue = ANY (r.queues) OR r.served IS NULL)
+      AND won.job_id IS NULL AND NOT next.several AND NOT next.aside
+      AND (next.start_before IS NULL OR next.start_before > clock())
+      AND (NOT next.touched OR try_lock_job(next.id));
     -- A job that waits for its retry goes before the head of its lane.
     IF cardinality(array_remove(r.retries, NULL)) > 0 THEN
-        SELECT array_cat(r.heads, array_agg(job.id)), array_cat(r.used, array_agg(won.lock)),
+        SELECT array_cat(r.heads, array_agg(job.id)), array_cat(r.used, array_agg(again.lock)),
             r.limited OR coalesce(bool_or(job.limited), false)
         INTO r.heads, r.used, r.limited
-        FROM unnest(r.won, r.retries) AS won(lock, job_id)
+        FROM unnest(r.won, r.retries) AS again(lock, job_id)
         CROSS JOIN LATERAL (
             SELECT id, queue::text AS queue, limit_key IS NOT NULL AS limited
-            FROM jobs WHERE id = won.job_id LIMIT 1
+            FROM jobs WHERE id = again.job_id LIMIT 1
         ) AS job
         WHERE job.queue = ANY (r.queues) OR r.served IS NULL;
     END IF;
