@@ -4,7 +4,8 @@
 CREATE OR REPLACE FUNCTION timeline() RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1) & 65535::bigint;
+    RETURN (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1)
+        & 65535::bigint;
 EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END $$;
