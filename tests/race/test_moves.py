@@ -148,7 +148,13 @@ def test_a_move_leaves_a_free_job_that_a_claim_is_starting(stage: Stage) -> None
         "LATERAL (SELECT seen AS id, r.queues[1] AS queue, false AS touched, "
         "NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside "
         "FROM unnest(r.lanes, r.seen) AS s(lane, seen) WHERE s.lane = won.lock)",
-    )
+    ),
+    Mutation(
+        "a token that is not the head stays in front",
+        "claim.sql",
+        " AND array_eq(r.heads, r.seen)",
+        "",
+    ),
 )
 def test_a_claim_that_saw_the_old_head_starts_the_new_one(stage: Stage) -> None:
     producer, slow, operator = stage.session(), stage.worker(), stage.session()
@@ -156,6 +162,7 @@ def test_a_claim_that_saw_the_old_head_starts_the_new_one(stage: Stage) -> None:
     slow.start_until("acquire_lanes", slow.claim, 1)
     promise(move(operator, last, priority=5) == {last: "done"}, "the lane is still free")
     promise(ids(slow.resume()) == [last], "the order of the lane is the promise")
+    promise(stage.statuses()[first] == "blocked", "the next claim does not meet it")
     promise(stage.drain() == [last, first], "nothing is lost")
 
 
