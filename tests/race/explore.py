@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from tests.race.floor_model import Floor
 from tests.race.flow_model import batches, dependencies, state, task_pauses
 from tests.race.flow_model.batches import Batch
 from tests.race.flow_model.dependents import Graph
@@ -25,6 +26,7 @@ from tests.race.flow_model.model import Flow
 from tests.race.flow_model.task_pauses import TaskPause
 from tests.race.lane_model import OneLane
 from tests.race.scopes import batches as batch_scopes
+from tests.race.scopes import floor as floor_scopes
 from tests.race.scopes import flow as flow_scopes
 from tests.race.scopes import graph as graph_scopes
 from tests.race.scopes import lane as lane_scopes
@@ -52,6 +54,7 @@ def family(make: Callable[[Any], Model[Any]], mutants: dict[str, str], tables: A
 
 FAMILIES = {
     "lane": family(OneLane, lane_scopes.MUTANTS, lane_scopes),
+    "floor": family(Floor, floor_scopes.MUTANTS, floor_scopes),
     "flow": family(Flow, state.MUTANTS, flow_scopes),
     "after": family(Graph, dependencies.MUTANTS, graph_scopes),
     "batch": family(Batch, batches.MUTANTS, batch_scopes),
