@@ -66,6 +66,14 @@ CREATE TYPE job_lanes AS (
     shared text[]
 );
 
+-- Where to begin in the line of a lane, as found by lane_floors: of the jobs of this priority with
+-- lower ids, only those that came back may still wait (see line_from).
+CREATE TYPE lane_floor AS (
+    lock     text,
+    priority integer,
+    id       bigint
+);
+
 -- A job as `verify` judges it (see read_runs): its last run, and how it came to its lanes.
 CREATE TYPE job_run AS (
     id           bigint,
@@ -289,6 +297,12 @@ CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
     WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
         AND keeps_lanes IS NULL;
+-- Those that may take a place before jobs that have already run: they had a time to wait for, an
+-- attempt, or another priority (see line_from).
+CREATE INDEX jobs_back ON jobs (lock, priority DESC, id)
+    WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
+        AND keeps_lanes IS NULL
+        AND (fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL);
 -- Jobs that wait at a gate, as the view gated_jobs names it. Jobs that lanes wait for go first.
 CREATE INDEX jobs_gated ON jobs (
     (CASE WHEN status = 'paused' THEN 'task:' || task ELSE 'limit:' || limit_key END), queue,

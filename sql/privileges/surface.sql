@@ -17,7 +17,7 @@ FROM (VALUES
     ('function', '{producer,operator}', '{close_batch, cancel_batch, await_end, cancel_job}'),
     ('function', '{worker}', '{
         register_worker, heartbeat, set_awake, next_wake, unregister_worker,
-        claim, claim_further, jobs_of_worker, abort_requests, finish, retry, put_back,
+        claim, claim_further, jobs_of_worker, abort_requests, final_ids, finish, retry, put_back,
         batch_counts, has_ended, check_fence, report_progress,
         last_heartbeats, upkeep_is_due, declare_dead, rescue, reconcile, roll_up,
         prepare_history, prune_history, prune_progress, prune_batches,

@@ -388,6 +388,7 @@ class Worker(Session):
         self.queues = queues
         self.busy: list[int] = []  # what its last retry() could not take back
         self.turns: str | None = None  # of the groups, as its last claim left them
+        self.noted: tuple[int | None, str | None] = (None, None)  # the last answer of final_ids
         self.register()
 
     def register(self) -> None:
@@ -428,14 +429,31 @@ class Worker(Session):
         promise(len(jobs) == 1, "there is a job to start")
         return jobs[0]
 
-    def finish(self, *jobs: Job, want: int = 10, status: str = "succeeded") -> Finished:
+    def final_ids(self, patient: bool = False) -> int | None:
+        """Return up to which id all jobs are final, or None if it is not known yet."""
+        [(final, *noted)] = self.run(
+            "SELECT final, noted, horizon FROM final_ids(%s, %s, %s)", *self.noted, patient
+        )
+        self.noted = noted[0], noted[1]
+        return cast(int | None, final)
+
+    def finish(
+        self,
+        *jobs: Job,
+        want: int = 10,
+        status: str = "succeeded",
+        floors: Sequence[tuple[str, int, int]] = (),
+    ) -> Finished:
+        """Finish jobs, and look for the next ones from these floors on."""
         rows = self.run(
             "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, "
             "(next).queue, (next).attempts "
             "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], "
-            "%s::jsonb[])",
+            "%s::jsonb[], p_floors => (SELECT array_agg(ROW(floor.*)::lane_floor) "
+            "FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor), p_horizon => %s)",
             self.id, self.queues, want, [job.id for job in jobs], [job.claim_id for job in jobs],
             [status] * len(jobs), [None] * len(jobs),
+            *([floor[place] for floor in floors] for place in range(3)), self.noted[1],
         )  # fmt: skip
         accepted = [row[0] for row in rows if row[0] is not None]
         busy = [row[1] for row in rows if row[1] is not None]

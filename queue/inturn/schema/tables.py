@@ -114,6 +114,10 @@ _turns: tuple[Any, ...] = (jobs.c.queue, _is_free, desc("priority"), jobs.c.grou
 _grouped = text("group_key IS NOT NULL AND status = 'todo'")
 Index("jobs_turns", *_turns, postgresql_where=_grouped)
 Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
+_back = text(
+    f"{_in_line} AND (fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL)"
+)
+Index("jobs_back", jobs.c.lock, *_order, postgresql_where=_back)
 _kept = desc(text("(was_attempted AND on_retry = 'hold' AND lock IS NOT NULL)"))
 # As PostgreSQL returns it, for Alembic to compare.
 _gate = text("""

@@ -1,6 +1,6 @@
 """Tells the server how jobs ended, and starts the jobs that their lanes hand over."""
 
-from collections.abc import Awaitable
+import time
 
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.model import Again, Committed, Ended, Outcome, Status
@@ -9,6 +9,7 @@ from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.error_text import storable
 from inturn.worker.failures import Failures
+from inturn.worker.floors import Floors, Looks
 from inturn.worker.state import LoopState
 
 ABOUT_VALUES = ("22", "23")  # the SQLSTATE classes for bad data and violated constraints
@@ -24,6 +25,8 @@ class Reporting:
         self._forget = state.options.forget
         self._failures = failures
         self._claiming = claiming
+        self._floors = Floors(state.connection)
+        self._looks = Looks()
         self._unclear: set[int] = set()  # jobs whose ends were being sent when a call failed
 
     async def report(self) -> None:
@@ -105,13 +108,29 @@ class Reporting:
             for outcome in outcomes
         ]
 
-    def _finish(self, ended: list[Ended]) -> Awaitable[finish.Finished]:
-        state = self._state
+    async def _finish(self, ended: list[Ended]) -> finish.Finished:
+        state, floors = self._state, self._floors
+        await floors.refresh()
+        known, final = floors.of(ended), floors.final
+        looks = not known or self._looks.should_look()
         want = 0 if state.is_stopped else len(ended)
-        mine = state.registration
-        return self._connection.run(
-            finish.finish(mine.worker_id, mine.queues, want, ended, self._forget)
+        mine, began = state.registration, time.monotonic()
+        done = await self._connection.run(
+            finish.finish(
+                mine.worker_id,
+                mine.queues,
+                want,
+                ended,
+                self._forget,
+                known,
+                floors.horizon,
+                looks,
+            )
         )
+        if known:
+            self._looks.note(time.monotonic() - began, looked=looks)
+        floors.note_handed_over(done.next, final)
+        return done
 
     async def _report_each(self) -> None:
         """Find out which outcomes the database refuses to store, and report those as failures."""

@@ -18,6 +18,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock();
     v_due timestamptz := coalesce(p_at, v_now + p_in);
+    v_own xid8 := pg_current_xact_id();   -- before it draws an id (see final_ids)
     v_id  bigint;
 BEGIN
     IF has_invalid_queue(ARRAY[p_queue]) THEN

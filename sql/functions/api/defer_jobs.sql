@@ -35,6 +35,7 @@ CREATE OR REPLACE FUNCTION defer_jobs(
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock();
+    v_own xid8 := pg_current_xact_id();   -- before it draws an id (see final_ids)
     -- The limit is above Python's mebibyte, because PostgreSQL writes a space after each comma and
     -- colon. Very small arguments are not written out to be measured. They must be very small,
     -- because 16 bytes may be a number of 131,072 digits.

@@ -18,7 +18,10 @@ CREATE OR REPLACE FUNCTION finish(
     p_statuses job_status[],  -- succeeded, failed, ...
     p_errors   jsonb[],       -- what went wrong, or NULL
     p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
-    p_forget   job_status[] DEFAULT '{}'  -- jobs with these statuses leave no history
+    p_forget   job_status[] DEFAULT '{}', -- jobs with these statuses leave no history
+    p_floors   lane_floor[] DEFAULT NULL, -- where to begin in some of the lanes (see line_from)
+    p_horizon  text DEFAULT NULL,         -- as final_ids gave it in the session of these floors
+    p_looks    boolean DEFAULT true       -- give way to better jobs outside of the lanes
 ) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -30,6 +33,9 @@ DECLARE
     v_next    record;
 BEGIN
     PERFORM require_read_committed();
+    IF p_horizon IS DISTINCT FROM current_setting('inturn.horizon', true) THEN
+        p_floors := NULL;   -- this may be another server, after a failover
+    END IF;
     SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
         p_ids := mask_ids(p_ids, v_held.busy);
@@ -78,7 +84,7 @@ BEGIN
         IF EXISTS (SELECT FROM paused_queues) THEN
             -- The next jobs of our lanes and slots are not tokens.
             p_queues := leave_out_paused(coalesce(p_queues,
-                ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))
+                ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes, p_floors))
                     || ARRAY(SELECT queue FROM slot_heads(v_done.gates, v_paused))));
         END IF;
     END IF;
@@ -88,7 +94,7 @@ BEGIN
         array_agg(f.gate) FILTER (WHERE f.gate IS NOT NULL) AS gates
     INTO v_next
     FROM handover_candidates(
-        p_worker, v_done.lanes, v_done.gates, p_queues, p_want, v_paused) AS f;
+        p_worker, v_done.lanes, v_done.gates, p_queues, p_want, v_paused, p_floors, p_looks) AS f;
 
     IF v_next.ids IS NOT NULL THEN
         RETURN QUERY SELECT NULL::bigint, started, NULL::bigint
@@ -103,6 +109,7 @@ BEGIN
         -- This worker would claim next anyway, but notify the others too: a better job may take its
         -- slot, it may stop, or it may not serve the queue of a token.
         PERFORM notify_workers(release_lanes(
-            ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes))));
+            ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)),
+            p_floors => p_floors));
     END IF;
 END $$;

@@ -24,7 +24,9 @@ SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (ne
            - coalesce((next).scheduled_at, (next).created_at))
 FROM {schema}.finish(
     %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
-    %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[])
+    %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[],
+    (SELECT array_agg(ROW(floor.*)::{schema}.lane_floor)
+     FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor), %s, %s)
 """
 RETRY = """
 SELECT id, busy FROM {schema}.retry(
@@ -33,8 +35,25 @@ SELECT id, busy FROM {schema}.retry(
 """
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 UNCLEAR_SECONDS = 5.0  # how long an open transaction may leave it unclear whether a job has ended
+FINAL_IDS = "SELECT final, noted, horizon FROM {schema}.final_ids(%s, %s, %s)"
 HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
+
+
+class FinalIds(NamedTuple):
+    """The result of final_ids.sql."""
+
+    final: int | None = None
+    noted: int | None = None
+    horizon: str | None = None
+
+
+class Floor(NamedTuple):
+    """Where to begin in the line of a lane: its jobs of this priority with lower ids are gone."""
+
+    lock: str
+    priority: int
+    id: int
 
 
 class Finished(NamedTuple):
@@ -62,8 +81,15 @@ def finish(
     want: int,
     ended: Sequence[Ended],
     forget: Sequence[Status] = (),
+    floors: Sequence[Floor] = (),
+    horizon: str | None = None,
+    looks: bool = True,
 ) -> Operation[Finished]:
-    """Move ended jobs to the history. Jobs with a status in `forget` leave no trace there."""
+    """Move ended jobs to the history. Jobs with a status in `forget` leave no trace there.
+
+    The search for the next jobs begins at the `floors`, if `horizon` is of the same session. Unless
+    it `looks`, lanes give way to no other jobs.
+    """
     asked_at = time.monotonic()
     rows = yield Statement(
         FINISH,
@@ -77,6 +103,11 @@ def finish(
             _errors(ended),
             _results(ended),
             [status.value for status in forget],
+            [floor.lock for floor in floors],
+            [floor.priority for floor in floors],
+            [floor.id for floor in floors],
+            horizon,
+            looks,
         ],
     )
     next_rows = [row[2:] for row in rows if row[2] is not None]
@@ -130,6 +161,12 @@ def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
     """
     rows = yield Statement(PUT_BACK, [[job.id for job in jobs], [job.claim_id for job in jobs]])
     return {id for (id,) in rows}
+
+
+def final_ids(last: FinalIds, *, patient: bool) -> Operation[FinalIds]:
+    """Return up to which id all jobs are committed or never will be, if that is known by now."""
+    (row,) = yield Statement(FINAL_IDS, [last.noted, last.horizon, patient])
+    return FinalIds(*row)
 
 
 def list_abort_requests(worker_id: UUID) -> Operation[list[int]]:

@@ -13,7 +13,10 @@ BEGIN
     PERFORM leave_line(id, priority, locks) FROM jobs WHERE id = ANY (p_ids) AND locks IS NOT NULL;
     WITH moved AS (
         UPDATE jobs
-        SET priority = coalesce(p_priority, priority), queue = coalesce(p_queue, queue)
+        SET priority = coalesce(p_priority, priority), queue = coalesce(p_queue, queue),
+            -- it has another place, as if it came back (see line_from)
+            delayed_at = CASE WHEN scheduled_at IS NULL AND p_priority <> priority
+                              THEN clock() ELSE delayed_at END
         WHERE id = ANY (p_ids)
         RETURNING limit_gate(limit_key) AS gate
     )

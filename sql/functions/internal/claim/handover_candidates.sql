@@ -1,6 +1,9 @@
 -- Returns which jobs are handed over to the worker that has just finished a job: the heads of the
 -- lanes that it ran in, and what waits for the slots that it gives back (slot_heads).
 --
+-- The search for the head of a lane begins at its floor, if p_floors has one. Unless p_looks, lanes
+-- and slots give way to no other job: while that look is slow, workers look less often.
+--
 -- For both, the worker must be registered, serve the queue and want no more than p_want jobs. One
 -- that was declared dead, and does not know it yet, would start a job that a rescuer takes back
 -- before the reply arrives.
@@ -24,7 +27,8 @@
 -- * Its task is not paused (p_paused), and it does not wait at a gate.
 -- * No open transaction has it locked. A locked job is neither handed over nor given way to.
 CREATE OR REPLACE FUNCTION handover_candidates(
-    p_worker uuid, p_locks text[], p_gates text[], p_queues text[], p_want integer, p_paused text[]
+    p_worker uuid, p_locks text[], p_gates text[], p_queues text[], p_want integer, p_paused text[],
+    p_floors lane_floor[], p_looks boolean
 )
 RETURNS TABLE (lock text, gate text, id bigint)
 LANGUAGE plpgsql AS $$
@@ -36,7 +40,8 @@ BEGIN
         ORDER BY jobs.queue LIMIT 1
     ), first AS (
         SELECT ready.priority, ready.id
-        FROM unnest(coalesce(p_queues, ready_queues(EXISTS (TABLE grouped)))) AS q(queue)
+        FROM unnest(CASE WHEN p_looks THEN
+            coalesce(p_queues, ready_queues(EXISTS (TABLE grouped))) END) AS q(queue)
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
              WHERE jobs.status = 'todo' AND jobs.lock IS NULL
@@ -75,7 +80,7 @@ BEGIN
                 SELECT lanes.since FROM lanes
                 WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
             ) AS held
-            CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock]) AS best
+            CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock], p_floors) AS best
         ) AS head
         LEFT JOIN first ON true
         WHERE (head.start_before IS NULL OR head.start_before > clock())

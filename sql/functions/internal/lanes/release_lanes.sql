@@ -5,8 +5,9 @@
 -- If an open transaction has a blocked job locked, the job cannot become a token until the
 -- transaction ends, and a rollback sends no notification. The lane keeps its row, and claims look
 -- at it again and again (resume_lanes).
-CREATE OR REPLACE FUNCTION release_lanes(p_locks text[], p_spared bigint DEFAULT NULL)
-    RETURNS text[]
+CREATE OR REPLACE FUNCTION release_lanes(
+    p_locks text[], p_spared bigint DEFAULT NULL, p_floors lane_floor[] DEFAULT NULL
+) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now    timestamptz := clock();
@@ -17,7 +18,7 @@ BEGIN
     END IF;
     WITH head AS MATERIALIZED (
         SELECT lock, id, queue, asleep, asleep AND touched AND NOT try_lock_job(id) AS busy
-        FROM lane_heads(p_locks) WHERE id IS DISTINCT FROM p_spared
+        FROM lane_heads(p_locks, p_floors) WHERE id IS DISTINCT FROM p_spared
     ), token AS (
         UPDATE jobs SET status = 'todo'
         WHERE jobs.id = ANY (ARRAY(SELECT head.id FROM head WHERE asleep AND NOT busy))

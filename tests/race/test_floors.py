@@ -1,0 +1,341 @@
+"""A hand-over that begins at the floor of its lane: stories told as in test_interleavings.
+
+Late commits and jobs that come back behind the floor must be found. `floor_model.py` explores the
+order of the steps.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.race.harness import Job, Mutation, Stage, promise, story
+
+Return = Iterator[int]  # yields the job that will come back, and then brings it back
+NO_LOOK_BACK = Mutation(
+    "nothing is looked for behind the floor", "line_from.sql", "AND jobs.id < piece.id", "AND false"
+)
+FINAL_AT_ONCE = Mutation(
+    "ids are final at once",
+    "final_ids.sql",
+    "pg_snapshot_xmin(pg_current_snapshot()) >= v_horizon",
+    "v_horizon IS NOT NULL",
+)
+
+
+class Chain:
+    """A worker that hands over the jobs of lane `a`, and raises its floor as `Floors` does."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.worker = stage.worker()
+        self.job: Job | None = None
+        self.final = 0
+        self.floors: dict[int, int] = {}
+
+    def learn(self, patient: bool = False) -> int | None:
+        """Ask which ids are final, twice, as a worker does between many jobs."""
+        self.worker.final_ids(patient)
+        final = self.worker.final_ids(patient)
+        self.final = final or self.final
+        return final
+
+    def claim(self) -> int:
+        self.job = self.worker.claim_one()
+        return self.job.id
+
+    def hand_over(self, priority: int = 0) -> int | None:
+        """End the job, and return the next one, which must have this priority."""
+        assert self.job is not None
+        floors = [("a", each, id) for each, id in self.floors.items()]
+        following = self.worker.finish(self.job, floors=floors).following
+        self.job = following[0] if following else None
+        if self.job is None:
+            return None
+        self.floors[priority] = min(self.job.id, self.final + 1)
+        return self.job.id
+
+    def run(self, count: int) -> None:
+        """Defer and run jobs, so that the floor is behind all of them."""
+        producer = self.worker
+        for _ in range(count):
+            producer.defer("a")
+        self.claim()
+        self.learn()
+        for _ in range(count - 1):
+            self.hand_over()
+        assert self.job is not None
+        promise(self.floors == {0: self.job.id}, "all is final")
+
+
+@story(FINAL_AT_ONCE)
+def test_a_late_commit_behind_the_floor_is_found(stage: Stage) -> None:
+    chain, slow, quick = Chain(stage), stage.session(), stage.session()
+    chain.run(2)
+    slow.begin()
+    [late] = slow.defer("a")
+    [second], [third] = quick.defer("a"), quick.defer("a")
+    chain.learn()
+    promise(chain.hand_over() == second, "the late one is not there yet")
+    slow.commit()
+    chain.learn()
+    promise(chain.hand_over() == late, "it comes before the third")
+    promise(chain.hand_over() == third, "in order")
+
+
+@story(
+    Mutation(
+        "the horizon is the end of the snapshot",
+        "final_ids.sql",
+        "concat_ws(' ', pg_current_xact_id(),",
+        "concat_ws(' ', pg_snapshot_xmax(pg_current_snapshot()),",
+    )
+)
+def test_the_newest_transaction_is_waited_for(stage: Stage) -> None:
+    chain, quick, slow = Chain(stage), stage.session(), stage.session()
+    chain.run(2)
+    slow.begin()
+    quick.begin()
+    [second] = quick.defer("a")
+    [late] = slow.defer("a")
+    quick.commit()
+    promise(chain.learn() is None or chain.final < late, "the late one is not final")
+    slow.commit()
+    promise([chain.hand_over(), chain.hand_over()] == [second, late], "both are found")
+
+
+@story(
+    Mutation(
+        "a producer draws an id before it has a transaction id",
+        "defer_jobs.sql",
+        "v_own xid8 := pg_current_xact_id();",
+        "v_own xid8;",
+    )
+)
+def test_who_draws_an_id_already_has_a_transaction_id(stage: Stage) -> None:
+    chain, slow, quick = Chain(stage), stage.session(), stage.session()
+    chain.run(2)
+    stage.control.execute(
+        "CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN IF NEW.task = ''slow'' THEN PERFORM pg_advisory_xact_lock_shared(77); END IF; "
+        "RETURN NEW; END'"
+    )
+    stage.control.execute(
+        "CREATE TRIGGER wait_here BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION wait_here()"
+    )
+    stage.control.execute("SELECT pg_advisory_lock(77)")
+    try:
+        slow.start(slow.defer, "a", task="slow")
+        [second], [third] = quick.defer("a"), quick.defer("a")
+        chain.learn()
+        promise(chain.hand_over() == second, "the late one is not there yet")
+    finally:
+        stage.control.execute("SELECT pg_advisory_unlock(77)")
+        [late] = slow.result()
+        stage.control.execute("DROP FUNCTION wait_here CASCADE")
+    promise([chain.hand_over(), chain.hand_over()] == [late, third], "it is found")
+
+
+@story(
+    Mutation(
+        "patience looks at no locks",
+        "final_ids.sql",
+        "WHERE written.locktype = 'relation'",
+        "WHERE false AND written.locktype = 'relation'",
+    )
+)
+def test_a_long_transaction_delays_the_floor_only_if_it_has_written_jobs(stage: Stage) -> None:
+    chain, other, slow, quick = Chain(stage), stage.session(), stage.session(), stage.session()
+    chain.run(2)
+    other.begin()
+    other.run("SELECT pg_current_xact_id()")
+    promise(chain.learn() is None, "it might write a job")
+    promise(chain.learn(patient=True) is not None, "after a while we look, and it has not")
+    slow.begin()
+    [late] = slow.defer("a")
+    [second], [third] = quick.defer("a"), quick.defer("a")
+    chain.learn(patient=True)
+    promise(chain.hand_over() == second, "the late one is not there yet")
+    slow.commit()
+    promise([chain.hand_over(), chain.hand_over()] == [late, third], "it is found")
+    other.commit()
+
+
+@story(
+    Mutation(
+        "a floor outlives its session",
+        "finish.sql",
+        "IF p_horizon IS DISTINCT FROM current_setting('inturn.horizon', true) THEN",
+        "IF false THEN",
+    )
+)
+def test_floors_of_another_session_are_ignored(stage: Stage) -> None:
+    chain, producer = Chain(stage), stage.session()
+    chain.run(3)
+    [last] = producer.defer("a")
+    chain.worker.run("SELECT set_config('inturn.horizon', '', false)")  # as in a new one
+    # After a failover, the counter may lag behind.
+    [(again,)] = stage.control.execute(
+        "INSERT INTO jobs (id, task, lock, status, created_at) OVERRIDING SYSTEM VALUE "
+        "VALUES (0, 'task', 'a', 'todo', now()) RETURNING id"
+    ).fetchall()
+    promise(chain.hand_over() == again, "a look from the front finds it")
+    promise(chain.learn() is None or chain.floors[0] <= last, "and the worker begins anew")
+    promise(chain.hand_over() == last, "in order")
+
+
+# ---------------------------------------------------------------- jobs that come back
+
+
+def come_from_a_delay(chain: Chain) -> Return:
+    [job] = chain.worker.defer("a", delay="1 hour")
+    yield job
+    chain.worker.hasten("2 hours")
+    chain.worker.claim(0)
+
+
+def come_from_a_retry(chain: Chain) -> Return:
+    chain.worker.defer("a", on_retry="release")
+    job = chain.worker.claim_one()
+    chain.worker.retry(job, delay="1 hour")
+    yield job.id
+    chain.worker.hasten("2 hours")
+    chain.worker.claim(0)
+
+
+def come_from_another_lane(chain: Chain) -> Return:
+    chain.worker.defer("b")
+    job = chain.worker.claim_one()
+    yield job.id
+    chain.worker.run(
+        "SELECT retry(%s, %s, '{0}', '{NULL}', p_locks => '{a}')", [job.id], [job.claim_id]
+    )
+
+
+def come_from_the_history(chain: Chain) -> Return:
+    [job] = chain.worker.defer("a")
+    chain.worker.cancel(job)
+    yield job
+    chain.worker.retry_job(job)
+
+
+def come_from_the_history_of_another_lane(chain: Chain) -> Return:
+    [job] = chain.worker.defer("b")
+    chain.worker.cancel(job)
+    yield job
+    chain.worker.run("SELECT retry_job_changed(%s, p_lock => 'a')", job)
+
+
+def come_after_a_parent(chain: Chain) -> Return:
+    chain.worker.defer(None)
+    parent = chain.worker.claim_one()
+    job = chain.worker.defer_after(parent.id, lock="a")
+    yield job
+    chain.worker.finish(parent)
+    chain.worker.hasten("1 hour")
+    chain.worker.claim(0)
+
+
+def come_from_another_priority(chain: Chain) -> Return:
+    [job] = chain.worker.defer("a", -1)
+    yield job
+    chain.worker.run(
+        "SELECT change_jobs('move', %s, ROW('{todo,blocked}', NULL, NULL, NULL, NULL, NULL, NULL, "
+        "NULL, NULL, NULL, NULL, NULL)::job_filter, p_priority => 0)",
+        [job],
+    )
+
+
+def come_by_a_replacement(chain: Chain) -> Return:
+    defer = (
+        "SELECT id FROM defer_jobs('{task}', '{\"{}\"}', NULL, '{a}', NULL, NULL, %s::interval[], "
+        "p_queueing_locks => '{once}', p_on_conflict => 'replace')"
+    )
+    [(job,)] = chain.worker.run(defer, ["1 hour"])
+    yield job
+    chain.worker.run(defer, ["0"])
+
+
+WAYS = [
+    come_from_a_delay,
+    come_from_a_retry,
+    come_from_another_lane,
+    come_from_the_history,
+    come_from_the_history_of_another_lane,
+    come_after_a_parent,
+    come_from_another_priority,
+    come_by_a_replacement,
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@story(NO_LOOK_BACK)
+def test_a_job_that_comes_back_behind_the_floor_is_found(
+    stage: Stage, way: Callable[[Chain], Return]
+) -> None:
+    bring_back(stage, way)
+
+
+def bring_back(stage: Stage, way: Callable[[Chain], Return]) -> None:
+    chain = Chain(stage)
+    comes = way(chain)
+    job = next(comes)
+    chain.run(4)
+    [last] = chain.worker.defer("a")
+    next(comes, None)
+    promise(chain.hand_over() == job, "it comes before younger ones")
+    promise(chain.hand_over() == last, "in order")
+
+
+@story(
+    Mutation(
+        "a job that was moved has no mark",
+        "move_waiting.sql",
+        "CASE WHEN scheduled_at IS NULL AND p_priority <> priority",
+        "CASE WHEN false",
+    )
+)
+def test_a_job_with_another_priority_is_found(stage: Stage) -> None:
+    bring_back(stage, come_from_another_priority)
+
+
+@story(
+    Mutation(
+        "nothing is looked for above the first floor",
+        "line_from.sql",
+        "AND jobs.priority < coalesce(piece.above, 2147483648)",
+        "AND jobs.priority < coalesce(piece.above, -2147483648)",
+    ),
+    Mutation(
+        "nothing is looked for below the last floor",
+        "line_from.sql",
+        "            UNION ALL\n            SELECT NULL, NULL\n",
+        "",
+    ),
+)
+def test_jobs_of_other_priorities_are_found(stage: Stage) -> None:
+    chain = Chain(stage)
+    chain.run(2)
+    low, middle, high = (chain.worker.defer("a", priority)[0] for priority in (-1, 1, 2))
+    chain.learn()
+    promise(chain.hand_over(2) == high, "first the highest")
+    [highest] = chain.worker.defer("a", 3)
+    [same] = chain.worker.defer("a", 0)
+    promise(chain.hand_over(3) == highest, "also above all floors")
+    promise(chain.hand_over(1) == middle, "also between two floors")
+    promise([chain.hand_over(0), chain.hand_over(-1)] == [same, low], "and below")
+
+
+@story(
+    Mutation(
+        "the lines of second lanes are left out",
+        "lane_heads.sql",
+        "WHERE waits.lock = lane.lock AND p_floors IS NOT NULL",
+        "WHERE false",
+    )
+)
+def test_a_job_whose_second_lane_it_is_keeps_its_place(stage: Stage) -> None:
+    chain = Chain(stage)
+    chain.run(2)
+    several = chain.worker.defer_several("A", "a")
+    chain.worker.defer("a")
+    promise(chain.hand_over() is None, "a claim must try its lanes")
+    promise(chain.claim() == several, "it is next")

@@ -1,0 +1,130 @@
+"""Which floors a worker passes on, and how often its hand-overs look elsewhere."""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from inturn.model import Ended, Job, Status
+from inturn.operations.engine.finish import FinalIds, Floor
+from inturn.worker import floors as module
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.floors import EVERY, HOT, LONGEST, TRIAL_EVERY, Floors, Looks
+
+
+class Server:
+    """Gives these answers to final_ids, and notes what it was asked."""
+
+    def __init__(self, *answers: FinalIds) -> None:
+        self.answers = list(answers)
+        self.asked: list[list[Any]] = []
+
+    async def run(self, operation: Iterator[Any]) -> FinalIds:
+        self.asked.append(next(operation).parameters)
+        return self.answers.pop(0)
+
+
+def make(*answers: FinalIds) -> tuple[Floors, Server]:
+    server = Server(*answers)
+    return Floors(cast(WorkerConnection, server)), server
+
+
+def job(id: int, lock: str | None = "a", priority: int = 0) -> Job:
+    return Job(id, lock=lock, priority=priority, handed_over=True)
+
+
+def ended(*locks: str | None) -> list[Ended]:
+    return [Ended(job(1, lock), Status.SUCCEEDED) for lock in locks]
+
+
+def hand_over(floors: Floors, *ids: int, final: int = 0, priority: int = 0) -> None:
+    for id in ids:
+        floors.note_handed_over([job(id, priority=priority)], final)
+
+
+def test_a_lane_gets_a_floor_once_it_is_hot_and_ids_are_final() -> None:
+    floors, server = make(FinalIds(None, 100, "1"), FinalIds(100, 200, "2"))
+    hand_over(floors, *range(1, HOT))
+    asyncio.run(floors.refresh())
+    assert server.asked == []
+    for _ in range(2):
+        hand_over(floors, *range(HOT, HOT + HOT + EVERY), final=floors.final)
+        asyncio.run(floors.refresh())
+    assert floors.of(ended("a")) == []
+    assert [asked[:2] for asked in server.asked] == [[None, None], [100, "1"]]
+    assert (floors.final, floors.horizon) == (100, "2")
+    hand_over(floors, 90, final=100)
+    assert floors.of(ended("a", "a", "b", None)) == [Floor("a", 0, 90)]
+
+
+def test_a_floor_is_not_above_what_was_final_before_the_look() -> None:
+    floors, _ = make()
+    hand_over(floors, *range(1, HOT))
+    hand_over(floors, 90, final=50)
+    assert floors.of(ended("a")) == [Floor("a", 0, 51)]
+    hand_over(floors, 30, final=50)
+    assert floors.of(ended("a")) == [Floor("a", 0, 51)], "it never falls"
+    hand_over(floors, 95, final=100, priority=3)
+    assert floors.of(ended("a")) == [Floor("a", 0, 51), Floor("a", 3, 95)]
+
+
+def test_a_new_session_begins_anew() -> None:
+    floors, _ = make(FinalIds(None, 9, "1"), FinalIds(None, 3, "2"))
+    hand_over(floors, *range(1, HOT + EVERY))
+    asyncio.run(floors.refresh())
+    hand_over(floors, *range(1, HOT + EVERY), final=5)
+    assert floors.of(ended("a"))
+    asyncio.run(floors.refresh())
+    assert (floors.of(ended("a")), floors.final, floors.horizon) == ([], 0, "2")
+
+
+def test_while_ids_are_not_final_it_keeps_what_it_knows_and_becomes_patient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    first = FinalIds(None, 9, "1")
+    floors, server = make(first, first, first)
+    for at in (0.0, 0.1, 1.0):
+        now = at
+        hand_over(floors, *range(1, HOT + EVERY), final=5)
+        floors_before = floors.of(ended("a"))
+        asyncio.run(floors.refresh())
+        assert at == 0.0 or floors.of(ended("a")) == floors_before != []
+    assert [asked[2] for asked in server.asked] == [False, False, True]
+
+
+def test_memory_is_bounded() -> None:
+    floors, _ = make()
+    hand_over(floors, *range(1, HOT + 1), final=5)
+    floors.note_handed_over([job(1, f"lane {n}") for n in range(module.MOST_LANES)], 5)
+    assert floors.of(ended("a")) == []
+
+
+def test_looks_pause_only_while_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    looks = Looks()
+    for _ in range(3):
+        looks.note(1.0, looked=True)
+        assert looks.should_look(), "nothing to compare with"
+    looks.note(0.1, looked=False)
+    looks.note(0.12, looked=True)
+    looks.note(0.9, looked=True)
+    assert looks.should_look(), "one slow call may have another reason"
+    looks.note(0.11, looked=True)
+    looks.note(0.2, looked=True)
+    looks.note(0.2, looked=True)
+    assert not looks.should_look()
+    now = LONGEST
+    assert looks.should_look(), "at last"
+
+
+def test_now_and_then_a_hand_over_without_a_look_is_measured() -> None:
+    looks = Looks()
+    assert [looks.should_look() for _ in range(TRIAL_EVERY)].index(False) == TRIAL_EVERY - 1
+    looks.note(0.1, looked=False)
+    assert looks.should_look()
+    assert looks._plain_seconds < math.inf
