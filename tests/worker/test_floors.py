@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -35,6 +36,11 @@ def job(id: int, lock: str | None = "a", priority: int = 0) -> Job:
     return Job(id, lock=lock, priority=priority, handed_over=True)
 
 
+def refresh(floors: Floors) -> None:
+    if floors.are_due:
+        asyncio.run(floors.refresh())
+
+
 def ended(*locks: str | None) -> list[Ended]:
     return [Ended(job(1, lock), Status.SUCCEEDED) for lock in locks]
 
@@ -47,11 +53,11 @@ def hand_over(floors: Floors, *ids: int, final: int = 0, priority: int = 0) -> N
 def test_a_lane_gets_a_floor_once_it_is_hot_and_ids_are_final() -> None:
     floors, server = make(FinalIds(None, 100, "1"), FinalIds(100, 200, "2"))
     hand_over(floors, *range(1, HOT))
-    asyncio.run(floors.refresh())
+    refresh(floors)
     assert server.asked == []
     for _ in range(2):
         hand_over(floors, *range(HOT, HOT + HOT + EVERY), final=floors.final)
-        asyncio.run(floors.refresh())
+        refresh(floors)
     assert floors.of(ended("a")) == []
     assert [asked[:2] for asked in server.asked] == [[None, None], [100, "1"]]
     assert (floors.final, floors.horizon) == (100, "2")
@@ -73,10 +79,10 @@ def test_a_floor_is_not_above_what_was_final_before_the_look() -> None:
 def test_a_new_session_begins_anew() -> None:
     floors, _ = make(FinalIds(None, 9, "1"), FinalIds(None, 3, "2"))
     hand_over(floors, *range(1, HOT + EVERY))
-    asyncio.run(floors.refresh())
+    refresh(floors)
     hand_over(floors, *range(1, HOT + EVERY), final=5)
     assert floors.of(ended("a"))
-    asyncio.run(floors.refresh())
+    refresh(floors)
     assert (floors.of(ended("a")), floors.final, floors.horizon) == ([], 0, "2")
 
 
@@ -84,14 +90,14 @@ def test_while_ids_are_not_final_it_keeps_what_it_knows_and_becomes_patient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     first = FinalIds(None, 9, "1")
     floors, server = make(first, first, first)
     for at in (0.0, 0.1, 1.0):
         now = at
         hand_over(floors, *range(1, HOT + EVERY), final=5)
         floors_before = floors.of(ended("a"))
-        asyncio.run(floors.refresh())
+        refresh(floors)
         assert at == 0.0 or floors.of(ended("a")) == floors_before != []
     assert [asked[2] for asked in server.asked] == [False, False, True]
 
@@ -105,7 +111,7 @@ def test_memory_is_bounded() -> None:
 
 def test_looks_pause_only_while_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     looks = Looks()
     for _ in range(3):
         looks.note(1.0, looked=True)

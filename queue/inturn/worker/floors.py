@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from inturn.model import Ended, Job
-from inturn.operations.engine.finish import FinalIds, Floor, final_ids
+from inturn.operations.engine.finish import Floor, final_ids
 from inturn.worker.connection import WorkerConnection
 
 HOT = 32  # hand-overs before a lane gets a floor: until then, little lies in front
@@ -34,46 +34,41 @@ class Floors:
 
     def __init__(self, connection: WorkerConnection) -> None:
         self._connection = connection
-        self._answer = FinalIds()
+        self.horizon: str | None = None  # tells the server that the floors are from its session
+        self._noted: int | None = None
         self._noted_at = 0.0
         self._begin()
 
     def _begin(self) -> None:
         self.final = 0  # all ids up to this one are final
+        self.are_due = False  # it is time to ask again
+        self.by_lock: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._count = 0  # hand-overs in hot lanes since we asked
         self._handed_over: Counter[str] = Counter()
-        self._floors: defaultdict[str, dict[int, int]] = defaultdict(dict)
-
-    @property
-    def horizon(self) -> str | None:
-        """Return what tells the server that the floors are from this session."""
-        return self._answer.horizon
 
     async def refresh(self) -> None:
-        """Ask which ids are final, if that is due."""
-        if self._count < EVERY:
-            return
-        self._count = 0
+        """Ask which ids are final."""
+        self.are_due, self._count = False, 0
         asked_at = time.monotonic()
         patient = asked_at - self._noted_at > PATIENCE
-        answer = await self._connection.run(final_ids(self._answer, patient=patient))
-        if answer.horizon == self._answer.horizon:  # not known yet
+        final, noted, horizon = await self._connection.run(
+            final_ids(self._noted, self.horizon, patient=patient)
+        )
+        if horizon == self.horizon:  # not known yet
             return
-        if answer.final is None:  # a new session, perhaps of another server
+        if final is None:  # a new session, perhaps of another server
             self._begin()
         else:
-            self.final = answer.final
-        self._answer, self._noted_at = answer, asked_at
+            self.final = final
+        self._noted, self.horizon, self._noted_at = noted, horizon, asked_at
 
     def of(self, ended: Iterable[Ended]) -> list[Floor]:
         """Return the floors of the lanes of these jobs."""
-        if not self._floors:
-            return []
         return [
             Floor(lock, priority, id)
             for lock in {outcome.job.lock for outcome in ended}
-            if lock is not None and lock in self._floors
-            for priority, id in self._floors[lock].items()
+            if lock is not None and lock in self.by_lock
+            for priority, id in self.by_lock[lock].items()
         ]
 
     def note_handed_over(self, jobs: Iterable[Job], final: int) -> None:
@@ -88,8 +83,9 @@ class Floors:
             if self._handed_over[job.lock] < HOT:
                 continue
             self._count += 1
+            self.are_due = self._count >= EVERY
             if final:
-                floors = self._floors[job.lock]
+                floors = self.by_lock[job.lock]
                 id = min(job.id, final + 1)
                 floors[job.priority] = max(id, floors.get(job.priority, 0))
         if len(self._handed_over) > MOST_LANES:

@@ -110,26 +110,21 @@ class Reporting:
 
     async def _finish(self, ended: list[Ended]) -> finish.Finished:
         state, floors = self._state, self._floors
-        await floors.refresh()
-        known, final = floors.of(ended), floors.final
+        if floors.are_due:
+            await floors.refresh()
+        known = floors.of(ended) if floors.by_lock else []
+        final = floors.final
         looks = not known or self._looks.should_look()
         want = 0 if state.is_stopped else len(ended)
-        mine, began = state.registration, time.monotonic()
+        mine, forget, horizon = state.registration, self._forget, floors.horizon
+        began = time.monotonic()
         done = await self._connection.run(
-            finish.finish(
-                mine.worker_id,
-                mine.queues,
-                want,
-                ended,
-                self._forget,
-                known,
-                floors.horizon,
-                looks,
-            )
+            finish.finish(mine.worker_id, mine.queues, want, ended, forget, known, horizon, looks)
         )
         if known:
             self._looks.note(time.monotonic() - began, looked=looks)
-        floors.note_handed_over(done.next, final)
+        if done.next:
+            floors.note_handed_over(done.next, final)
         return done
 
     async def _report_each(self) -> None:

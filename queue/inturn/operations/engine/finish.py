@@ -43,9 +43,9 @@ ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 class FinalIds(NamedTuple):
     """The result of final_ids.sql."""
 
-    final: int | None = None
-    noted: int | None = None
-    horizon: str | None = None
+    final: int | None
+    noted: int | None
+    horizon: str
 
 
 class Floor(NamedTuple):
@@ -163,9 +163,9 @@ def put_back(jobs: Sequence[Job]) -> Operation[set[int]]:
     return {id for (id,) in rows}
 
 
-def final_ids(last: FinalIds, *, patient: bool) -> Operation[FinalIds]:
+def final_ids(noted: int | None, horizon: str | None, *, patient: bool) -> Operation[FinalIds]:
     """Return up to which id all jobs are committed or never will be, if that is known by now."""
-    (row,) = yield Statement(FINAL_IDS, [last.noted, last.horizon, patient])
+    (row,) = yield Statement(FINAL_IDS, [noted, horizon, patient])
     return FinalIds(*row)
 
 
