@@ -15,7 +15,7 @@ from inturn.worker.connection import WorkerConnection
 
 HOT = 32  # hand-overs before a lane gets a floor: until then, little lies in front
 EVERY = 16  # hand-overs in such lanes after which to ask again which ids are final
-PATIENCE = 0.5  # seconds that open transactions may keep ids from becoming final
+PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming final
 MOST_LANES = 1000
 # Slow looks at other ready jobs get a twentieth of the time, but are at most LONGEST seconds apart.
 COST_SHARE = 19

@@ -1,0 +1,130 @@
+"""A hand-over costs the same however many jobs of its lane have run under an old snapshot.
+
+The index entries of those jobs stay in front of the ones that wait. The tests count pages, which
+repeat on any machine. INTURN_TEST_GROWTH, as in test_growth, sets how far the proof goes.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from statistics import median
+from typing import Any, TypeVar, cast
+
+import psycopg
+import pytest
+
+from inturn.database import drive
+from inturn.model import Ended, Job, Status
+from inturn.operations import Operation
+from inturn.operations.engine import claim, finish
+from inturn.worker import floors
+from inturn.worker.connection import WorkerConnection
+from inturn.worker.floors import Floors
+from tests.sql.counted import Counter
+
+pytestmark = pytest.mark.fresh_database
+
+T = TypeVar("T")
+LARGEST = int(os.environ.get("INTURN_TEST_GROWTH") or 100_000)
+FLAT = 1.3
+TIMES = 20
+
+
+class Direct:
+    """A connection of a worker, for one that is not asynchronous."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+
+    def do(self, operation: Operation[T]) -> T:
+        with self.connection.cursor() as cursor:
+            return drive.run_on(cursor, operation, "inturn")
+
+    async def run(self, operation: Operation[T]) -> T:
+        return self.do(operation)
+
+
+class Lane:
+    """A worker that hands over the jobs of one lane, as `Reporting` does."""
+
+    def __init__(self, connection: psycopg.Connection[Any], hold: Callable[[], object]) -> None:
+        self.connection, self.hold = connection, hold
+        self.direct = Direct(connection)
+        self.counter = Counter(connection)
+        self.floors = Floors(cast(WorkerConnection, self.direct))
+        [(self.id,)] = connection.execute("SELECT register_worker('w', 'h', 1, NULL, 1)").fetchall()
+        connection.execute("UPDATE workers SET heartbeat_at = heartbeat_at + interval '1 day'")
+        self.ran = 0
+        self.job = Job()
+
+    def begin(self, count: int) -> None:
+        """Defer as many jobs, hold what it may, and block them as claims do that meet them."""
+        self.connection.execute(
+            "SELECT count(defer_job('t', '{}', 'default', 'a', 0, NULL, NULL, 'hold', 'continue', "
+            "NULL)) FROM generate_series(1, %s)",
+            [count],
+        )
+        self.hold()
+        [self.job] = self.direct.do(claim.claim(self.id, None, 1, False, 1))
+        self.connection.execute("UPDATE jobs SET status = 'blocked' WHERE status = 'todo'")
+
+    def hand_over(self, *, begins_at_floors: bool = True) -> None:
+        if self.floors.are_due:
+            asyncio.run(self.floors.refresh())
+        ended = [Ended(self.job, Status.SUCCEEDED)]
+        known, final = self.floors.of(ended) if begins_at_floors else [], self.floors.final
+        horizon = self.floors.horizon
+        call = finish.finish(self.id, None, 1, ended, (), known, horizon, looks=False)
+        [self.job] = (done := self.direct.do(call)).next
+        self.floors.note_handed_over(done.next, final)
+        self.ran += 1
+
+    def pages(self, ran: int, *, begins_at_floors: bool = True) -> float:
+        """Return the pages of a hand-over, once as many jobs have run."""
+        while self.ran < ran:
+            self.hand_over()
+        counts = []
+        for _ in range(TIMES):
+            with self.counter.count() as work:
+                self.hand_over(begins_at_floors=begins_at_floors)
+            counts.append(work.pages)
+        return median(counts)
+
+
+@pytest.fixture(params=["of a reader", "of a transaction that writes elsewhere"])
+def lane(
+    dsn: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lane]:
+    monkeypatch.setattr(floors, "PATIENCE", 0)
+    with (
+        closing(psycopg.connect(dsn)) as other,
+        closing(psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")) as mine,
+    ):
+
+        def hold() -> None:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT count(*) FROM inturn.jobs")
+            if request.param != "of a reader":
+                other.execute("SELECT pg_current_xact_id()")
+
+        yield Lane(mine, hold)
+
+
+def test_a_hand_over_does_not_grow_with_what_has_run(lane: Lane) -> None:
+    lane.begin(5_200)
+    early = lane.pages(1_000)
+    assert lane.pages(5_000) < FLAT * early
+
+
+def test_growth_is_seen(lane: Lane) -> None:
+    lane.begin(2_100)
+    early = lane.pages(200, begins_at_floors=False)
+    assert lane.pages(2_000, begins_at_floors=False) > 3 * early
+
+
+@pytest.mark.proof
+def test_a_hand_over_does_not_grow_with_what_has_run_for_long(lane: Lane) -> None:
+    lane.begin(LARGEST + 200)
+    early = lane.pages(1_000)
+    assert lane.pages(LARGEST) < FLAT * early
