@@ -252,6 +252,7 @@ CREATE TYPE claim_round AS (
     fair         boolean,   -- groups take turns
     turns        jsonb,     -- where the turns continue
     since        bigint,    -- look only at jobs with higher ids (NULL: at the front)
+    floors       lane_floor[],   -- where to begin in some of the lanes
     asked        integer,   -- how many jobs it may start
     slots        integer,   -- how many of them can begin now
     wanted       integer,   -- how many it may still start

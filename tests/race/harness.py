@@ -403,12 +403,16 @@ class Worker(Session):
         patient: bool = False,
         slots: int | None = None,
         since: int | None = None,
+        floors: Sequence[tuple[str, int, int]] = (),
     ) -> list[Job]:
         """Claim jobs, of which `slots` can begin now: those with a limit or a group must."""
         rows = self.run(
             "SELECT id, claim_id, worker_id, queue, attempts, current_setting('inturn.turns', true)"
-            " FROM claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s)",
+            " FROM claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, "
+            "(SELECT array_agg(ROW(floor.*)::lane_floor) "
+            "FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor), %s)",
             self.id, self.queues, limit, patient, slots, self.turns, since,
+            *([floor[place] for floor in floors] for place in range(3)), self.noted[1],
         )  # fmt: skip
         if rows and rows[0][-1]:
             self.turns = rows[0][-1]

@@ -163,8 +163,8 @@ def test_a_long_transaction_delays_the_floor_only_if_it_has_written_jobs(stage: 
     Mutation(
         "a floor outlives its session",
         "finish.sql",
-        "IF p_horizon IS DISTINCT FROM current_setting('inturn.horizon', true) THEN",
-        "IF false THEN",
+        "p_floors := NULL;",
+        "",
     )
 )
 def test_floors_of_another_session_are_ignored(stage: Stage) -> None:
@@ -180,6 +180,36 @@ def test_floors_of_another_session_are_ignored(stage: Stage) -> None:
     promise(chain.hand_over() == again, "a look from the front finds it")
     promise(chain.learn() is None or chain.floors[0] <= last, "and the worker begins anew")
     promise(chain.hand_over() == last, "in order")
+
+
+@story(
+    NO_LOOK_BACK,
+    Mutation(
+        "a floor outlives its session",
+        "claim.sql",
+        "IF p_horizon = current_setting('inturn.horizon', true) THEN",
+        "IF true THEN",
+    ),
+)
+def test_a_claim_begins_at_the_floor_and_finds_what_came_behind_it(stage: Stage) -> None:
+    chain = Chain(stage)
+    comes = come_from_the_history(chain)
+    job = next(comes)
+    chain.run(4)
+    worker, floors = chain.worker, [("a", 0, chain.floors[0])]
+    worker.defer("a", 0, 0)
+    assert chain.job is not None
+    worker.finish(chain.job, want=0, floors=floors)
+    next(comes, None)
+    [first] = worker.claim(1, floors=floors)
+    promise(first.id == job, "it comes before younger ones")
+    worker.finish(first, want=0, floors=floors)
+    worker.run("SELECT set_config('inturn.horizon', '', false)")  # as in a new session
+    [(again,)] = stage.control.execute(
+        "INSERT INTO jobs (id, task, lock, status, created_at) OVERRIDING SYSTEM VALUE "
+        "VALUES (0, 'task', 'a', 'todo', now()) RETURNING id"
+    ).fetchall()
+    promise(worker.claim(1, floors=floors)[0].id == again, "a look from the front finds it")
 
 
 # ---------------------------------------------------------------- jobs that come back
@@ -327,9 +357,9 @@ def test_jobs_of_other_priorities_are_found(stage: Stage) -> None:
 @story(
     Mutation(
         "the lines of second lanes are left out",
-        "lane_heads.sql",
-        "WHERE waits.lock = lane.lock AND p_floors IS NOT NULL",
-        "WHERE false",
+        "line_from.sql",
+        "FROM waits WHERE waits.lock = p_lock",
+        "FROM waits WHERE false",
     )
 )
 def test_a_job_whose_second_lane_it_is_keeps_its_place(stage: Stage) -> None:

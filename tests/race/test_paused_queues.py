@@ -139,7 +139,7 @@ def test_a_pause_that_ends_by_itself_tells_its_workers_when(stage: Stage) -> Non
     Mutation(
         "during a pause, a queue counts only if it has a token",
         "finish.sql",
-        "ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes))",
+        "ready_queues() || ARRAY(SELECT queue FROM lane_heads(v_done.lanes, p_floors))",
         "ready_queues()",
     )
 )

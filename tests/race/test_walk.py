@@ -84,8 +84,8 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "finish does not look at several-lane heads": (
         LANES,
         "release_lanes.sql",
-        "FROM lane_heads(p_locks) WHERE",
-        "FROM lane_heads(p_locks) WHERE NOT several AND",
+        "FROM lane_heads(p_locks, p_floors) WHERE",
+        "FROM lane_heads(p_locks, p_floors) WHERE NOT several AND",
     ),
     "a job stays in line": (
         LANES,

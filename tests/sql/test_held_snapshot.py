@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar, cast
 
@@ -15,9 +16,11 @@ import psycopg
 import pytest
 
 from inturn.database import drive
+from inturn.embedded import Server
 from inturn.model import Ended, Job, Status
 from inturn.operations import Operation
 from inturn.operations.engine import claim, finish
+from inturn.schema.migrate import migrate
 from inturn.worker import floors
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.floors import Floors
@@ -77,7 +80,7 @@ class Lane:
         horizon = self.floors.horizon
         call = finish.finish(self.id, None, 1, ended, (), known, horizon, looks=False)
         [self.job] = (done := self.direct.do(call)).next
-        self.floors.note_handed_over(done.next, final)
+        self.floors.note_first(done.next, final)
         self.ran += 1
 
     def pages(self, ran: int, *, begins_at_floors: bool = True) -> float:
@@ -128,3 +131,25 @@ def test_a_hand_over_does_not_grow_with_what_has_run_for_long(lane: Lane) -> Non
     lane.begin(LARGEST + 200)
     early = lane.pages(1_000)
     assert lane.pages(LARGEST) < FLAT * early
+
+
+@pytest.mark.parametrize("writes_jobs", [False, True])
+def test_a_forgotten_prepared_transaction_keeps_ids_open_only_if_it_has_written_jobs(
+    bin_dir: Path | None, writes_jobs: bool
+) -> None:
+    with Server(bin_dir=bin_dir, settings={"max_prepared_transactions": "1"}) as server:
+        migrate(server.dsn())
+        options = "-c search_path=inturn"
+        with closing(psycopg.connect(server.dsn(), autocommit=True, options=options)) as mine:
+            mine.execute("CREATE TABLE elsewhere ()")
+            mine.execute("BEGIN")
+            mine.execute("INSERT INTO elsewhere DEFAULT VALUES")
+            if writes_jobs:
+                mine.execute("SELECT defer('t', lock => 'a')")
+            mine.execute("PREPARE TRANSACTION 'forgotten'")
+            direct = Direct(mine)
+            _, noted, horizon = direct.do(finish.final_ids(None, None, patient=False))
+            assert direct.do(finish.final_ids(noted, horizon, patient=False)).final is None
+            final = direct.do(finish.final_ids(noted, horizon, patient=True)).final
+            assert final == (None if writes_jobs else noted)
+            mine.execute("ROLLBACK PREPARED 'forgotten'")

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from inturn.model import Ended, Job, Status
-from inturn.operations.engine.finish import FinalIds, Floor
+from inturn.operations.engine.claim import Floor
+from inturn.operations.engine.finish import FinalIds
 from inturn.worker import floors as module
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.floors import EVERY, HOT, LONGEST, TRIAL_EVERY, Floors, Looks
@@ -47,7 +48,7 @@ def ended(*locks: str | None) -> list[Ended]:
 
 def hand_over(floors: Floors, *ids: int, final: int = 0, priority: int = 0) -> None:
     for id in ids:
-        floors.note_handed_over([job(id, priority=priority)], final)
+        floors.note_first([job(id, priority=priority)], final)
 
 
 def test_a_lane_gets_a_floor_once_it_is_hot_and_ids_are_final() -> None:
@@ -105,7 +106,7 @@ def test_while_ids_are_not_final_it_keeps_what_it_knows_and_becomes_patient(
 def test_memory_is_bounded() -> None:
     floors, _ = make()
     hand_over(floors, *range(1, HOT + 1), final=5)
-    floors.note_handed_over([job(1, f"lane {n}") for n in range(module.MOST_LANES)], 5)
+    floors.note_first([job(1, f"lane {n}") for n in range(module.MOST_LANES)], 5)
     assert floors.of(ended("a")) == []
 
 

@@ -1,4 +1,4 @@
-"""Where hand-overs begin to look for the next job of a lane, and how often they look elsewhere.
+"""Where to begin to look for the next job of a lane, and how often hand-overs look elsewhere.
 
 While a snapshot is open, the index entries of all jobs that have run since lie in front of those
 that wait. A search from the front would walk over them after every job.
@@ -6,17 +6,20 @@ that wait. A search from the front would walk over them after every job.
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from inturn.model import Ended, Job
-from inturn.operations.engine.finish import Floor, final_ids
+from inturn.operations.engine.claim import Floor
+from inturn.operations.engine.finish import final_ids
 from inturn.worker.connection import WorkerConnection
 
-HOT = 32  # hand-overs before a lane gets a floor: until then, little lies in front
-EVERY = 16  # hand-overs in such lanes after which to ask again which ids are final
+HOT = 32  # jobs that a lane must have run before it gets a floor: until then, little is in front
+EVERY = 16  # jobs of such lanes after which to ask again which ids are final
 PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming final
 MOST_LANES = 1000
+MOST_AT_ONCE = 100  # that a claim is given
 # Slow looks at other ready jobs get a twentieth of the time, but are at most LONGEST seconds apart.
 COST_SHARE = 19
 LONGEST = 1.0
@@ -25,11 +28,11 @@ TRIAL_EVERY = 100  # calls in which one measures a hand-over without a look
 
 
 class Floors:
-    """The floors of the lanes that the worker hands over, by priority.
+    """The floors of the lanes that the worker runs, by priority, as seen over one connection.
 
-    A job that was handed over was the first of its lane. Of its priority, no job with a lower id
-    can come behind it if that id was final by then, except one that comes back, and those are found
-    without a floor (line_from.sql).
+    If a search has found a job first in its lane, no job of its priority with a lower id can come
+    later if that id was final before, except one that comes back, and those are found without a
+    floor (line_from.sql). A job that its lane waited for was not searched for.
     """
 
     def __init__(self, connection: WorkerConnection) -> None:
@@ -42,9 +45,9 @@ class Floors:
     def _begin(self) -> None:
         self.final = 0  # all ids up to this one are final
         self.are_due = False  # it is time to ask again
-        self.by_lock: defaultdict[str, dict[int, int]] = defaultdict(dict)
-        self._count = 0  # hand-overs in hot lanes since we asked
-        self._handed_over: Counter[str] = Counter()
+        self.by_lock: dict[str, dict[int, int]] = {}  # the latest is the last
+        self._count = 0  # jobs of hot lanes since we asked
+        self._found: Counter[str] = Counter()
 
     async def refresh(self) -> None:
         """Ask which ids are final."""
@@ -71,24 +74,33 @@ class Floors:
             for priority, id in self.by_lock[lock].items()
         ]
 
-    def note_handed_over(self, jobs: Iterable[Job], final: int) -> None:
-        """Note that these jobs were the first of their lanes.
+    def latest(self) -> list[Floor]:
+        """Return the floors of the lanes that had them raised last."""
+        return [
+            Floor(lock, priority, id)
+            for lock in islice(reversed(self.by_lock), MOST_AT_ONCE)
+            for priority, id in self.by_lock[lock].items()
+        ]
 
-        `final` is what was known before the call that found them.
+    def note_first(self, jobs: Iterable[Job], final: int) -> None:
+        """Note that a search has found these jobs first in their lanes.
+
+        `final` is what was known before it.
         """
         for job in jobs:
-            if job.lock is None:
+            if job.lock is None or job.locks is not None:
                 continue
-            self._handed_over[job.lock] += 1
-            if self._handed_over[job.lock] < HOT:
+            self._found[job.lock] += 1
+            if self._found[job.lock] < HOT:
                 continue
             self._count += 1
             self.are_due = self._count >= EVERY
             if final:
-                floors = self.by_lock[job.lock]
+                floors = self.by_lock.pop(job.lock, {})
                 id = min(job.id, final + 1)
                 floors[job.priority] = max(id, floors.get(job.priority, 0))
-        if len(self._handed_over) > MOST_LANES:
+                self.by_lock[job.lock] = floors
+        if len(self._found) > MOST_LANES:
             self._begin()
 
 

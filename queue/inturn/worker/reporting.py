@@ -124,7 +124,7 @@ class Reporting:
         if known:
             self._looks.note(time.monotonic() - began, looked=looks)
         if done.next:
-            floors.note_handed_over(done.next, final)
+            floors.note_first(done.next, final)
         return done
 
     async def _report_each(self) -> None:

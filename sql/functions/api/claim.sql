@@ -34,7 +34,9 @@ CREATE OR REPLACE FUNCTION claim(
     p_patient boolean DEFAULT false, -- return if another claim is clearing the front
     p_slots   integer DEFAULT NULL,  -- how many of the jobs can begin now; NULL: all
     p_turns   jsonb   DEFAULT NULL,  -- where the turns of the groups continue
-    p_since   bigint  DEFAULT NULL   -- look only at jobs with higher ids
+    p_since   bigint  DEFAULT NULL,  -- look only at jobs with higher ids
+    p_floors  lane_floor[] DEFAULT NULL,   -- as in finish
+    p_horizon text    DEFAULT NULL
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -46,6 +48,9 @@ BEGIN
     r.asked := p_limit;
     r.slots := coalesce(p_slots, p_limit);
     r.turns := p_turns;
+    IF p_horizon = current_setting('inturn.horizon', true) THEN
+        r.floors := p_floors;
+    END IF;
     IF p_since IS NOT NULL THEN
         r.paused := begin_further(p_worker, p_queues);
     END IF;

@@ -33,7 +33,8 @@ DECLARE
     v_next    record;
 BEGIN
     PERFORM require_read_committed();
-    IF p_horizon IS DISTINCT FROM current_setting('inturn.horizon', true) THEN
+    IF p_floors IS NOT NULL AND (p_horizon = current_setting('inturn.horizon', true)) IS NOT TRUE
+    THEN
         p_floors := NULL;   -- this may be another server, after a failover
     END IF;
     SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);

@@ -19,10 +19,18 @@ _JOB: LiteralString = (
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
     "headers::text, date_part('epoch', started_at - coalesce(scheduled_at, created_at)) "
 )
+LANE_FLOORS: LiteralString = (
+    "(SELECT array_agg(ROW(floor.*)::{schema}.lane_floor) "
+    "FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor)"
+)
+NO_FLOORS = (None, None, None)
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
-    _JOB + ", current_setting('inturn.turns', true) "
-    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s)" + _IN_ORDER
+    _JOB + ", was_attempted, current_setting('inturn.turns', true) "
+    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, "
+    + LANE_FLOORS
+    + ", %s)"
+    + _IN_ORDER
 )
 CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
@@ -48,6 +56,14 @@ class Wake(NamedTuple):
     newest: int
 
 
+class Floor(NamedTuple):
+    """Where to begin in the line of a lane: its jobs of this priority with lower ids are gone."""
+
+    lock: str
+    priority: int
+    id: int
+
+
 class Turns:
     """Where the turns of the groups continue at the worker's next claim, as claim.sql writes it."""
 
@@ -63,17 +79,27 @@ def claim(
     slots: int,
     turns: Turns | None = None,
     since: int | None = None,
+    floors: Sequence[Floor] = (),
+    horizon: str | None = None,
+    again: set[int] | None = None,
 ) -> Operation[list[Job]]:
     """Start up to `limit` jobs and return them, best first.
 
     Only `slots` of them can run now, and jobs with a limit are started only if they can. With
-    `since`, it looks only at jobs with higher ids.
+    `since`, it looks only at jobs with higher ids. The search for the next jobs of lanes begins at
+    the `floors`, if `horizon` is of the same session. Jobs that had an attempt before are added to
+    `again`.
     """
     turns = turns or Turns()
     asked_at = time.monotonic()
-    rows = yield Statement(CLAIM, [worker_id, queues, limit, patient, slots, turns.text, since])
+    parameters = [worker_id, queues, limit, patient, slots, turns.text, since]
+    rows = yield Statement(
+        CLAIM, [*parameters, *(columns(floors) if floors else NO_FLOORS), horizon]
+    )
     if rows and rows[0][-1]:  # else no job with a group waited
         turns.text = rows[0][-1]
+    if again is not None:
+        again.update(row[0] for row in rows if row[-2])
     return to_jobs(rows, asked_at)
 
 
@@ -112,6 +138,11 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
     Return False if its row is locked, so that nothing was recorded.
     """
     return ask(bool, SET_AWAKE, worker_id, awake)
+
+
+def columns(floors: Sequence[Floor]) -> list[list[Any]]:
+    """Return the parameters of LANE_FLOORS. If there are none, pass NO_FLOORS."""
+    return [list(column) for column in zip(*floors, strict=True)]
 
 
 def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[Job]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -10,10 +10,11 @@ from psycopg.types.json import Jsonb
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Statement, read, unless_all
-from inturn.operations.engine.claim import Queues, to_jobs
+from inturn.operations.engine.claim import LANE_FLOORS, NO_FLOORS, Floor, Queues, columns, to_jobs
 
 # Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
-FINISH = """
+FINISH: LiteralString = (
+    """
 SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
        (next).queue, (next).lock, (next).priority, (next).attempts - 1, (next).scheduled_at,
        (next).args::text, (next).timeout,
@@ -25,9 +26,10 @@ SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (ne
 FROM {schema}.finish(
     %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
     %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[],
-    (SELECT array_agg(ROW(floor.*)::{schema}.lane_floor)
-     FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor), %s, %s)
-"""
+    """
+    + LANE_FLOORS
+    + ", %s, %s)"
+)
 RETRY = """
 SELECT id, busy FROM {schema}.retry(
     %s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
@@ -46,14 +48,6 @@ class FinalIds(NamedTuple):
     final: int | None
     noted: int | None
     horizon: str
-
-
-class Floor(NamedTuple):
-    """Where to begin in the line of a lane: its jobs of this priority with lower ids are gone."""
-
-    lock: str
-    priority: int
-    id: int
 
 
 class Finished(NamedTuple):
@@ -103,9 +97,7 @@ def finish(
             _errors(ended),
             _results(ended),
             [status.value for status in forget],
-            [floor.lock for floor in floors],
-            [floor.priority for floor in floors],
-            [floor.id for floor in floors],
+            *(columns(floors) if floors else NO_FLOORS),
             horizon,
             looks,
         ],

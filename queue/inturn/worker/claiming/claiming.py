@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ from inturn.operations.engine import claim, finish
 from inturn.worker.claiming.wakeups import COST_SHARE, LONGEST, AwakeFlag, News
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.failures import BUSY_PAUSES, Failures
+from inturn.worker.floors import Floors
 from inturn.worker.state import LoopState
 
 DUE_SECONDS = 1.0  # a full claim makes scheduled jobs ready, so one is made this often (see News)
@@ -58,6 +60,7 @@ class Claiming:
         self._cursor = ClaimCursor()
         self._news = News()
         self._turns = claim.Turns()  # of the groups
+        self._floors = Floors(connection)
         self._claimed_at = time.monotonic()  # when the last full claim began
         self._lacks_slots = False  # a ready job may need a slot at once, and we had none free
         self._claim: asyncio.Task[None] | None = None  # until the loop has seen how it ended
@@ -235,14 +238,29 @@ class Claiming:
         self._cursor.advance(jobs, room)
         self._running.start_all(jobs)
 
-    def _make_claim(self, room: int, slots: int, since: int | None = None) -> Operation[list[Job]]:
-        mine, patient = self._registration, self._wakeups.patient
-        return claim.claim(mine.worker_id, mine.queues, room, patient, slots, self._turns, since)
+    async def _make_claim(self, room: int, slots: int, since: int | None = None) -> list[Job]:
+        mine, patient, turns, floors = (
+            self._registration, self._wakeups.patient, self._turns, self._floors
+        )  # fmt: skip
+        if floors.are_due:
+            await floors.refresh()
+        known = floors.latest() if floors.by_lock else []
+        again: set[int] = set()  # they may have started without a search
+        final = floors.final
+        jobs = await self._run(
+            claim.claim(
+                mine.worker_id, mine.queues, room, patient, slots, turns, since, known,
+                floors.horizon, again,
+            )
+        )  # fmt: skip
+        if any(map(attrgetter("lock"), jobs)):
+            floors.note_first((job for job in jobs if job.id not in again), final)
+        return jobs
 
     async def _claim_new(self, room: int, slots: int) -> None:
         self._wakeups.begin_claim()
         began = time.monotonic()
-        jobs = await self._run(self._make_claim(room, slots, self._news.since))
+        jobs = await self._make_claim(room, slots, self._news.since)
         self._running.start_all(jobs)
         self._news.note_look(jobs, time.monotonic() - began)
         if len(jobs) == room:
@@ -259,7 +277,7 @@ class Claiming:
         self._wakeups.begin_claim()
         self._lacks_slots = False
         began = self._claimed_at = time.monotonic()
-        jobs = await self._run(self._make_claim(room, slots))
+        jobs = await self._make_claim(room, slots)
         seconds = time.monotonic() - began
         self._cursor.begin(jobs, room, seconds)
         self._news.note_full_claim(jobs, min(room, slots), seconds)

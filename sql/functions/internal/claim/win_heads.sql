@@ -27,7 +27,7 @@ BEGIN
         r.limited OR coalesce(bool_or(next.limited), false)
     INTO r.heads, r.used, r.limited
     FROM unnest(r.won, r.retries) AS won(lock, job_id)
-    CROSS JOIN LATERAL lane_heads(ARRAY[won.lock]) AS next
+    CROSS JOIN LATERAL lane_heads(ARRAY[won.lock], r.floors) AS next
     WHERE (next.queue = ANY (r.queues) OR r.served IS NULL)
       AND won.job_id IS NULL AND NOT next.several AND NOT next.aside
       AND (next.start_before IS NULL OR next.start_before > clock())

@@ -3,8 +3,7 @@
 -- that is `touched` may be locked by an open transaction, for example by a replace; try_lock_job
 -- tells. A head expires at start_before and must start earlier. `grouped`: it has a group. If it
 -- has `several` lanes, or shares one, only start_in_lanes may start it. If it is `aside`, it waits
--- at a gate, and only open_gates wakes it. Begins at the lanes' floors, if the caller has some; the
--- planner drops that part otherwise.
+-- at a gate, and only open_gates wakes it. Begins at the lanes' floors, if the caller has some.
 CREATE OR REPLACE FUNCTION lane_heads(p_locks text[], p_floors lane_floor[] DEFAULT NULL)
 RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean,
     start_before timestamptz, limited boolean, grouped boolean, several boolean, task text,
@@ -21,10 +20,6 @@ LANGUAGE sql STABLE AS $$
             SELECT priority, id FROM line_of(lane.lock, 1) WHERE p_floors IS NULL
             UNION ALL
             SELECT priority, id FROM line_from(lane.lock, p_floors) WHERE p_floors IS NOT NULL
-            UNION ALL
-            (SELECT waits.priority, waits.id FROM waits
-             WHERE waits.lock = lane.lock AND p_floors IS NOT NULL
-             ORDER BY waits.priority DESC, waits.id LIMIT 1)
         ) AS line
         ORDER BY line.priority DESC, line.id LIMIT 1
     ) AS first

@@ -1,16 +1,20 @@
--- Returns the best job of a lane's line, without a look at what its floors leave behind. Does the
--- work of line_of for a lane that has run many jobs while an open snapshot keeps their index
--- entries: they lie in front of all that wait.
+-- Returns the best job of a lane's line, and the best of its part in `waits`, without a look at
+-- what its floors leave behind. Does the work of line_of for a lane that has run many jobs while an
+-- open snapshot keeps their index entries: they lie in front of all that wait.
 --
 -- Below a floor, only jobs that came back are looked for, and those have an index of their own: a
--- job gets a fence when it starts, and a time when it is scheduled or its priority changes. Between
--- the floors, and before the first and after the last, everything is.
+-- job gets a fence when it starts, and a time when it is scheduled or its priority changes. Above
+-- the first floor, between two, and below the last, it looks at all jobs.
 --
 -- The pieces are read in order, each only if those before it are empty: a nested loop keeps the
--- order of its outer side.
+-- order of its outer side. The planner cannot inline the function, so who has no floors does not
+-- pay for it.
 CREATE OR REPLACE FUNCTION line_from(p_lock text, p_floors lane_floor[])
     RETURNS TABLE (priority integer, id bigint)
-LANGUAGE sql STABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT found.priority, found.id
     FROM (
         SELECT floor.priority, floor.id,
@@ -45,5 +49,8 @@ LANGUAGE sql STABLE AS $$
             AND jobs.priority = piece.priority AND jobs.id >= piece.id
          ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
     ) AS found
-    LIMIT 1
-$$;
+    LIMIT 1;
+    RETURN QUERY
+    SELECT waits.priority, waits.id FROM waits WHERE waits.lock = p_lock
+    ORDER BY waits.priority DESC, waits.id LIMIT 1;
+END $$;
