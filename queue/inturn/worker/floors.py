@@ -16,14 +16,14 @@ from inturn.operations.engine.finish import final_ids
 from inturn.worker.connection import WorkerConnection
 
 HOT = 32  # jobs that a lane must have run before it gets a floor: until then, little is in front
-EVERY = 16  # jobs of such lanes after which to ask again which ids are final
+EVERY = 32  # jobs of such lanes after which to ask again which ids are final
 PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming final
 MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
 # Slow looks at other ready jobs get a twentieth of the time, but are at most LONGEST seconds apart.
 COST_SHARE = 19
 LONGEST = 1.0
-SLOW = 1.5  # times as long as a hand-over without one
+SLOW = 1.1  # times as long as a hand-over without one
 TRIAL_EVERY = 100  # calls in which one measures a hand-over without a look
 
 
