@@ -94,6 +94,28 @@ class Lane:
             counts.append(work.pages)
         return median(counts)
 
+    def claim_pages(self, ran: int, *, begins_at_floors: bool = True) -> float:
+        """Return the pages of a claim of the lane, which the worker has given back before.
+
+        It looks at new jobs only, since a look at the front grows with what has run.
+        """
+        while self.ran < ran:
+            self.hand_over()
+        counts = []
+        for _ in range(TIMES):
+            ended = [Ended(self.job, Status.SUCCEEDED)]
+            known, horizon = self.floors.of(ended), self.floors.horizon
+            self.direct.do(finish.finish(self.id, None, 0, ended, (), known, horizon))
+            known = known if begins_at_floors else []
+            call = claim.claim(
+                self.id, None, 1, False, 1, since=self.job.id, floors=known, horizon=horizon
+            )
+            with self.counter.count() as work:
+                [self.job] = self.direct.do(call)
+            counts.append(work.pages)
+            self.ran += 1
+        return median(counts)
+
 
 @pytest.fixture(params=["of a reader", "of a transaction that writes elsewhere"])
 def lane(
@@ -118,6 +140,13 @@ def test_a_hand_over_does_not_grow_with_what_has_run(lane: Lane) -> None:
     lane.begin(5_200)
     early = lane.pages(1_000)
     assert lane.pages(5_000) < FLAT * early
+
+
+def test_a_claim_of_a_lane_does_not_grow_with_what_has_run(lane: Lane) -> None:
+    lane.begin(3_200)
+    early = lane.claim_pages(1_000)
+    assert lane.claim_pages(3_000) < FLAT * early
+    assert lane.claim_pages(3_100, begins_at_floors=False) > 2 * early, "it is seen"
 
 
 def test_growth_is_seen(lane: Lane) -> None:
