@@ -106,18 +106,15 @@ _in_line = (
     "status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL"
     " AND keeps_lanes IS NULL"
 )
-_lane = text(_in_line)
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 _is_free = text("((lock IS NULL)::integer)")
 _turns: tuple[Any, ...] = (jobs.c.queue, _is_free, desc("priority"), jobs.c.group_key, jobs.c.id)
 _grouped = text("group_key IS NOT NULL AND status = 'todo'")
 Index("jobs_turns", *_turns, postgresql_where=_grouped)
-Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=_lane)
-_back = text(
-    f"{_in_line} AND (fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL)"
-)
-Index("jobs_back", jobs.c.lock, *_order, postgresql_where=_back)
+Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=text(_in_line))
+_back = "(fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL)"
+Index("jobs_back", jobs.c.lock, *_order, postgresql_where=text(f"{_in_line} AND {_back}"))
 _kept = desc(text("(was_attempted AND on_retry = 'hold' AND lock IS NOT NULL)"))
 # As PostgreSQL returns it, for Alembic to compare.
 _gate = text("""
