@@ -118,7 +118,7 @@ def test_looks_pause_only_while_they_are_slow(monkeypatch: pytest.MonkeyPatch) -
         looks.note(1.0, looked=True)
         assert looks.should_look(), "nothing to compare with"
     looks.note(0.1, looked=False)
-    looks.note(0.12, looked=True)
+    looks.note(0.105, looked=True)
     looks.note(0.9, looked=True)
     assert looks.should_look(), "one slow call may have another reason"
     looks.note(0.11, looked=True)
