@@ -106,7 +106,7 @@ def test_a_claim_does_not_wait_for_another_one_that_has_not_committed(stage: Sta
     Mutation(
         "the head is taken from what the claim saw before it won the lane",
         "win_heads.sql",
-        "lane_heads(ARRAY[won.lock])",
+        "lane_heads(ARRAY[won.lock], r.floors)",
         "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (r.seen || r.behind)"
         " AND j.lock = won.lock AND j.status IN ('todo', 'blocked') ORDER BY j.priority DESC, j.id LIMIT 1)",
     )

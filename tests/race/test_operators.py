@@ -75,7 +75,7 @@ def test_a_cancelled_token_leaves_its_place_to_a_sibling(stage: Stage) -> None:
     Mutation(
         "the head is taken from what the claim saw before it won the lane",
         "win_heads.sql",
-        "lane_heads(ARRAY[won.lock])",
+        "lane_heads(ARRAY[won.lock], r.floors)",
         "(SELECT j.id, j.queue, false AS touched, NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside FROM jobs AS j WHERE j.id = ANY (r.seen) AND j.lock = won.lock)",
     )
 )
