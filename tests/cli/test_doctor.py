@@ -133,6 +133,17 @@ def test_the_doctor_finds_sequences_that_are_behind(engine: Engine, queue: Run) 
     assert findings(queue)[1]["sequences"]["state"] == "ok"
 
 
+def test_the_doctor_finds_a_sequence_that_gives_ids_out_of_order(
+    engine: Engine, queue: Run
+) -> None:
+    engine.query("ALTER SEQUENCE jobs_id_seq CACHE 20")
+    status, found = findings(queue)
+    assert (status, found["sequences"]["state"]) == (10, "fail")
+    assert found["sequences"]["advice"] == "ALTER SEQUENCE inturn.jobs_id_seq CACHE 1;"
+    engine.query(found["sequences"]["advice"])
+    assert findings(queue)[1]["sequences"]["state"] == "ok"
+
+
 def test_the_doctor_warns_of_a_job_that_a_worker_named_as_its_cause_of_death(
     engine: Engine, queue: Run
 ) -> None:

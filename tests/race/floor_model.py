@@ -19,20 +19,20 @@ Steps = Iterator[Step["State"]]
 
 
 class Producer(NamedTuple):
-    """A transaction that defers one job: it takes an xid, locks `jobs`, draws an id and commits."""
+    """A transaction that defers one job: it takes an xid, draws an id, locks `jobs` and commits."""
 
     has_xid: bool = False
     is_older: bool = False  # than the horizon: it had an xid when that was taken
+    id: int = 0  # who has drawn one holds a lock on the sequence
     writes: bool = False  # holds the lock of an INSERT on `jobs`
-    id: int = 0
     is_over: bool = False
 
 
 class Worker(NamedTuple):
     final: int = 0
-    noted: int | None = None  # the answer of final_ids, and the server that gave it
+    noted: int | None = None  # the answer of final_ids, and the session that gave it
     has_horizon: bool = False
-    server: int = 0
+    session: int = 0
     floor: int = 0
 
 
@@ -40,11 +40,11 @@ class State(NamedTuple):
     producers: tuple[Producer, ...]
     jobs: tuple[str, ...]  # by id - 1
     returns: int  # that may still happen
-    failovers: int
+    sessions: int  # that may still end
     worker: Worker = Worker()
     awaited: int = 0  # the job that the lane waits for
     last_id: int = 0
-    server: int = 1
+    session: int = 1
     broken: str = ""
 
 
@@ -57,7 +57,7 @@ class Floor:
     def start(self) -> State:
         producers = (Producer(),) * self.scope.jobs
         jobs = (NONE,) * self.scope.jobs
-        return State(producers, jobs, self.scope.returns, self.scope.failovers)
+        return State(producers, jobs, self.scope.returns, self.scope.sessions)
 
     def steps(self, state: State) -> Steps:
         for number, each in enumerate(state.producers):
@@ -67,18 +67,18 @@ class Floor:
         yield from self.final_ids(state)
         if state.returns:
             yield from self.come_back(state._replace(returns=state.returns - 1))
-        if state.failovers:
-            yield from self.fail_over(state._replace(failovers=state.failovers - 1))
+        if state.sessions:
+            yield from self.end_session(state._replace(sessions=state.sessions - 1, session=2))
 
     def defer_job(self, state: State, number: int, own: Producer) -> Steps:
         id = state.last_id + 1
         late = self.breaks("an id is drawn before there is a transaction id")
-        if not own.writes and (own.has_xid or late):
-            what, own = "locks jobs", own._replace(writes=True)
-        elif not own.id and (own.has_xid or late):
+        if not own.id and (own.has_xid or late):
             what, own, state = f"draws {id}", own._replace(id=id), state._replace(last_id=id)
         elif not own.has_xid:
             what, own = "has an xid", own._replace(has_xid=True)
+        elif not own.writes:
+            what, own = "locks jobs", own._replace(writes=True)
         else:
             over = state._replace(producers=put(state.producers, number, Producer(is_over=True)))
             committed = over._replace(jobs=put(state.jobs, own.id - 1, WAITS))
@@ -92,7 +92,7 @@ class Floor:
         """End the job that runs, if any, and start the one that the lane waits for, or the next."""
         worker = state.worker
         jobs = tuple(GONE if job == RUNS else job for job in state.jobs)
-        is_known = worker.server == state.server or self.breaks("a floor outlives its server")
+        is_known = worker.session == state.session or self.breaks("a floor outlives its session")
         floor = worker.floor if is_known else 0
         waiting = [id for id, job in enumerate(jobs, 1) if job in (WAITS, BACK)]
         found = [id for id in waiting if id >= floor or jobs[id - 1] == BACK]
@@ -119,13 +119,16 @@ class Floor:
         """Note the last id, then take a transaction id, and wait until all older ones are over."""
         worker = state.worker
         early = self.breaks("the horizon is taken before the id is read")
-        outlives = self.breaks("a floor outlives its server")
-        if worker.server not in (0, state.server) and not outlives:
-            yield Step("begins anew", state._replace(worker=Worker()), helps=False)
+        if worker.session not in (0, state.session):
+            if worker.noted is not None and self.breaks("an unknown horizon is over"):
+                worker = worker._replace(session=state.session, final=worker.noted, noted=None)
+            else:
+                worker = Worker()
+            yield Step("begins anew", state._replace(worker=worker), helps=False)
         elif worker.noted is not None and worker.has_horizon:
             yield from self.learn(state, worker)
         elif worker.noted is None and (worker.has_horizon or not early):
-            worker = worker._replace(noted=state.last_id, server=worker.server or state.server)
+            worker = worker._replace(noted=state.last_id, session=state.session)
             yield Step(f"notes {state.last_id}", state._replace(worker=worker), helps=False)
         else:
             producers = tuple(each._replace(is_older=each.has_xid) for each in state.producers)
@@ -137,10 +140,12 @@ class Floor:
         noted = worker.noted
         assert noted is not None
         older = [each for each in state.producers if each.is_older]
-        writing = [each for each in older if each.writes]
+        drawn = [each for each in older if each.id]
+        if self.breaks("patience looks for locks on jobs"):
+            drawn = [each for each in older if each.writes]
         if older == [] or self.breaks("ids are final at once"):
             what = f"learns: {noted} is final"
-        elif writing == [] or self.breaks("patience looks at no locks"):
+        elif drawn == [] or self.breaks("patience looks at no locks"):
             what = f"learns: {noted} is final, though a transaction is open"
         else:
             return
@@ -160,14 +165,15 @@ class Floor:
                 after = after._replace(awaited=id)
                 yield Step(f"{id} comes back, and the lane waits for it", after, helps=False)
 
-    def fail_over(self, state: State) -> Steps:
-        """Promote a standby that does not know the last ids, whose server has its own sessions."""
+    def end_session(self, state: State) -> Steps:
+        """The worker has another session, perhaps after a standby that lacks ids was promoted."""
+        yield Step("the worker connects anew", state, helps=False)
         producers = tuple(
             each._replace(is_over=True) if each.has_xid else each for each in state.producers
         )
         for known in range(state.last_id):
             jobs = (*state.jobs[:known], *(NONE for _ in state.jobs[known:]))
-            after = state._replace(producers=producers, jobs=jobs, last_id=known, server=2)
+            after = state._replace(producers=producers, jobs=jobs, last_id=known)
             after = after._replace(awaited=state.awaited if state.awaited <= known else 0)
             yield Step(f"a standby that knows {known} is promoted", after, helps=False)
 

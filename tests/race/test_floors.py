@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.race.harness import Job, Mutation, Stage, promise, story
+from tests.race.harness import Job, Mutation, Session, Stage, promise, story
 
 Return = Iterator[int]  # yields the job that will come back, and then brings it back
 NO_LOOK_BACK = Mutation(
@@ -17,8 +17,8 @@ NO_LOOK_BACK = Mutation(
 FINAL_AT_ONCE = Mutation(
     "ids are final at once",
     "final_ids.sql",
-    "pg_snapshot_xmin(pg_current_snapshot()) >= v_horizon",
-    "v_horizon IS NOT NULL",
+    "pg_snapshot_xmin(pg_current_snapshot()) < v_horizon",
+    "false",
 )
 
 
@@ -138,8 +138,8 @@ def test_who_draws_an_id_already_has_a_transaction_id(stage: Stage) -> None:
     Mutation(
         "patience looks at no locks",
         "final_ids.sql",
-        "WHERE written.locktype = 'relation'",
-        "WHERE false AND written.locktype = 'relation'",
+        "WHERE drawn.relation = 'jobs_id_seq'::regclass",
+        "WHERE false",
     )
 )
 def test_a_long_transaction_delays_the_floor_only_if_it_has_written_jobs(stage: Stage) -> None:
@@ -157,6 +157,97 @@ def test_a_long_transaction_delays_the_floor_only_if_it_has_written_jobs(stage: 
     slow.commit()
     promise([chain.hand_over(), chain.hand_over()] == [late, third], "it is found")
     other.commit()
+
+
+@story(
+    Mutation(
+        "patience looks for locks on jobs",
+        "final_ids.sql",
+        "drawn.relation = 'jobs_id_seq'::regclass",
+        "drawn.relation = 'jobs'::regclass",
+    )
+)
+def test_who_waits_with_an_id_has_not_yet_locked_the_table(stage: Stage) -> None:
+    """A call with two jobs draws both ids, and then waits for the queueing lock of the first."""
+    chain, user, slow, quick = Chain(stage), stage.session(), stage.session(), stage.session()
+    chain.run(2)
+
+    def defer(session: Session, on_conflict: str, *locks: str) -> list[int]:
+        n = len(locks)
+        rows = session.run(
+            "SELECT id FROM defer_jobs(%s, %s::jsonb[], NULL, %s::text[], NULL, NULL, NULL, "
+            "p_queueing_locks => %s::text[], p_on_conflict => %s::conflict_policy)",
+            ["task"] * n, ["{}"] * n, list(locks), ["first", "second"][:n], on_conflict,
+        )  # fmt: skip
+        return [id for (id,) in rows]
+
+    defer(quick, "skip", "b")
+    user.begin()
+    defer(user, "skip", "b")
+    slow.start(defer, slow, "replace", "b", "a")
+    [second], [third] = quick.defer("a"), quick.defer("a")
+    promise(chain.learn(patient=True) is None, "its ids are open")
+    promise(chain.hand_over() == second, "the late one is not there yet")
+    user.commit()
+    [_, late] = slow.result()
+    promise([chain.hand_over(), chain.hand_over()] == [late, third], "it is found")
+
+
+@story(
+    Mutation(
+        "who has drawn an id is old only if a transaction id shows it",
+        "final_ids.sql",
+        ") IS TRUE) IS NOT FALSE",
+        ") IS NOT FALSE) IS NOT FALSE",
+    )
+)
+def test_who_has_drawn_an_id_is_new_only_if_a_transaction_id_shows_it(stage: Stage) -> None:
+    """While a transaction is being prepared, its locks may show under two names."""
+    chain, other, slow = Chain(stage), stage.session(), stage.session()
+    chain.run(2)
+    other.begin()
+    other.run("SELECT pg_current_xact_id()")
+    slow.begin()
+    slow.run("SELECT nextval('jobs_id_seq')")
+    promise(chain.learn(patient=True) is None, "it may be old")
+    slow.commit()
+    promise(chain.learn(patient=True) is not None, "it is over")
+
+
+@story(Mutation("sessions may cache ids", "final_ids.sql", "AND seqcache = 1", ""))
+def test_nothing_is_final_while_sessions_cache_ids(stage: Stage) -> None:
+    chain, slow, quick = Chain(stage), stage.session(), stage.session()
+    stage.control.execute("ALTER SEQUENCE jobs_id_seq CACHE 20")
+    try:
+        slow.defer(None)
+        quick.defer(None)
+        promise(chain.learn() is None, "slow has lower ids than quick")
+    finally:
+        stage.control.execute("ALTER SEQUENCE jobs_id_seq CACHE 1")
+
+
+@pytest.mark.parametrize("lost", ["", "10 once"])
+@story(
+    Mutation(
+        "an unknown horizon is over",
+        "final_ids.sql",
+        "IF v_horizon IS NOT NULL THEN",
+        "IF v_horizon IS NOT NULL OR p_patient THEN",
+    ),
+    Mutation(
+        "the horizon of another session is good",
+        "final_ids.sql",
+        "CASE WHEN p_horizon = current_setting('inturn.horizon', true)",
+        "CASE WHEN p_horizon <> ''",
+    ),
+)
+def test_what_another_session_noted_is_not_final(stage: Stage, lost: str) -> None:
+    """A worker has connected anew, or a pooler gives it a session that another one has used."""
+    chain = Chain(stage)
+    chain.run(2)
+    chain.worker.run("SELECT set_config('inturn.horizon', %s, false)", lost)
+    promise(chain.worker.final_ids(patient=True) is None, "begin anew")
+    promise(chain.worker.final_ids(patient=True) is not None, "the session is known")
 
 
 @story(

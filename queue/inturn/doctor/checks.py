@@ -115,6 +115,10 @@ def _sequences(reader: Reader) -> Finding:
             for name, _, needed in behind
         ]
         return Finding("sequences", "fail", detail, f"SELECT {', '.join(calls)};")
+    if reader.run(maintenance.count_cached_ids(reader.schema)) > 1:
+        detail = "sessions cache ids, so a later job may get a lower one and start first"
+        ids = _qualify(reader.schema, "jobs_id_seq")
+        return Finding("sequences", "fail", detail, f"ALTER SEQUENCE {ids} CACHE 1;")
     return Finding("sequences", "ok", "no sequence would reuse a number")
 
 

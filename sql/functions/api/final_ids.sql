@@ -5,10 +5,12 @@
 -- It takes two calls: the first notes the last id that was drawn, and then takes a transaction id.
 -- Who defers has a transaction id before it draws the id of a job. So all that have drawn one of
 -- the noted ids are over once all older transactions are. Snapshots have no transaction id and
--- delay nothing. If other transactions stay open, p_patient looks whether any has written jobs.
+-- delay nothing. If other transactions stay open, p_patient looks whether any has drawn an id:
+-- who has keeps a lock on the sequence to its end.
 --
 -- What it says is true only on this server: another one may give the same ids once more. Therefore
--- the session keeps the horizon, and an unknown one begins anew.
+-- the session keeps the horizon, and an unknown one begins anew. If sessions cache ids, nothing is
+-- ever final.
 CREATE OR REPLACE FUNCTION final_ids(
     p_noted   bigint,
     p_horizon text,      -- both as the last call returned them; NULL: begin anew
@@ -22,21 +24,28 @@ DECLARE
     v_horizon xid8 := CASE WHEN p_horizon = current_setting('inturn.horizon', true)
                            THEN split_part(p_horizon, ' ', 1)::xid8 END;
 BEGIN
-    IF pg_snapshot_xmin(pg_current_snapshot()) >= v_horizon OR (p_patient AND NOT EXISTS (
-        SELECT FROM pg_locks AS written
-        JOIN pg_locks AS own ON own.virtualtransaction = written.virtualtransaction
-        WHERE written.locktype = 'relation' AND written.relation = 'jobs'::regclass
-            AND written.mode NOT IN ('AccessShareLock', 'RowShareLock')
-            AND own.locktype = 'transactionid' AND own.mode = 'ExclusiveLock'
-            AND age(own.transactionid) > age(v_horizon::xid)
-    )) THEN
+    IF v_horizon IS NOT NULL THEN
+        IF pg_snapshot_xmin(pg_current_snapshot()) < v_horizon AND NOT (p_patient AND (
+            -- One look at the locks, since they change. A transaction that is being prepared may
+            -- show them under two names, so who has drawn is harmless only if it is seen to be new.
+            WITH locks AS MATERIALIZED (
+                SELECT virtualtransaction AS owner, relation, mode, transactionid FROM pg_locks
+            )
+            SELECT bool_and((
+                SELECT bool_and(age(own.transactionid) <= age(v_horizon::xid)) FROM locks AS own
+                WHERE own.owner = drawn.owner AND own.mode = 'ExclusiveLock'
+            ) IS TRUE) IS NOT FALSE
+            FROM locks AS drawn
+            WHERE drawn.relation = 'jobs_id_seq'::regclass AND drawn.mode = 'RowExclusiveLock'
+        )) THEN
+            noted := p_noted;
+            horizon := p_horizon;
+            RETURN;
+        END IF;
         final := p_noted;
-    ELSIF v_horizon IS NOT NULL THEN
-        noted := p_noted;
-        horizon := p_horizon;
-        RETURN;
     END IF;
-    SELECT last_value - (NOT is_called)::integer INTO noted FROM jobs_id_seq;
+    SELECT last_value - (NOT is_called)::integer INTO noted FROM jobs_id_seq, pg_sequence
+    WHERE seqrelid = 'jobs_id_seq'::regclass AND seqcache = 1;
     horizon := concat_ws(' ', pg_current_xact_id(), pg_postmaster_start_time());
     PERFORM set_config('inturn.horizon', horizon, false);
 END $$;

@@ -33,6 +33,9 @@ FROM {schema}.worker_status
 """
 USER = "SELECT session_user::text"
 SEQUENCES_BEHIND = "SELECT sequence, last, needed FROM {schema}.sequences_behind()"
+CACHED_IDS = """
+SELECT cache_size FROM pg_sequences WHERE schemaname = %s AND sequencename = 'jobs_id_seq'
+"""
 TRANSACTIONS = """
 SELECT pid, application, state, age FROM {schema}.open_transactions WHERE age IS NOT NULL LIMIT %s
 """
@@ -220,6 +223,11 @@ def list_sequences_behind() -> Operation[list[tuple[str, int, int]]]:
     """Return the sequences that would repeat a number: their value, and the value they need."""
     rows = yield Statement(SEQUENCES_BEHIND)
     return [(sequence, last, needed) for sequence, last, needed in rows]
+
+
+def count_cached_ids(schema: str) -> Operation[int]:
+    """Return how many ids of jobs a session draws at once."""
+    return ask(int, CACHED_IDS, schema)
 
 
 def list_transactions(limit: int) -> Operation[list[OpenTransaction]]:
