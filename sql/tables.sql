@@ -40,11 +40,6 @@ CREATE TYPE inturn.job_status AS ENUM (
 );
 CREATE DOMAIN inturn.job_timeout AS interval
 	CONSTRAINT jobs_timeout CHECK (((VALUE >= '00:00:00.001'::interval) AND (VALUE <= '365 days'::interval)));
-CREATE TYPE inturn.lane_floor AS (
-	lock text,
-	priority integer,
-	id bigint
-);
 CREATE DOMAIN inturn.limit_name AS text COLLATE pg_catalog."C"
 	CONSTRAINT jobs_limit_key CHECK ((((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024)) AND (strpos(VALUE, '*'::text) = 0)));
 CREATE DOMAIN inturn.lock_name AS text COLLATE pg_catalog."C"
@@ -111,7 +106,7 @@ CREATE TYPE inturn.claim_round AS (
 	fair boolean,
 	turns jsonb,
 	since bigint,
-	floors inturn.lane_floor[],
+	floors jsonb,
 	asked integer,
 	slots integer,
 	wanted integer,

@@ -6,6 +6,6 @@ DROP TABLE applied_code, granted_roles, fences_seen, progress, uncounted_ends, r
 DROP SEQUENCE fences;
 DROP DOMAIN queue_name, task_name, lock_name, queueing_lock_name, job_args, job_headers,
     job_timeout, due_time, expiry_time, limit_name, group_name;
-DROP TYPE job_options, job_lanes, lane_floor, job_run, observation, job_filter;
+DROP TYPE job_options, job_lanes, job_run, observation, job_filter;
 DROP TYPE lane_state, job_status, retry_policy, failure_policy, conflict_policy,
     parent_policy, batch_event, pause_kind;

@@ -66,14 +66,6 @@ CREATE TYPE job_lanes AS (
     shared text[]
 );
 
--- Where to begin in the line of a lane, as found by lane_floors: of the jobs of this priority with
--- lower ids, only those that came back may still wait (see line_from).
-CREATE TYPE lane_floor AS (
-    lock     text,
-    priority integer,
-    id       bigint
-);
-
 -- A job as `verify` judges it (see read_runs): its last run, and how it came to its lanes.
 CREATE TYPE job_run AS (
     id           bigint,
@@ -252,7 +244,7 @@ CREATE TYPE claim_round AS (
     fair         boolean,   -- groups take turns
     turns        jsonb,     -- where the turns continue
     since        bigint,    -- look only at jobs with higher ids (NULL: at the front)
-    floors       lane_floor[],   -- where to begin in some of the lanes
+    floors       jsonb,     -- where to begin in some of the lanes
     asked        integer,   -- how many jobs it may start
     slots        integer,   -- how many of them can begin now
     wanted       integer,   -- how many it may still start

@@ -12,7 +12,7 @@ a protection is taken out of the text of a shipped file, and the same story must
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, LiteralString, NamedTuple, cast
@@ -22,6 +22,7 @@ import psycopg
 import pytest
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.sql import SQL, Composed, Identifier
+from psycopg.types.json import Jsonb
 
 from inturn.sql import SCHEMA, function_file
 from tests import kept
@@ -403,16 +404,15 @@ class Worker(Session):
         patient: bool = False,
         slots: int | None = None,
         since: int | None = None,
-        floors: Sequence[tuple[str, int, int]] = (),
+        floors: Mapping[str, tuple[int, int]] | None = None,
     ) -> list[Job]:
         """Claim jobs, of which `slots` can begin now: those with a limit or a group must."""
         rows = self.run(
             "SELECT id, claim_id, worker_id, queue, attempts, current_setting('inturn.turns', true)"
             " FROM claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, "
-            "(SELECT array_agg(ROW(floor.*)::lane_floor) "
-            "FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor), %s)",
+            "%s::jsonb, %s)",
             self.id, self.queues, limit, patient, slots, self.turns, since,
-            *([floor[place] for floor in floors] for place in range(3)), self.noted[1],
+            Jsonb(floors) if floors else None, self.noted[1],
         )  # fmt: skip
         if rows and rows[0][-1]:
             self.turns = rows[0][-1]
@@ -446,18 +446,17 @@ class Worker(Session):
         *jobs: Job,
         want: int = 10,
         status: str = "succeeded",
-        floors: Sequence[tuple[str, int, int]] = (),
+        floors: Mapping[str, tuple[int, int]] | None = None,
     ) -> Finished:
         """Finish jobs, and look for the next ones from these floors on."""
         rows = self.run(
             "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, "
             "(next).queue, (next).attempts "
             "FROM finish(%s, %s::text[], %s, %s::bigint[], %s::uuid[], %s::job_status[], "
-            "%s::jsonb[], p_floors => (SELECT array_agg(ROW(floor.*)::lane_floor) "
-            "FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor), p_horizon => %s)",
+            "%s::jsonb[], p_floors => %s::jsonb, p_horizon => %s)",
             self.id, self.queues, want, [job.id for job in jobs], [job.claim_id for job in jobs],
             [status] * len(jobs), [None] * len(jobs),
-            *([floor[place] for floor in floors] for place in range(3)), self.noted[1],
+            Jsonb(floors) if floors else None, self.noted[1],
         )  # fmt: skip
         accepted = [row[0] for row in rows if row[0] is not None]
         busy = [row[1] for row in rows if row[1] is not None]

@@ -12,7 +12,7 @@ from tests.race.harness import Job, Mutation, Session, Stage, promise, story
 
 Return = Iterator[int]  # yields the job that will come back, and then brings it back
 NO_LOOK_BACK = Mutation(
-    "nothing is looked for behind the floor", "line_from.sql", "AND jobs.id < piece.id", "AND false"
+    "nothing is looked for behind the floor", "line_from.sql", "AND jobs.id < p_id", "AND false"
 )
 FINAL_AT_ONCE = Mutation(
     "ids are final at once",
@@ -29,7 +29,7 @@ class Chain:
         self.worker = stage.worker()
         self.job: Job | None = None
         self.final = 0
-        self.floors: dict[int, int] = {}
+        self.floor = (0, 0)
 
     def learn(self, patient: bool = False) -> int | None:
         """Ask which ids are final, twice, as a worker does between many jobs."""
@@ -45,12 +45,11 @@ class Chain:
     def hand_over(self, priority: int = 0) -> int | None:
         """End the job, and return the next one, which must have this priority."""
         assert self.job is not None
-        floors = [("a", each, id) for each, id in self.floors.items()]
-        following = self.worker.finish(self.job, floors=floors).following
+        following = self.worker.finish(self.job, floors={"a": self.floor}).following
         self.job = following[0] if following else None
         if self.job is None:
             return None
-        self.floors[priority] = min(self.job.id, self.final + 1)
+        self.floor = priority, min(self.job.id, self.final + 1)
         return self.job.id
 
     def run(self, count: int) -> None:
@@ -63,7 +62,7 @@ class Chain:
         for _ in range(count - 1):
             self.hand_over()
         assert self.job is not None
-        promise(self.floors == {0: self.job.id}, "all is final")
+        promise(self.floor == (0, self.job.id), "all is final")
 
 
 @story(FINAL_AT_ONCE)
@@ -269,7 +268,7 @@ def test_floors_of_another_session_are_ignored(stage: Stage) -> None:
         "VALUES (0, 'task', 'a', 'todo', now()) RETURNING id"
     ).fetchall()
     promise(chain.hand_over() == again, "a look from the front finds it")
-    promise(chain.learn() is None or chain.floors[0] <= last, "and the worker begins anew")
+    promise(chain.learn() is None or chain.floor[1] <= last, "and the worker begins anew")
     promise(chain.hand_over() == last, "in order")
 
 
@@ -287,7 +286,7 @@ def test_a_claim_begins_at_the_floor_and_finds_what_came_behind_it(stage: Stage)
     comes = come_from_the_history(chain)
     job = next(comes)
     chain.run(4)
-    worker, floors = chain.worker, [("a", 0, chain.floors[0])]
+    worker, floors = chain.worker, {"a": chain.floor}
     worker.defer("a", 0, 0)
     assert chain.job is not None
     worker.finish(chain.job, want=0, floors=floors)
@@ -420,16 +419,16 @@ def test_a_job_with_another_priority_is_found(stage: Stage) -> None:
 
 @story(
     Mutation(
-        "nothing is looked for above the first floor",
+        "nothing is looked for above the floor",
         "line_from.sql",
-        "AND jobs.priority < coalesce(piece.above, 2147483648)",
-        "AND jobs.priority < coalesce(piece.above, -2147483648)",
+        "AND jobs.priority > p_priority",
+        "AND false",
     ),
     Mutation(
-        "nothing is looked for below the last floor",
+        "nothing is looked for below the floor",
         "line_from.sql",
-        "            UNION ALL\n            SELECT NULL, NULL\n",
-        "",
+        "AND jobs.priority < p_priority",
+        "AND false",
     ),
 )
 def test_jobs_of_other_priorities_are_found(stage: Stage) -> None:
@@ -440,9 +439,9 @@ def test_jobs_of_other_priorities_are_found(stage: Stage) -> None:
     promise(chain.hand_over(2) == high, "first the highest")
     [highest] = chain.worker.defer("a", 3)
     [same] = chain.worker.defer("a", 0)
-    promise(chain.hand_over(3) == highest, "also above all floors")
-    promise(chain.hand_over(1) == middle, "also between two floors")
-    promise([chain.hand_over(0), chain.hand_over(-1)] == [same, low], "and below")
+    promise(chain.hand_over(3) == highest, "also above the floor")
+    promise(chain.hand_over(1) == middle, "also below it")
+    promise([chain.hand_over(0), chain.hand_over(-1)] == [same, low], "and further below")
 
 
 @story(

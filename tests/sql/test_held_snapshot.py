@@ -76,9 +76,9 @@ class Lane:
         if self.floors.are_due:
             asyncio.run(self.floors.refresh())
         ended = [Ended(self.job, Status.SUCCEEDED)]
-        known, final = self.floors.of(ended) if begins_at_floors else [], self.floors.final
+        known, final = self.floors.of(ended) if begins_at_floors else {}, self.floors.final
         horizon = self.floors.horizon
-        call = finish.finish(self.id, None, 1, ended, (), known, horizon, looks=False)
+        call = finish.finish(self.id, None, 1, ended, (), known, horizon)
         [self.job] = (done := self.direct.do(call)).next
         self.floors.note_first(done.next, final)
         self.ran += 1
@@ -106,7 +106,7 @@ class Lane:
             ended = [Ended(self.job, Status.SUCCEEDED)]
             known, horizon = self.floors.of(ended), self.floors.horizon
             self.direct.do(finish.finish(self.id, None, 0, ended, (), known, horizon))
-            known = known if begins_at_floors else []
+            known = known if begins_at_floors else {}
             call = claim.claim(
                 self.id, None, 1, False, 1, since=self.job.id, floors=known, horizon=horizon
             )

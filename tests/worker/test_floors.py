@@ -1,7 +1,6 @@
-"""Which floors a worker passes on, and how often its hand-overs look elsewhere."""
+"""Which floors a worker passes on."""
 
 import asyncio
-import math
 import time
 from collections.abc import Iterator
 from typing import Any, cast
@@ -9,11 +8,9 @@ from typing import Any, cast
 import pytest
 
 from inturn.model import Ended, Job, Status
-from inturn.operations.engine.claim import Floor
 from inturn.operations.engine.finish import FinalIds
-from inturn.worker import floors as module
 from inturn.worker.connection import WorkerConnection
-from inturn.worker.floors import EVERY, HOT, LONGEST, TRIAL_EVERY, Floors, Looks
+from inturn.worker.floors import EVERY, HOT, MOST_LANES, Floors
 
 
 class Server:
@@ -59,22 +56,22 @@ def test_a_lane_gets_a_floor_once_it_is_hot_and_ids_are_final() -> None:
     for _ in range(2):
         hand_over(floors, *range(HOT, HOT + HOT + EVERY), final=floors.final)
         refresh(floors)
-    assert floors.of(ended("a")) == []
+    assert floors.of(ended("a")) == {}
     assert [asked[:2] for asked in server.asked] == [[None, None], [100, "1"]]
     assert (floors.final, floors.horizon) == (100, "2")
     hand_over(floors, 90, final=100)
-    assert floors.of(ended("a", "a", "b", None)) == [Floor("a", 0, 90)]
+    assert floors.of(ended("a", "a", "b", None)) == {"a": (0, 90)}
 
 
 def test_a_floor_is_not_above_what_was_final_before_the_look() -> None:
     floors, _ = make()
     hand_over(floors, *range(1, HOT))
     hand_over(floors, 90, final=50)
-    assert floors.of(ended("a")) == [Floor("a", 0, 51)]
+    assert floors.of(ended("a")) == {"a": (0, 51)}
     hand_over(floors, 30, final=50)
-    assert floors.of(ended("a")) == [Floor("a", 0, 51)], "it never falls"
+    assert floors.of(ended("a")) == {"a": (0, 51)}, "it never falls"
     hand_over(floors, 95, final=100, priority=3)
-    assert floors.of(ended("a")) == [Floor("a", 0, 51), Floor("a", 3, 95)]
+    assert floors.of(ended("a")) == {"a": (3, 95)}, "one floor a lane"
 
 
 def test_a_new_session_begins_anew() -> None:
@@ -84,7 +81,7 @@ def test_a_new_session_begins_anew() -> None:
     hand_over(floors, *range(1, HOT + EVERY), final=5)
     assert floors.of(ended("a"))
     refresh(floors)
-    assert (floors.of(ended("a")), floors.final, floors.horizon) == ([], 0, "2")
+    assert (floors.of(ended("a")), floors.final, floors.horizon) == ({}, 0, "2")
 
 
 def test_while_ids_are_not_final_it_keeps_what_it_knows_and_becomes_patient(
@@ -99,39 +96,20 @@ def test_while_ids_are_not_final_it_keeps_what_it_knows_and_becomes_patient(
         hand_over(floors, *range(1, HOT + EVERY), final=5)
         floors_before = floors.of(ended("a"))
         refresh(floors)
-        assert at == 0.0 or floors.of(ended("a")) == floors_before != []
+        assert at == 0.0 or floors.of(ended("a")) == floors_before != {}
     assert [asked[2] for asked in server.asked] == [False, False, True]
 
 
-def test_memory_is_bounded() -> None:
-    floors, _ = make()
-    hand_over(floors, *range(1, HOT + 1), final=5)
-    floors.note_first([job(1, f"lane {n}") for n in range(module.MOST_LANES)], 5)
-    assert floors.of(ended("a")) == []
-
-
-def test_looks_pause_only_while_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    looks = Looks()
-    for _ in range(3):
-        looks.note(1.0, looked=True)
-        assert looks.should_look(), "nothing to compare with"
-    looks.note(0.1, looked=False)
-    looks.note(0.105, looked=True)
-    looks.note(0.9, looked=True)
-    assert looks.should_look(), "one slow call may have another reason"
-    looks.note(0.11, looked=True)
-    looks.note(0.2, looked=True)
-    looks.note(0.2, looked=True)
-    assert not looks.should_look()
-    now = LONGEST
-    assert looks.should_look(), "at last"
-
-
-def test_now_and_then_a_hand_over_without_a_look_is_measured() -> None:
-    looks = Looks()
-    assert [looks.should_look() for _ in range(TRIAL_EVERY)].index(False) == TRIAL_EVERY - 1
-    looks.note(0.1, looked=False)
-    assert looks.should_look()
-    assert looks._plain_seconds < math.inf
+def test_the_coldest_lanes_are_forgotten() -> None:
+    floors, _ = make(FinalIds(None, 9, "1"), FinalIds(9, 20, "2"))
+    for _ in range(2):
+        hand_over(floors, *range(1, HOT + EVERY), final=floors.final)
+        refresh(floors)
+    hand_over(floors, 8, final=9)
+    for number in range(3_000):
+        floors.note_first([job(1, f"lane {number}")], 9)
+        if number % 900 == 0:
+            hand_over(floors, 8, final=9)
+    assert floors.of(ended("a")) == {"a": (0, 8)}
+    floors.note_first([job(1, f"lane {number}") for number in range(MOST_LANES)], 9)
+    assert floors.of(ended("a")) == {}

@@ -1,17 +1,16 @@
-"""Where to begin to look for the next job of a lane, and how often hand-overs look elsewhere.
+"""Where to begin to look for the next job of a lane.
 
 While a snapshot is open, the index entries of all jobs that have run since lie in front of those
 that wait. A search from the front would walk over them after every job.
 """
 
-import math
 import time
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice
+from typing import NamedTuple
 
 from inturn.model import Ended, Job
-from inturn.operations.engine.claim import Floor
 from inturn.operations.engine.finish import final_ids
 from inturn.worker.connection import WorkerConnection
 
@@ -20,15 +19,17 @@ EVERY = 32  # jobs of such lanes after which to ask again which ids are final
 PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming final
 MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
-# Slow looks at other ready jobs get a twentieth of the time, but are at most LONGEST seconds apart.
-COST_SHARE = 19
-LONGEST = 1.0
-SLOW = 1.1  # times as long as a hand-over without one
-TRIAL_EVERY = 100  # calls in which one measures a hand-over without a look
+
+
+class Lane(NamedTuple):
+    """How many jobs the lane has run, and its floor: a priority and an id."""
+
+    found: int = 0
+    floor: tuple[int, int] | None = None
 
 
 class Floors:
-    """The floors of the lanes that the worker runs, by priority, as seen over one connection.
+    """The floors of the lanes that the worker runs, as seen over one connection.
 
     If a search has found a job first in its lane, no job of its priority with a lower id can come
     later if that id was final before, except one that comes back, and those are found without a
@@ -45,9 +46,8 @@ class Floors:
     def _begin(self) -> None:
         self.final = 0  # all ids up to this one are final
         self.are_due = False  # it is time to ask again
-        self.by_lock: dict[str, dict[int, int]] = {}  # the latest is the last
+        self._lanes: OrderedDict[str, Lane] = OrderedDict()  # the latest is the last
         self._count = 0  # jobs of hot lanes since we asked
-        self._found: Counter[str] = Counter()
 
     async def refresh(self) -> None:
         """Ask which ids are final."""
@@ -65,22 +65,20 @@ class Floors:
             self.final = final
         self._noted, self.horizon, self._noted_at = noted, horizon, asked_at
 
-    def of(self, ended: Iterable[Ended]) -> list[Floor]:
+    def of(self, ended: Iterable[Ended]) -> dict[str, tuple[int, int]]:
         """Return the floors of the lanes of these jobs."""
-        return [
-            Floor(lock, priority, id)
-            for lock in {outcome.job.lock for outcome in ended}
-            if lock is not None and lock in self.by_lock
-            for priority, id in self.by_lock[lock].items()
-        ]
+        return self._among(outcome.job.lock for outcome in ended)
 
-    def latest(self) -> list[Floor]:
-        """Return the floors of the lanes that had them raised last."""
-        return [
-            Floor(lock, priority, id)
-            for lock in islice(reversed(self.by_lock), MOST_AT_ONCE)
-            for priority, id in self.by_lock[lock].items()
-        ]
+    def latest(self) -> dict[str, tuple[int, int]]:
+        """Return the floors of the lanes that ran last."""
+        return self._among(islice(reversed(self._lanes), MOST_AT_ONCE))
+
+    def _among(self, locks: Iterable[str | None]) -> dict[str, tuple[int, int]]:
+        return {
+            lock: lane.floor
+            for lock in locks
+            if lock is not None and (lane := self._lanes.get(lock)) and lane.floor
+        }
 
     def note_first(self, jobs: Iterable[Job], final: int) -> None:
         """Note that a search has found these jobs first in their lanes.
@@ -90,46 +88,14 @@ class Floors:
         for job in jobs:
             if job.lock is None or job.locks is not None:
                 continue
-            self._found[job.lock] += 1
-            if self._found[job.lock] < HOT:
-                continue
-            self._count += 1
-            self.are_due = self._count >= EVERY
-            if final:
-                floors = self.by_lock.pop(job.lock, {})
-                id = min(job.id, final + 1)
-                floors[job.priority] = max(id, floors.get(job.priority, 0))
-                self.by_lock[job.lock] = floors
-        if len(self._found) > MOST_LANES:
-            self._begin()
-
-
-class Looks:
-    """Decides which hand-overs of hot lanes look for better jobs elsewhere.
-
-    Such a look walks over what an open snapshot keeps in front of all ready jobs. If it makes
-    hand-overs slow, some of them go without.
-    """
-
-    def __init__(self) -> None:
-        self._due_at = 0.0
-        self._calls = 0  # since one without a look was measured
-        self._seconds = 0.0  # that the last one took
-        self._plain_seconds = math.inf
-
-    def should_look(self) -> bool:
-        """Return False if the next hand-over of hot lanes should not look."""
-        self._calls += 1
-        return time.monotonic() >= self._due_at and self._calls < TRIAL_EVERY
-
-    def note(self, seconds: float, *, looked: bool) -> None:
-        """Note how long a hand-over of hot lanes took."""
-        if not looked:
-            self._calls = 0
-            self._plain_seconds = min(seconds, 1.1 * self._plain_seconds)
-            return
-        least = min(seconds, self._seconds)
-        self._seconds = seconds
-        if least > SLOW * self._plain_seconds:
-            pause = min(COST_SHARE * (least - self._plain_seconds), LONGEST)
-            self._due_at = time.monotonic() + pause
+            found, floor = self._lanes.pop(job.lock, Lane())
+            if found >= HOT - 1:
+                self._count += 1
+                self.are_due = self._count >= EVERY
+                if final:
+                    reached = job.priority, min(job.id, final + 1)
+                    if floor is None or floor[0] != job.priority or floor < reached:
+                        floor = reached
+            self._lanes[job.lock] = Lane(found + 1, floor)
+            if len(self._lanes) > MOST_LANES:
+                self._lanes.popitem(last=False)

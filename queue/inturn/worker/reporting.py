@@ -1,7 +1,5 @@
 """Tells the server how jobs ended, and starts the jobs that their lanes hand over."""
 
-import time
-
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.model import Again, Committed, Ended, Outcome, Status
 from inturn.operations.engine import finish
@@ -9,7 +7,7 @@ from inturn.worker import joblog
 from inturn.worker.claiming.claiming import Claiming
 from inturn.worker.error_text import storable
 from inturn.worker.failures import Failures
-from inturn.worker.floors import Floors, Looks
+from inturn.worker.floors import Floors
 from inturn.worker.state import LoopState
 
 ABOUT_VALUES = ("22", "23")  # the SQLSTATE classes for bad data and violated constraints
@@ -26,7 +24,6 @@ class Reporting:
         self._failures = failures
         self._claiming = claiming
         self._floors = Floors(state.connection)
-        self._looks = Looks()
         self._unclear: set[int] = set()  # jobs whose ends were being sent when a call failed
 
     async def report(self) -> None:
@@ -112,19 +109,13 @@ class Reporting:
         state, floors = self._state, self._floors
         if floors.are_due:
             await floors.refresh()
-        known = floors.of(ended) if floors.by_lock else []
-        final = floors.final
-        looks = not known or self._looks.should_look()
+        known, final = floors.of(ended), floors.final
         want = 0 if state.is_stopped else len(ended)
         mine, forget, horizon = state.registration, self._forget, floors.horizon
-        began = time.monotonic()
         done = await self._connection.run(
-            finish.finish(mine.worker_id, mine.queues, want, ended, forget, known, horizon, looks)
+            finish.finish(mine.worker_id, mine.queues, want, ended, forget, known, horizon)
         )
-        if known:
-            self._looks.note(time.monotonic() - began, looked=looks)
-        if done.next:
-            floors.note_first(done.next, final)
+        floors.note_first(done.next, final)
         return done
 
     async def _report_each(self) -> None:

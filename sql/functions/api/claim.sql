@@ -35,7 +35,7 @@ CREATE OR REPLACE FUNCTION claim(
     p_slots   integer DEFAULT NULL,  -- how many of the jobs can begin now; NULL: all
     p_turns   jsonb   DEFAULT NULL,  -- where the turns of the groups continue
     p_since   bigint  DEFAULT NULL,  -- look only at jobs with higher ids
-    p_floors  lane_floor[] DEFAULT NULL,   -- as in finish
+    p_floors  jsonb   DEFAULT NULL,  -- as in finish
     p_horizon text    DEFAULT NULL
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$

@@ -19,9 +19,8 @@ CREATE OR REPLACE FUNCTION finish(
     p_errors   jsonb[],       -- what went wrong, or NULL
     p_results  jsonb[] DEFAULT NULL,      -- what the tasks returned
     p_forget   job_status[] DEFAULT '{}', -- jobs with these statuses leave no history
-    p_floors   lane_floor[] DEFAULT NULL, -- where to begin in some of the lanes (see line_from)
-    p_horizon  text DEFAULT NULL,         -- as final_ids gave it in the session of these floors
-    p_looks    boolean DEFAULT true       -- give way to better jobs outside of the lanes
+    p_floors   jsonb DEFAULT NULL,        -- where to begin in some lanes: {lock: [priority, id]}
+    p_horizon  text DEFAULT NULL          -- as final_ids gave it in the session of these floors
 ) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -95,7 +94,7 @@ BEGIN
         array_agg(f.gate) FILTER (WHERE f.gate IS NOT NULL) AS gates
     INTO v_next
     FROM handover_candidates(
-        p_worker, v_done.lanes, v_done.gates, p_queues, p_want, v_paused, p_floors, p_looks) AS f;
+        p_worker, v_done.lanes, v_done.gates, p_queues, p_want, v_paused, p_floors) AS f;
 
     IF v_next.ids IS NOT NULL THEN
         RETURN QUERY SELECT NULL::bigint, started, NULL::bigint

@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from inturn.arguments import decode
 from inturn.model import BatchCounts, Job
 from inturn.operations import Operation, Rows, Statement, ask
@@ -19,18 +21,10 @@ _JOB: LiteralString = (
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
     "headers::text, date_part('epoch', started_at - coalesce(scheduled_at, created_at)) "
 )
-LANE_FLOORS: LiteralString = (
-    "(SELECT array_agg(ROW(floor.*)::{schema}.lane_floor) "
-    "FROM unnest(%s::text[], %s::int[], %s::bigint[]) AS floor)"
-)
-NO_FLOORS = (None, None, None)
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
     _JOB + ", was_attempted, current_setting('inturn.turns', true) "
-    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, "
-    + LANE_FLOORS
-    + ", %s)"
-    + _IN_ORDER
+    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s)" + _IN_ORDER
 )
 CLAIM_FURTHER = (
     _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
@@ -44,6 +38,8 @@ NEXT_WAKE = (
 SET_AWAKE = "SELECT {schema}.set_awake(%s, %s)"
 
 Queues = list[str] | None  # None: all
+# Where to begin in a lane: its jobs of this priority with ids lower than this one are gone.
+Floors = Mapping[str, tuple[int, int]]
 _read_json = json.JSONDecoder().decode  # json.loads would check for a BOM
 
 
@@ -54,14 +50,6 @@ class Wake(NamedTuple):
     notified: bool
     horizon: str
     newest: int
-
-
-class Floor(NamedTuple):
-    """Where to begin in the line of a lane: its jobs of this priority with lower ids are gone."""
-
-    lock: str
-    priority: int
-    id: int
 
 
 class Turns:
@@ -79,7 +67,7 @@ def claim(
     slots: int,
     turns: Turns | None = None,
     since: int | None = None,
-    floors: Sequence[Floor] = (),
+    floors: Floors | None = None,
     horizon: str | None = None,
     again: set[int] | None = None,
 ) -> Operation[list[Job]]:
@@ -93,9 +81,7 @@ def claim(
     turns = turns or Turns()
     asked_at = time.monotonic()
     parameters = [worker_id, queues, limit, patient, slots, turns.text, since]
-    rows = yield Statement(
-        CLAIM, [*parameters, *(columns(floors) if floors else NO_FLOORS), horizon]
-    )
+    rows = yield Statement(CLAIM, [*parameters, Jsonb(floors) if floors else None, horizon])
     if rows and rows[0][-1]:  # else no job with a group waited
         turns.text = rows[0][-1]
     if again is not None:
@@ -138,11 +124,6 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
     Return False if its row is locked, so that nothing was recorded.
     """
     return ask(bool, SET_AWAKE, worker_id, awake)
-
-
-def columns(floors: Sequence[Floor]) -> list[list[Any]]:
-    """Return the parameters of LANE_FLOORS. If there are none, pass NO_FLOORS."""
-    return [list(column) for column in zip(*floors, strict=True)]
 
 
 def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[Job]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import LiteralString, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -10,11 +10,10 @@ from psycopg.types.json import Jsonb
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Statement, read, unless_all
-from inturn.operations.engine.claim import LANE_FLOORS, NO_FLOORS, Floor, Queues, columns, to_jobs
+from inturn.operations.engine.claim import Floors, Queues, to_jobs
 
 # Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
-FINISH: LiteralString = (
-    """
+FINISH = """
 SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
        (next).queue, (next).lock, (next).priority, (next).attempts - 1, (next).scheduled_at,
        (next).args::text, (next).timeout,
@@ -25,11 +24,8 @@ SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (ne
            - coalesce((next).scheduled_at, (next).created_at))
 FROM {schema}.finish(
     %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
-    %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[],
-    """
-    + LANE_FLOORS
-    + ", %s, %s)"
-)
+    %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[], %s::jsonb, %s)
+"""
 RETRY = """
 SELECT id, busy FROM {schema}.retry(
     %s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
@@ -75,14 +71,12 @@ def finish(
     want: int,
     ended: Sequence[Ended],
     forget: Sequence[Status] = (),
-    floors: Sequence[Floor] = (),
+    floors: Floors | None = None,
     horizon: str | None = None,
-    looks: bool = True,
 ) -> Operation[Finished]:
     """Move ended jobs to the history. Jobs with a status in `forget` leave no trace there.
 
-    The search for the next jobs begins at the `floors`, if `horizon` is of the same session. Unless
-    it `looks`, lanes give way to no other jobs.
+    The search for the next jobs begins at the `floors`, if `horizon` is of the same session.
     """
     asked_at = time.monotonic()
     rows = yield Statement(
@@ -97,9 +91,8 @@ def finish(
             _errors(ended),
             _results(ended),
             [status.value for status in forget],
-            *(columns(floors) if floors else NO_FLOORS),
+            Jsonb(floors) if floors else None,
             horizon,
-            looks,
         ],
     )
     next_rows = [row[2:] for row in rows if row[2] is not None]

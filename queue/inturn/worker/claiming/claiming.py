@@ -244,9 +244,8 @@ class Claiming:
         )  # fmt: skip
         if floors.are_due:
             await floors.refresh()
-        known = floors.latest() if floors.by_lock else []
+        known, final = floors.latest(), floors.final
         again: set[int] = set()  # they may have started without a search
-        final = floors.final
         jobs = await self._run(
             claim.claim(
                 mine.worker_id, mine.queues, room, patient, slots, turns, since, known,

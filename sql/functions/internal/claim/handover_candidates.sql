@@ -1,8 +1,10 @@
 -- Returns which jobs are handed over to the worker that has just finished a job: the heads of the
 -- lanes that it ran in, and what waits for the slots that it gives back (slot_heads).
 --
--- The search for the head of a lane begins at its floor, if p_floors has one. Unless p_looks, lanes
--- and slots give way to no other job: while that look is slow, workers look less often.
+-- The search for the head of a lane begins at its floor, if p_floors has one. The look at other
+-- ready jobs walks over what an open snapshot keeps in front of them. If it reads much, the next
+-- reports with floors go without it for about ten times as long, at most a second, and give way to
+-- no other job.
 --
 -- For both, the worker must be registered, serve the queue and want no more than p_want jobs. One
 -- that was declared dead, and does not know it yet, would start a job that a rescuer takes back
@@ -28,19 +30,27 @@
 -- * No open transaction has it locked. A locked job is neither handed over nor given way to.
 CREATE OR REPLACE FUNCTION handover_candidates(
     p_worker uuid, p_locks text[], p_gates text[], p_queues text[], p_want integer, p_paused text[],
-    p_floors lane_floor[], p_looks boolean
+    p_floors jsonb
 )
 RETURNS TABLE (lock text, gate text, id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    v_looks boolean := p_floors IS NULL OR coalesce(
+        clock() >= nullif(current_setting('inturn.look_at', true), '')::timestamptz, true);
+    v_entries bigint;
 BEGIN
+    IF v_looks AND p_floors IS NOT NULL THEN
+        v_entries := pg_stat_get_xact_tuples_returned('jobs_free'::regclass)
+            + pg_stat_get_xact_tuples_returned('jobs_heads'::regclass);
+    END IF;
     RETURN QUERY
     WITH grouped AS MATERIALIZED (
         SELECT true AS waits FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
         ORDER BY jobs.queue LIMIT 1
     ), first AS (
         SELECT ready.priority, ready.id
-        FROM unnest(CASE WHEN p_looks THEN
+        FROM unnest(CASE WHEN v_looks THEN
             coalesce(p_queues, ready_queues(EXISTS (TABLE grouped))) END) AS q(queue)
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
@@ -103,4 +113,10 @@ BEGIN
       AND (p_queues IS NULL OR next.queue = ANY (p_queues))
     ORDER BY next.priority DESC, next.id
     LIMIT p_want;
+    v_entries := pg_stat_get_xact_tuples_returned('jobs_free'::regclass)
+        + pg_stat_get_xact_tuples_returned('jobs_heads'::regclass) - v_entries;
+    IF v_entries > 1000 THEN   -- a millisecond
+        PERFORM set_config('inturn.look_at',
+            (clock() + least(v_entries * interval '10 us', interval '1 s'))::text, false);
+    END IF;
 END $$;

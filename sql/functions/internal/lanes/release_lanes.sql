@@ -6,7 +6,7 @@
 -- transaction ends, and a rollback sends no notification. The lane keeps its row, and claims look
 -- at it again and again (resume_lanes).
 CREATE OR REPLACE FUNCTION release_lanes(
-    p_locks text[], p_spared bigint DEFAULT NULL, p_floors lane_floor[] DEFAULT NULL
+    p_locks text[], p_spared bigint DEFAULT NULL, p_floors jsonb DEFAULT NULL
 ) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -3,8 +3,8 @@
 -- that is `touched` may be locked by an open transaction, for example by a replace; try_lock_job
 -- tells. A head expires at start_before and must start earlier. `grouped`: it has a group. If it
 -- has `several` lanes, or shares one, only start_in_lanes may start it. If it is `aside`, it waits
--- at a gate, and only open_gates wakes it. Begins at the lanes' floors, if the caller has some.
-CREATE OR REPLACE FUNCTION lane_heads(p_locks text[], p_floors lane_floor[] DEFAULT NULL)
+-- at a gate, and only open_gates wakes it. Begins at the floors of the lanes that have one.
+CREATE OR REPLACE FUNCTION lane_heads(p_locks text[], p_floors jsonb DEFAULT NULL)
 RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolean, touched boolean,
     start_before timestamptz, limited boolean, grouped boolean, several boolean, task text,
     aside boolean)
@@ -17,9 +17,12 @@ LANGUAGE sql STABLE AS $$
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT line.id FROM (
-            SELECT priority, id FROM line_of(lane.lock, 1) WHERE p_floors IS NULL
+            SELECT priority, id FROM line_of(lane.lock, 1)
+            WHERE (p_floors ? lane.lock) IS NOT TRUE
             UNION ALL
-            SELECT priority, id FROM line_from(lane.lock, p_floors) WHERE p_floors IS NOT NULL
+            SELECT priority, id FROM line_from(lane.lock,
+                (p_floors -> lane.lock ->> 0)::integer, (p_floors -> lane.lock ->> 1)::bigint)
+            WHERE p_floors ? lane.lock
         ) AS line
         ORDER BY line.priority DESC, line.id LIMIT 1
     ) AS first
