@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar, cast
@@ -72,16 +73,19 @@ class Lane:
         [self.job] = self.direct.do(claim.claim(self.id, None, 1, False, 1))
         self.connection.execute("UPDATE jobs SET status = 'blocked' WHERE status = 'todo'")
 
-    def hand_over(self, *, begins_at_floors: bool = True) -> None:
+    def hand_over(self, *, begins_at_floors: bool = True) -> list[Job]:
+        """End the job, and return the next one, unless the lane gives way."""
         if self.floors.are_due:
             asyncio.run(self.floors.refresh())
         ended = [Ended(self.job, Status.SUCCEEDED)]
         known, final = self.floors.of(ended) if begins_at_floors else {}, self.floors.final
         horizon = self.floors.horizon
         call = finish.finish(self.id, None, 1, ended, (), known, horizon)
-        [self.job] = (done := self.direct.do(call)).next
-        self.floors.note_first(done.next, final)
+        following = self.direct.do(call).next
+        self.floors.note_first(following, final)
+        self.job = following[0] if following else self.job
         self.ran += 1
+        return following
 
     def pages(self, ran: int, *, begins_at_floors: bool = True) -> float:
         """Return the pages of a hand-over, once as many jobs have run."""
@@ -153,6 +157,33 @@ def test_growth_is_seen(lane: Lane) -> None:
     lane.begin(2_100)
     early = lane.pages(200, begins_at_floors=False)
     assert lane.pages(2_000, begins_at_floors=False) > 3 * early
+
+
+LOOK_AT = "SELECT nullif(current_setting('inturn.look_at', true), '')::timestamptz - now()"
+
+
+def test_a_look_at_other_jobs_that_reads_much_is_not_repeated_at_once(lane: Lane) -> None:
+    lane.begin(1_300)
+    while lane.ran < 1_200:
+        lane.hand_over()
+    [(pause,)] = lane.connection.execute(LOOK_AT).fetchall()
+    assert pause < timedelta(seconds=1)
+    lane.connection.execute("SELECT defer('t', priority => 1)")
+    lane.connection.execute("SELECT set_config('inturn.look_at', '2200-01-01', false)")
+    assert lane.hand_over(), "it does not look"
+    lane.connection.execute("SELECT set_config('inturn.look_at', '2020-01-01', false)")
+    assert not lane.hand_over(), "it gives way"
+
+
+def test_without_a_snapshot_every_hand_over_looks_at_other_jobs(dsn: str) -> None:
+    with closing(psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")) as mine:
+        lane = Lane(mine, lambda: None)
+        lane.begin(1_300)
+        while lane.ran < 1_200:
+            lane.hand_over()
+            if lane.ran == 100:  # begin() has left dead entries
+                mine.execute("SELECT set_config('inturn.look_at', '', false)")
+        assert mine.execute(LOOK_AT).fetchall() == [(None,)]
 
 
 @pytest.mark.proof
