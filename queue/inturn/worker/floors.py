@@ -21,7 +21,7 @@ MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
 
 
-class Lane(NamedTuple):
+class LaneFloor(NamedTuple):
     """How many jobs the lane has run, and its floor: a priority and an id."""
 
     found: int = 0
@@ -46,7 +46,7 @@ class Floors:
     def _begin(self) -> None:
         self.final = 0  # all ids up to this one are final
         self.are_due = False  # it is time to ask again
-        self._lanes: OrderedDict[str, Lane] = OrderedDict()  # the latest is the last
+        self._lanes: OrderedDict[str, LaneFloor] = OrderedDict()  # the latest is the last
         self._count = 0  # jobs of hot lanes since we asked
 
     async def refresh(self) -> None:
@@ -88,7 +88,7 @@ class Floors:
         for job in jobs:
             if job.lock is None or job.locks is not None:
                 continue
-            found, floor = self._lanes.pop(job.lock, Lane())
+            found, floor = self._lanes.pop(job.lock, LaneFloor())
             if found >= HOT - 1:
                 self._count += 1
                 self.are_due = self._count >= EVERY
@@ -96,6 +96,6 @@ class Floors:
                     reached = job.priority, min(job.id, final + 1)
                     if floor is None or floor[0] != job.priority or floor < reached:
                         floor = reached
-            self._lanes[job.lock] = Lane(found + 1, floor)
+            self._lanes[job.lock] = LaneFloor(found + 1, floor)
             if len(self._lanes) > MOST_LANES:
                 self._lanes.popitem(last=False)
