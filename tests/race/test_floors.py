@@ -302,6 +302,22 @@ def test_a_claim_begins_at_the_floor_and_finds_what_came_behind_it(stage: Stage)
     promise(worker.claim(1, floors=floors)[0].id == again, "a look from the front finds it")
 
 
+@story(
+    Mutation(
+        "a lane begins at the highest floor",
+        "lane_heads.sql",
+        "(p_floors -> lane.lock ->> 1)::bigint",
+        "(SELECT max((each.value ->> 1)::bigint) FROM jsonb_each(p_floors) AS each)",
+    )
+)
+def test_each_lane_begins_at_its_own_floor(stage: Stage) -> None:
+    worker = stage.worker()
+    worker.final_ids()
+    [_], [low], [_], [high] = (worker.defer(lock) for lock in ("b", "b", "a", "a"))
+    done = worker.finish(*worker.claim(2), floors={"a": (0, high), "b": (0, low)})
+    promise({job.id for job in done.following} == {low, high}, "both are found")
+
+
 # ---------------------------------------------------------------- jobs that come back
 
 

@@ -162,16 +162,20 @@ def test_growth_is_seen(lane: Lane) -> None:
 LOOK_AT = "SELECT nullif(current_setting('inturn.look_at', true), '')::timestamptz - now()"
 
 
-def test_a_look_at_other_jobs_that_reads_much_is_not_repeated_at_once(lane: Lane) -> None:
+@pytest.mark.parametrize("when", ["-1 s", "1 hour"], ids=["in time", "after a step of the clock"])
+def test_a_look_at_other_jobs_that_reads_much_is_not_repeated_at_once(
+    lane: Lane, when: str
+) -> None:
     lane.begin(1_300)
     while lane.ran < 1_200:
         lane.hand_over()
     [(pause,)] = lane.connection.execute(LOOK_AT).fetchall()
     assert pause < timedelta(seconds=1)
     lane.connection.execute("SELECT defer('t', priority => 1)")
-    lane.connection.execute("SELECT set_config('inturn.look_at', '2200-01-01', false)")
+    set_look = "SELECT set_config('inturn.look_at', (now() + %s::interval)::text, false)"
+    lane.connection.execute(set_look, ["0.9 s"])
     assert lane.hand_over(), "it does not look"
-    lane.connection.execute("SELECT set_config('inturn.look_at', '2020-01-01', false)")
+    lane.connection.execute(set_look, [when])
     assert not lane.hand_over(), "it gives way"
 
 

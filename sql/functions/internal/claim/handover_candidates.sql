@@ -36,8 +36,9 @@ RETURNS TABLE (lock text, gate text, id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    v_looks boolean := p_floors IS NULL OR coalesce(
-        clock() >= nullif(current_setting('inturn.look_at', true), '')::timestamptz, true);
+    v_pause interval := nullif(current_setting('inturn.look_at', true), '')::timestamptz - clock();
+    -- If the clock was set back, it looks.
+    v_looks boolean := p_floors IS NULL OR (v_pause BETWEEN '0' AND '1 s') IS NOT TRUE;
     v_entries bigint;
 BEGIN
     IF v_looks AND p_floors IS NOT NULL THEN
