@@ -272,7 +272,7 @@ class Worker:
         elif chance < 0.1:
             self.do(finish.put_back(self.jobs[:1]))
             self.jobs = self.do(claim.list_jobs_of_worker(self.id))
-        elif chance < 0.14:
+        elif chance < 0.18:
             self.connect_anew()
         else:
             self.hand_over()
