@@ -6,7 +6,7 @@
 -- Who defers has a transaction id before it draws the id of a job. So all that have drawn one of
 -- the noted ids are over once all older transactions are. Snapshots have no transaction id and
 -- delay nothing. If other transactions stay open, p_patient looks whether any has drawn an id:
--- who has keeps a lock on the sequence to its end.
+-- one that has keeps a lock on the sequence to its end.
 --
 -- What it says is true only on this server: another one may give the same ids once more. Therefore
 -- the session keeps the horizon, and an unknown one begins anew. If sessions cache ids, nothing is
@@ -27,7 +27,7 @@ BEGIN
     IF v_horizon IS NOT NULL THEN
         IF pg_snapshot_xmin(pg_current_snapshot()) < v_horizon AND NOT (p_patient AND (
             -- One look at the locks, since they change. A transaction that is being prepared may
-            -- show them under two names, so who has drawn is harmless only if it is seen to be new.
+            -- show them under two names, so one that has drawn is harmless only if it is seen to be new.
             WITH locks AS MATERIALIZED (
                 SELECT virtualtransaction AS owner, relation, mode, transactionid FROM pg_locks
             )
