@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION line_from(p_lock text, p_priority integer, p_id bigin
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
-    (SELECT jobs.priority, jobs.id FROM jobs
+    ((SELECT jobs.priority, jobs.id FROM jobs
      WHERE jobs.lock::text = p_lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
         AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         AND jobs.priority > p_priority
@@ -39,8 +39,8 @@ BEGIN
         AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
         AND jobs.priority < p_priority
      ORDER BY jobs.priority DESC, jobs.id LIMIT 1)
-    LIMIT 1;
-    RETURN QUERY
-    SELECT waits.priority, waits.id FROM waits WHERE waits.lock = p_lock
-    ORDER BY waits.priority DESC, waits.id LIMIT 1;
+    LIMIT 1)
+    UNION ALL
+    (SELECT waits.priority, waits.id FROM waits WHERE waits.lock = p_lock
+     ORDER BY waits.priority DESC, waits.id LIMIT 1);
 END $$;
