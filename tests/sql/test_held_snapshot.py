@@ -179,6 +179,25 @@ def test_a_look_at_other_jobs_that_reads_much_is_not_repeated_at_once(
     assert not lane.hand_over(), "it gives way"
 
 
+def test_a_floor_is_used_only_after_a_look_that_read_much(lane: Lane) -> None:
+    lane.begin(200)
+    while not lane.floors.latest():
+        lane.hand_over()
+    beyond = lane.floors.final + 1_000  # shows whether it is used
+    for look_at, is_used in [("", False), ("0.9 s", True)]:
+        lane.connection.execute(
+            "SELECT set_config('inturn.look_at', (now() + nullif(%s, '')::interval)::text, false)",
+            [look_at],
+        )
+        call = finish.finish(
+            lane.id, None, 1, [Ended(lane.job, Status.SUCCEEDED)], (), {"a": (0, beyond)},
+            lane.floors.horizon,
+        )  # fmt: skip
+        following = lane.direct.do(call).next
+        assert (not following) == is_used
+        lane.job = following[0] if following else lane.job
+
+
 def test_without_a_snapshot_every_hand_over_looks_at_other_jobs(dsn: str) -> None:
     with closing(psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn")) as mine:
         lane = Lane(mine, lambda: None)

@@ -1,10 +1,10 @@
 -- Returns which jobs are handed over to the worker that has just finished a job: the heads of the
 -- lanes that it ran in, and what waits for the slots that it gives back (slot_heads).
 --
--- The search for the head of a lane begins at its floor, if p_floors has one. The look at other
--- ready jobs walks over what an open snapshot keeps in front of them. If it reads much, the next
--- reports with floors go without it for about ten times as long, at most a second, and give way to
--- no other job.
+-- It looks at the front of the lanes and of all ready jobs, where an open snapshot keeps the entries
+-- of what has run. If it reads much there, the next reports of lanes with floors do not look for
+-- about ten times as long, at most five seconds: they begin at p_floors, and give way to no other
+-- job.
 --
 -- For both, the worker must be registered, serve the queue and want no more than p_want jobs. One
 -- that was declared dead, and does not know it yet, would start a job that a rescuer takes back
@@ -38,12 +38,11 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_pause interval := nullif(current_setting('inturn.look_at', true), '')::timestamptz - clock();
     -- If the clock was set back, it looks.
-    v_looks boolean := p_floors IS NULL OR (v_pause BETWEEN '0' AND '1 s') IS NOT TRUE;
+    v_looks boolean := p_floors IS NULL OR (v_pause BETWEEN '0' AND '5 s') IS NOT TRUE;
     v_entries bigint;
 BEGIN
     IF v_looks AND p_floors IS NOT NULL THEN
-        v_entries := pg_stat_get_xact_tuples_returned('jobs_free'::regclass)
-            + pg_stat_get_xact_tuples_returned('jobs_heads'::regclass);
+        v_entries := entries_read();
     END IF;
     RETURN QUERY
     WITH grouped AS MATERIALIZED (
@@ -91,7 +90,8 @@ BEGIN
                 SELECT lanes.since FROM lanes
                 WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
             ) AS held
-            CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock], p_floors) AS best
+            CROSS JOIN LATERAL lane_heads(
+                ARRAY[lane.lock], CASE WHEN NOT v_looks THEN p_floors END) AS best
         ) AS head
         LEFT JOIN first ON true
         WHERE (head.start_before IS NULL OR head.start_before > clock())
@@ -114,10 +114,9 @@ BEGIN
       AND (p_queues IS NULL OR next.queue = ANY (p_queues))
     ORDER BY next.priority DESC, next.id
     LIMIT p_want;
-    v_entries := pg_stat_get_xact_tuples_returned('jobs_free'::regclass)
-        + pg_stat_get_xact_tuples_returned('jobs_heads'::regclass) - v_entries;
-    IF v_entries > 1000 THEN   -- a millisecond
+    v_entries := entries_read() - v_entries;
+    IF v_entries > 50 * cardinality(p_locks) THEN   -- an entry takes about a microsecond
         PERFORM set_config('inturn.look_at',
-            (clock() + least(v_entries * interval '10 us', interval '1 s'))::text, false);
+            (clock() + least(v_entries * interval '10 us', interval '5 s'))::text, false);
     END IF;
 END $$;
