@@ -449,6 +449,8 @@ class Worker(Session):
         floors: Mapping[str, tuple[int, int]] | None = None,
     ) -> Finished:
         """Finish jobs, and look for the next ones from these floors on."""
+        if floors:  # they are used after a look that read much
+            self.run("SELECT set_config('inturn.look_at', (clock() + '4 s')::text, false)")
         rows = self.run(
             "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, "
             "(next).queue, (next).attempts "
