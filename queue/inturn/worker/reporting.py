@@ -109,13 +109,15 @@ class Reporting:
         state, floors = self._state, self._floors
         if floors.are_due:
             await floors.refresh()
-        known, final = floors.of(ended), floors.final
+        final = floors.final
+        known = floors.of(ended) if final else None
         want = 0 if state.is_stopped else len(ended)
         mine, forget, horizon = state.registration, self._forget, floors.horizon
         done = await self._connection.run(
             finish.finish(mine.worker_id, mine.queues, want, ended, forget, known, horizon)
         )
-        floors.note_first(done.next, final)
+        if done.next:
+            floors.note_first(done.next, final)
         return done
 
     async def _report_each(self) -> None:

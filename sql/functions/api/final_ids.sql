@@ -27,7 +27,8 @@ BEGIN
     IF v_horizon IS NOT NULL THEN
         IF pg_snapshot_xmin(pg_current_snapshot()) < v_horizon AND NOT (p_patient AND (
             -- One look at the locks, since they change. A transaction that is being prepared may
-            -- show them under two names, so one that has drawn is harmless only if it is seen to be new.
+            -- show them under two names: one that has drawn is harmless only if it is seen to be
+            -- new.
             WITH locks AS MATERIALIZED (
                 SELECT virtualtransaction AS owner, relation, mode, transactionid FROM pg_locks
             )

@@ -244,7 +244,8 @@ class Claiming:
         )  # fmt: skip
         if floors.are_due:
             await floors.refresh()
-        known, final = floors.latest(), floors.final
+        final = floors.final
+        known = floors.latest() if final else None
         again: set[int] = set()  # they may have started without a search
         jobs = await self._run(
             claim.claim(

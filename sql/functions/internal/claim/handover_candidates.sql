@@ -1,10 +1,10 @@
 -- Returns which jobs are handed over to the worker that has just finished a job: the heads of the
 -- lanes that it ran in, and what waits for the slots that it gives back (slot_heads).
 --
--- It looks at the front of the lanes and of all ready jobs, where an open snapshot keeps the entries
--- of what has run. If it reads much there, the next reports of lanes with floors do not look for
--- about ten times as long, at most five seconds: they begin at p_floors, and give way to no other
--- job.
+-- It looks at the front of the lanes and of all ready jobs, where an open snapshot keeps the
+-- entries of what has run. If it reads much there, the next reports of lanes with floors do not
+-- look for about ten times as long, at most five seconds: they begin at p_floors, and give way to
+-- no other job.
 --
 -- For both, the worker must be registered, serve the queue and want no more than p_want jobs. One
 -- that was declared dead, and does not know it yet, would start a job that a rescuer takes back
