@@ -33,8 +33,9 @@ MAX_INTEGER_BITS = 14_000  # Python parses at most 4,300 digits
 MAX_PLAIN = 4_000  # characters; no number in them can exceed the limit on digits
 _NAME_TYPES = frozenset({str})
 _PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
-# Created once: json.dumps creates an encoder per call, and json.loads checks for a BOM.
-_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+# Created once: json.dumps creates an encoder per call, and json.loads checks for a BOM. A database
+# with the encoding SQL_ASCII does not know what \u stands for.
+to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _read = json.JSONDecoder().decode
 
 
@@ -158,7 +159,7 @@ def _encode_plain(kwargs: Mapping[str, Any]) -> str | None:
     if not (_NAME_TYPES.issuperset(names) and _PLAIN_TYPES.issuperset(types)):
         return None
     try:
-        text = _json(kwargs)
+        text = to_json(kwargs)
         text.encode()
     except ValueError:  # such as NaN, or half of a surrogate pair
         return None
@@ -188,7 +189,7 @@ def encode_value(name: str, value: object, max_bytes: int) -> str:
 
 
 def _encode(name: str, value: object, max_bytes: int) -> str:
-    text = _json(value)
+    text = to_json(value)
     size = len(text.encode())
     if size > max_bytes:
         raise BadArgument(

@@ -407,6 +407,8 @@ class Worker(Session):
         floors: Mapping[str, tuple[int, int]] | None = None,
     ) -> list[Job]:
         """Claim jobs, of which `slots` can begin now: those with a limit or a group must."""
+        if floors:
+            self.leave_front()
         rows = self.run(
             "SELECT id, claim_id, worker_id, queue, attempts, current_setting('inturn.turns', true)"
             " FROM claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, "
@@ -433,6 +435,10 @@ class Worker(Session):
         promise(len(jobs) == 1, "there is a job to start")
         return jobs[0]
 
+    def leave_front(self) -> None:
+        """Let the session use floors, as after a look at the front that read much."""
+        self.run("SELECT set_config('inturn.front_at', (clock() + '4 s')::text, false)")
+
     def final_ids(self, patient: bool = False) -> int | None:
         """Return up to which id all jobs are final, or None if it is not known yet."""
         [(final, *noted)] = self.run(
@@ -449,8 +455,8 @@ class Worker(Session):
         floors: Mapping[str, tuple[int, int]] | None = None,
     ) -> Finished:
         """Finish jobs, and look for the next ones from these floors on."""
-        if floors:  # they are used after a look that read much
-            self.run("SELECT set_config('inturn.look_at', (clock() + '4 s')::text, false)")
+        if floors:
+            self.leave_front()
         rows = self.run(
             "SELECT finished_id, busy_id, (next).id, (next).claim_id, (next).worker_id, "
             "(next).queue, (next).attempts "

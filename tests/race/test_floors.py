@@ -5,6 +5,7 @@ order of the steps.
 """
 
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 
@@ -252,9 +253,9 @@ def test_what_another_session_noted_is_not_final(stage: Stage, lost: str) -> Non
 @story(
     Mutation(
         "a floor outlives its session",
-        "finish.sql",
-        "p_floors := NULL;",
-        "",
+        "usable_floors.sql",
+        "p_horizon = current_setting('inturn.horizon', true)",
+        "true",
     )
 )
 def test_floors_of_another_session_are_ignored(stage: Stage) -> None:
@@ -276,9 +277,9 @@ def test_floors_of_another_session_are_ignored(stage: Stage) -> None:
     NO_LOOK_BACK,
     Mutation(
         "a floor outlives its session",
-        "claim.sql",
-        "IF p_horizon = current_setting('inturn.horizon', true) THEN",
-        "IF true THEN",
+        "usable_floors.sql",
+        "p_horizon = current_setting('inturn.horizon', true)",
+        "true",
     ),
 )
 def test_a_claim_begins_at_the_floor_and_finds_what_came_behind_it(stage: Stage) -> None:
@@ -380,14 +381,34 @@ def come_from_another_priority(chain: Chain) -> Return:
     )
 
 
-def come_by_a_replacement(chain: Chain) -> Return:
-    defer = (
+def replace(chain: Chain, delay: str | None) -> int:
+    [(job,)] = chain.worker.run(
         "SELECT id FROM defer_jobs('{task}', '{\"{}\"}', NULL, '{a}', NULL, NULL, %s::interval[], "
-        "p_queueing_locks => '{once}', p_on_conflict => 'replace')"
+        "p_queueing_locks => '{once}', p_on_conflict => 'replace')",
+        [delay],
     )
-    [(job,)] = chain.worker.run(defer, ["1 hour"])
+    return cast(int, job)
+
+
+def come_by_a_replacement(chain: Chain) -> Return:
+    yield replace(chain, "1 hour")
+    replace(chain, "0")
+
+
+def come_by_a_replacement_without_a_time(chain: Chain) -> Return:
+    yield replace(chain, "1 hour")
+    replace(chain, None)
+
+
+def come_after_a_batch(chain: Chain) -> Return:
+    [(batch,)] = chain.worker.run("SELECT open_batch('b', 'task', lock => 'a')")
+    [(job,)] = chain.worker.run("SELECT callback_id FROM batches WHERE id = %s", batch)
+    chain.worker.run("SELECT defer('task', batch_id => %s)", batch)
+    chain.worker.run("SELECT close_batch(%s)", batch)
+    part = chain.worker.claim_one()
     yield job
-    chain.worker.run(defer, ["0"])
+    chain.worker.finish(part)
+    chain.worker.claim(0)
 
 
 WAYS = [
@@ -399,6 +420,8 @@ WAYS = [
     come_after_a_parent,
     come_from_another_priority,
     come_by_a_replacement,
+    come_by_a_replacement_without_a_time,
+    come_after_a_batch,
 ]
 
 

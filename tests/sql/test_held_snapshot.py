@@ -159,7 +159,7 @@ def test_growth_is_seen(lane: Lane) -> None:
     assert lane.pages(2_000, begins_at_floors=False) > 3 * early
 
 
-LOOK_AT = "SELECT nullif(current_setting('inturn.look_at', true), '')::timestamptz - now()"
+LOOK_AT = "SELECT nullif(current_setting('inturn.front_at', true), '')::timestamptz - now()"
 
 
 @pytest.mark.parametrize("when", ["-1 s", "1 hour"], ids=["in time", "after a step of the clock"])
@@ -172,7 +172,7 @@ def test_a_look_at_other_jobs_that_reads_much_is_not_repeated_at_once(
     [(pause,)] = lane.connection.execute(LOOK_AT).fetchall()
     assert pause < timedelta(seconds=1)
     lane.connection.execute("SELECT defer('t', priority => 1)")
-    set_look = "SELECT set_config('inturn.look_at', (now() + %s::interval)::text, false)"
+    set_look = "SELECT set_config('inturn.front_at', (now() + %s::interval)::text, false)"
     lane.connection.execute(set_look, ["0.9 s"])
     assert lane.hand_over(), "it does not look"
     lane.connection.execute(set_look, [when])
@@ -186,7 +186,7 @@ def test_a_floor_is_used_only_after_a_look_that_read_much(lane: Lane) -> None:
     beyond = lane.floors.final + 1_000  # shows whether it is used
     for look_at, is_used in [("", False), ("0.9 s", True)]:
         lane.connection.execute(
-            "SELECT set_config('inturn.look_at', (now() + nullif(%s, '')::interval)::text, false)",
+            "SELECT set_config('inturn.front_at', (now() + nullif(%s, '')::interval)::text, false)",
             [look_at],
         )
         call = finish.finish(
@@ -205,7 +205,7 @@ def test_without_a_snapshot_every_hand_over_looks_at_other_jobs(dsn: str) -> Non
         while lane.ran < 1_200:
             lane.hand_over()
             if lane.ran == 100:  # begin() has left dead entries
-                mine.execute("SELECT set_config('inturn.look_at', '', false)")
+                mine.execute("SELECT set_config('inturn.front_at', '', false)")
         assert mine.execute(LOOK_AT).fetchall() == [(None,)]
 
 

@@ -2,15 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 
+from inturn import App, RetryStrategy
 from inturn.model import Ended, Job, Status
+from inturn.operations.engine import claim, finish
 from inturn.operations.engine.finish import FinalIds
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.floors import EVERY, HOT, MOST_LANES, Floors
+from tests.conftest import Query
 
 
 class Server:
@@ -113,3 +117,39 @@ def test_the_coldest_lanes_are_forgotten() -> None:
     assert floors.of(ended("a")) == {"a": (0, 8)}
     floors.note_first([job(1, f"lane {number}") for number in range(MOST_LANES)], 9)
     assert floors.of(ended("a")) == {}
+
+
+@pytest.mark.anyio
+async def test_a_job_that_its_lane_waited_for_counts_as_found_by_no_search(
+    app: App, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may wait in front of it."""
+    noted: list[int] = []
+
+    def note(self: Floors, jobs: Iterable[Job], final: int) -> None:
+        noted.extend(job.id for job in jobs)
+
+    monkeypatch.setattr(Floors, "note_first", note)
+
+    @app.task(retry=RetryStrategy(max_attempts=1, wait=0))
+    async def fail() -> None:
+        raise ValueError
+
+    fail.configure(lock="a").defer()
+    async with app.open_async():
+        await app.run_worker_async(wait=False)
+    assert query("SELECT attempts FROM finished_jobs") == [(2,)]
+    assert noted == [1]
+
+
+def test_names_of_lanes_are_sent_as_they_are() -> None:
+    """A database with the encoding SQL_ASCII cannot read what JSON escapes."""
+    floors = {"Müller": (0, 1)}
+    outcome = Ended(job(1), Status.FAILED, error="für")
+    for call in [
+        claim.claim(uuid4(), None, 1, False, 1, floors=floors),
+        finish.finish(uuid4(), None, 1, [outcome], floors=floors),
+    ]:
+        sent = str(next(call).parameters)
+        assert "Müller" in sent
+        assert "\\u" not in sent

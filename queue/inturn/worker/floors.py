@@ -15,7 +15,7 @@ from inturn.operations.engine.finish import final_ids
 from inturn.worker.connection import WorkerConnection
 
 HOT = 32  # jobs that a lane must have run before it gets a floor: until then, little is in front
-EVERY = 32  # jobs of such lanes after which to ask again which ids are final
+EVERY = 32  # calls that found jobs of such lanes, after which to ask again which ids are final
 PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming final
 MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
@@ -47,7 +47,7 @@ class Floors:
         self.final = 0  # all ids up to this one are final
         self.are_due = False  # it is time to ask again
         self._lanes: OrderedDict[str, LaneFloor] = OrderedDict()  # the latest is the last
-        self._count = 0  # jobs of hot lanes since we asked
+        self._count = 0  # calls with jobs of hot lanes since we asked
 
     async def refresh(self) -> None:
         """Ask which ids are final."""
@@ -85,13 +85,13 @@ class Floors:
 
         `final` is what was known before it.
         """
+        is_hot = False
         for job in jobs:
             if job.lock is None or job.locks is not None:
                 continue
             found, floor = self._lanes.pop(job.lock, LaneFloor())
             if found >= HOT - 1:
-                self._count += 1
-                self.are_due = self._count >= EVERY
+                is_hot = True
                 if final:
                     reached = job.priority, min(job.id, final + 1)
                     if floor is None or floor[0] != job.priority or floor < reached:
@@ -99,3 +99,5 @@ class Floors:
             self._lanes[job.lock] = LaneFloor(found + 1, floor)
             if len(self._lanes) > MOST_LANES:
                 self._lanes.popitem(last=False)
+        self._count += is_hot
+        self.are_due = self._count >= EVERY

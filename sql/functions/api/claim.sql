@@ -48,9 +48,7 @@ BEGIN
     r.asked := p_limit;
     r.slots := coalesce(p_slots, p_limit);
     r.turns := p_turns;
-    IF p_horizon = current_setting('inturn.horizon', true) THEN
-        r.floors := p_floors;
-    END IF;
+    r.floors := usable_floors(p_floors, p_horizon);
     IF p_since IS NOT NULL THEN
         r.paused := begin_further(p_worker, p_queues);
     END IF;

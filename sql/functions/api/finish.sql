@@ -30,12 +30,10 @@ DECLARE
     v_paused  text[] := '{}';   -- tasks that are paused
     v_done    record;
     v_next    record;
+    v_read    bigint := entries_read();
 BEGIN
     PERFORM require_read_committed();
-    IF p_floors IS NOT NULL AND (p_horizon = current_setting('inturn.horizon', true)) IS NOT TRUE
-    THEN
-        p_floors := NULL;   -- this may be another server, after a failover
-    END IF;
+    p_floors := usable_floors(p_floors, p_horizon);
     SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
         p_ids := mask_ids(p_ids, v_held.busy);
@@ -111,5 +109,8 @@ BEGIN
         PERFORM notify_workers(release_lanes(
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)),
             p_floors => p_floors));
+    END IF;
+    IF p_floors IS NULL THEN
+        PERFORM leave_front(v_read, cardinality(v_done.lanes));
     END IF;
 END $$;

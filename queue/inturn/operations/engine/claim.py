@@ -7,9 +7,7 @@ from datetime import timedelta
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from inturn.arguments import decode
+from inturn.arguments import decode, to_json
 from inturn.model import BatchCounts, Job
 from inturn.operations import Operation, Rows, Statement, ask
 
@@ -81,7 +79,7 @@ def claim(
     turns = turns or Turns()
     asked_at = time.monotonic()
     parameters = [worker_id, queues, limit, patient, slots, turns.text, since]
-    rows = yield Statement(CLAIM, [*parameters, Jsonb(floors) if floors else None, horizon])
+    rows = yield Statement(CLAIM, [*parameters, to_json(floors) if floors else None, horizon])
     if rows and rows[0][-1]:  # else no job with a group waited
         turns.text = rows[0][-1]
     if again is not None:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
+from inturn.arguments import to_json
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Statement, read, unless_all
@@ -91,7 +90,7 @@ def finish(
             _errors(ended),
             _results(ended),
             [status.value for status in forget],
-            Jsonb(floors) if floors else None,
+            to_json(floors) if floors else None,
             horizon,
         ],
     )
@@ -165,7 +164,7 @@ def _results(ended: Sequence[Ended]) -> list[str | None] | None:
     return results if any(results) else None
 
 
-def _errors(outcomes: Sequence[Ended] | Sequence[Again]) -> list[Jsonb | None]:
+def _errors(outcomes: Sequence[Ended] | Sequence[Again]) -> list[str | None]:
     return [
-        None if outcome.error is None else Jsonb({"error": outcome.error}) for outcome in outcomes
+        None if outcome.error is None else to_json({"error": outcome.error}) for outcome in outcomes
     ]

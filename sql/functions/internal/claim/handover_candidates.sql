@@ -1,10 +1,8 @@
 -- Returns which jobs are handed over to the worker that has just finished a job: the heads of the
 -- lanes that it ran in, and what waits for the slots that it gives back (slot_heads).
 --
--- It looks at the front of the lanes and of all ready jobs, where an open snapshot keeps the
--- entries of what has run. If it reads much there, the next reports of lanes with floors do not
--- look for about ten times as long, at most five seconds: they begin at p_floors, and give way to
--- no other job.
+-- With p_floors, the search for the head of a lane begins there, if it has one, and nothing gives
+-- way to other ready jobs: the look at those would walk over what lies at their front.
 --
 -- For both, the worker must be registered, serve the queue and want no more than p_want jobs. One
 -- that was declared dead, and does not know it yet, would start a job that a rescuer takes back
@@ -35,22 +33,14 @@ CREATE OR REPLACE FUNCTION handover_candidates(
 RETURNS TABLE (lock text, gate text, id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE
-    v_pause interval := nullif(current_setting('inturn.look_at', true), '')::timestamptz - clock();
-    -- If the clock was set back, it looks.
-    v_looks boolean := p_floors IS NULL OR (v_pause BETWEEN '0' AND '5 s') IS NOT TRUE;
-    v_entries bigint;
 BEGIN
-    IF v_looks AND p_floors IS NOT NULL THEN
-        v_entries := entries_read();
-    END IF;
     RETURN QUERY
     WITH grouped AS MATERIALIZED (
         SELECT true AS waits FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
         ORDER BY jobs.queue LIMIT 1
     ), first AS (
         SELECT ready.priority, ready.id
-        FROM unnest(CASE WHEN v_looks THEN
+        FROM unnest(CASE WHEN p_floors IS NULL THEN
             coalesce(p_queues, ready_queues(EXISTS (TABLE grouped))) END) AS q(queue)
         CROSS JOIN LATERAL (
             (SELECT NULL AS lock, jobs.priority, jobs.id FROM jobs
@@ -90,8 +80,7 @@ BEGIN
                 SELECT lanes.since FROM lanes
                 WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
             ) AS held
-            CROSS JOIN LATERAL lane_heads(
-                ARRAY[lane.lock], CASE WHEN NOT v_looks THEN p_floors END) AS best
+            CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock], p_floors) AS best
         ) AS head
         LEFT JOIN first ON true
         WHERE (head.start_before IS NULL OR head.start_before > clock())
@@ -114,9 +103,4 @@ BEGIN
       AND (p_queues IS NULL OR next.queue = ANY (p_queues))
     ORDER BY next.priority DESC, next.id
     LIMIT p_want;
-    v_entries := entries_read() - v_entries;
-    IF v_entries > 50 * cardinality(p_locks) THEN   -- an entry takes about a microsecond
-        PERFORM set_config('inturn.look_at',
-            (clock() + least(v_entries * interval '10 us', interval '5 s'))::text, false);
-    END IF;
 END $$;

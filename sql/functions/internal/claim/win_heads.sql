@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION win_heads(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_spare record;
+    v_read  bigint;
 BEGIN
     SELECT coalesce(array_agg(own.lock), '{}'), array_agg(own.job_id) INTO r.won, r.retries
     FROM acquire_lanes(r.worker, r.served, r.lanes, r.seen, cardinality(r.lanes)) AS own;
@@ -23,6 +24,9 @@ BEGIN
     r.lanes_left := r.lanes_left - cardinality(r.won);
 
     -- New statements, so they read what was committed before we got the lanes.
+    IF r.watches THEN
+        v_read := entries_read();
+    END IF;
     SELECT array_agg(next.id), coalesce(array_agg(won.lock), '{}'),
         r.limited OR coalesce(bool_or(next.limited), false)
     INTO r.heads, r.used, r.limited
@@ -32,6 +36,9 @@ BEGIN
       AND won.job_id IS NULL AND NOT next.several AND NOT next.aside
       AND (next.start_before IS NULL OR next.start_before > clock())
       AND (NOT next.touched OR try_lock_job(next.id));
+    IF r.watches THEN
+        PERFORM leave_front(v_read, cardinality(r.won));
+    END IF;
     -- A job that waits for its retry goes before the head of its lane.
     IF cardinality(array_remove(r.retries, NULL)) > 0 THEN
         SELECT array_cat(r.heads, array_agg(job.id)), array_cat(r.used, array_agg(again.lock)),
