@@ -107,6 +107,7 @@ CREATE TYPE inturn.claim_round AS (
 	turns jsonb,
 	since bigint,
 	floors jsonb,
+	watches boolean,
 	asked integer,
 	slots integer,
 	wanted integer,

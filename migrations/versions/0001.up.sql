@@ -245,6 +245,7 @@ CREATE TYPE claim_round AS (
     turns        jsonb,     -- where the turns continue
     since        bigint,    -- look only at jobs with higher ids (NULL: at the front)
     floors       jsonb,     -- where to begin in some of the lanes
+    watches      boolean,   -- count what it reads in lanes, because it could begin at floors
     asked        integer,   -- how many jobs it may start
     slots        integer,   -- how many of them can begin now
     wanted       integer,   -- how many it may still start

@@ -48,7 +48,10 @@ BEGIN
     r.asked := p_limit;
     r.slots := coalesce(p_slots, p_limit);
     r.turns := p_turns;
-    r.floors := usable_floors(p_floors, p_horizon);
+    IF p_horizon IS NOT NULL THEN
+        r.floors := usable_floors(p_floors, p_horizon);
+        r.watches := r.floors IS NULL;
+    END IF;
     IF p_since IS NOT NULL THEN
         r.paused := begin_further(p_worker, p_queues);
     END IF;

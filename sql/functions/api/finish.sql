@@ -30,10 +30,15 @@ DECLARE
     v_paused  text[] := '{}';   -- tasks that are paused
     v_done    record;
     v_next    record;
-    v_read    bigint := entries_read();
+    v_read    bigint;   -- index entries, as entries_read() counts them
 BEGIN
     PERFORM require_read_committed();
-    p_floors := usable_floors(p_floors, p_horizon);
+    IF p_horizon IS NOT NULL THEN
+        p_floors := usable_floors(p_floors, p_horizon);
+        v_read := entries_read();
+    ELSE
+        p_floors := NULL;
+    END IF;
     SELECT * INTO v_held FROM lock_lanes(p_ids, p_claims);
     IF v_held.busy <> '{}' THEN
         p_ids := mask_ids(p_ids, v_held.busy);
@@ -110,7 +115,7 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)),
             p_floors => p_floors));
     END IF;
-    IF p_floors IS NULL THEN
+    IF p_floors IS NULL AND v_read IS NOT NULL THEN
         PERFORM leave_front(v_read, cardinality(v_done.lanes));
     END IF;
 END $$;
