@@ -433,7 +433,7 @@ def test_a_limit_with_room_does_not_make_claims_smaller(stage: Stage) -> None:
     Mutation(
         "only the limits of the first jobs are tried",
         "take_slots.sql",
-        "OR p_slots > 0 AND key IN (SELECT gates.key FROM gates WHERE gates.key = ANY (v_keys))",
+        "OR p_slots > 0 AND key IN (SELECT key FROM gates WHERE key = ANY (v_keys))",
         "",
     )
 )

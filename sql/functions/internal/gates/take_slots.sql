@@ -50,7 +50,7 @@ BEGIN
     v_asked := ARRAY(
         SELECT DISTINCT key FROM unnest(v_keys) WITH ORDINALITY AS gated(key, rank)
         WHERE rank <= v_most OR key >= 'task:'
-            OR p_slots > 0 AND key IN (SELECT gates.key FROM gates WHERE gates.key = ANY (v_keys)));
+            OR p_slots > 0 AND key IN (SELECT key FROM gates WHERE key = ANY (v_keys)));
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
