@@ -31,8 +31,9 @@ CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused 
 LANGUAGE plpgsql AS $$
 DECLARE
     v_most  integer := CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 1 END;
-    v_ids   bigint[];   -- the jobs with a gate: those with a limit first, the best first
-    v_keys  text[];     -- their gates
+    v_best  bigint;     -- the rank of the last of so many jobs with a gate
+    v_ids   bigint[];   -- the jobs that we have locked, the best first, those of paused tasks last
+    v_keys  text[];     -- their gates, or NULL
     v_asked text[];     -- the gates to try
     v_gates text[];     -- those that we have locked
     v_busy  text[];     -- those that another session has locked
@@ -43,15 +44,20 @@ BEGIN
     FROM (
         SELECT id, next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) AS key
         FROM jobs
-        WHERE id = ANY (p_ids)
+        WHERE id = ANY (p_ids) AND status IN ('todo', 'blocked')
+            AND (task IN (SELECT unnest(p_paused)) OR expires_at IS NULL OR was_attempted
+                OR expires_at > clock())
         ORDER BY task IN (SELECT unnest(p_paused)), priority DESC, id
-    ) AS gated
-    WHERE key IS NOT NULL;
+        FOR UPDATE SKIP LOCKED
+    ) AS mine;
+    v_best := (
+        SELECT rank FROM unnest(v_keys) WITH ORDINALITY AS job(key, rank) WHERE key IS NOT NULL
+        ORDER BY rank OFFSET v_most - 1 LIMIT 1);
     v_asked := ARRAY(
-        SELECT DISTINCT key FROM unnest(v_keys) WITH ORDINALITY AS gated(key, rank)
-        WHERE rank <= v_most OR key >= 'task:'
+        SELECT DISTINCT key FROM unnest(v_keys) WITH ORDINALITY AS job(key, rank)
+        WHERE key IS NOT NULL AND ((rank > v_best) IS NOT TRUE OR key >= 'task:'
             OR p_slots > 0 AND key IN (
-                SELECT key FROM gates WHERE key = ANY (v_keys) AND refilled_at IS NULL));
+                SELECT key FROM gates WHERE key = ANY (v_keys) AND refilled_at IS NULL)));
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
@@ -65,15 +71,18 @@ BEGIN
     END IF;
 
     WITH line AS (
-        SELECT key, array_agg(id ORDER BY rank) AS ids,
-            count(*) FILTER (WHERE rank <= v_most OR key >= 'task:') AS best
-        FROM unnest(v_ids, v_keys) WITH ORDINALITY AS gated(id, key, rank)
-        WHERE key IN (SELECT unnest(v_asked))
+        SELECT key, array_agg(id ORDER BY rank) AS ids, array_agg(rank ORDER BY rank) AS ranks,
+            count(*) FILTER (WHERE (rank > v_best) IS NOT TRUE OR key >= 'task:') AS best
+        FROM unnest(v_ids, v_keys) WITH ORDINALITY AS job(id, key, rank)
+        -- A plain IN could become a nested loop over both lists.
+        WHERE coalesce(key IN (SELECT unnest(v_asked)), false)
         GROUP BY key
-    ), gate AS MATERIALIZED (
-        SELECT line.key, line.ids, line.best, room.*, own.key IS NULL AS is_busy,
+    ), gate AS (
+        SELECT line.*, room.tokens, room.refilled_at, room.next_at, own.key IS NULL AS is_busy,
+            CASE WHEN own.key IS NOT NULL THEN coalesce(room.free, cardinality(v_ids))
+                 WHEN line.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
             CASE WHEN rule.rate IS NULL
-                 THEN coalesce(room.free - rule.slots / 2, cardinality(v_ids)) END AS spare
+                 THEN coalesce(room.free - rule.slots / 2, cardinality(v_ids)) ELSE 0 END AS spare
         FROM line
         LEFT JOIN LATERAL (
             SELECT * FROM gates WHERE gates.key = line.key AND line.key IN (SELECT unnest(v_gates))
@@ -81,61 +90,52 @@ BEGIN
         ) AS own ON true
         LEFT JOIN LATERAL gate_rule(own.key) AS rule ON true
         LEFT JOIN LATERAL fold_key(own, rule) AS room ON own.key IS NOT NULL
-    ), job AS (
-        SELECT mine.id, gate.key, mine.priority, gate.tokens, gate.refilled_at, gate.next_at,
-            gate.spare, gate.is_busy, gate.key >= 'task:' AS is_paused,
-            CASE WHEN NOT gate.is_busy THEN coalesce(gate.free, cardinality(v_ids))
-                 WHEN gate.key IN (SELECT unnest(v_stuck)) THEN 0 END AS free,
-            row_number() OVER (PARTITION BY gate.key ORDER BY mine.priority DESC, mine.id) AS place
+    ), judged AS MATERIALIZED (
+        SELECT *, gate.ids[greatest(free, 0) + 1:best] AS late,
+            CASE WHEN key < 'task:' AND NOT is_busy THEN least(free, greatest(best, spare))
+                 ELSE 0 END AS fitting
         FROM gate
-        CROSS JOIN LATERAL unnest(gate.ids[:greatest(gate.best, gate.spare)]) AS wanted(id)
-        CROSS JOIN LATERAL (
-            SELECT jobs.id, jobs.priority FROM jobs
-            WHERE jobs.id = ANY (ARRAY[wanted.id]) AND status IN ('todo', 'blocked')
-                AND (task IN (SELECT unnest(p_paused)) OR expires_at IS NULL OR was_attempted
-                    OR expires_at > clock())
-                AND next_gate(task IN (SELECT unnest(p_paused)), task, limit_key) = gate.key
-            FOR UPDATE SKIP LOCKED
-        ) AS mine
-    ), judged AS (
-        SELECT *, place <= free AS fits FROM job
-        UNION ALL
-        SELECT id, NULL, priority, NULL, NULL, NULL, NULL, false, false, NULL, NULL, true
-        FROM jobs
-        WHERE id = ANY (p_ids) AND limit_key IS NULL AND task NOT IN (SELECT unnest(p_paused))
-    ), ranked AS (
-        SELECT *, fits AND NOT is_paused AND place > coalesce(spare, 0)
-            AND p_slots < row_number() OVER (PARTITION BY fits ORDER BY priority DESC, id)
-            AS is_early
+    ), early AS MATERIALIZED (
+        SELECT min(rank) AS rank
+        FROM (
+            SELECT rank, is_dear, count(*) OVER (ORDER BY rank) AS place
+            FROM (
+                SELECT job.rank, job.place > spare AS is_dear
+                FROM judged
+                CROSS JOIN LATERAL unnest(ranks[:fitting]) WITH ORDINALITY AS job(rank, place)
+                UNION ALL
+                SELECT rank, false FROM unnest(v_keys) WITH ORDINALITY AS job(key, rank)
+                WHERE key IS NULL
+            ) AS fitting
+        ) AS started
+        WHERE is_dear AND place > p_slots
+    ), part AS MATERIALIZED (
+        SELECT *, starts >= free AND late <> '{}' AS is_closed   -- a free slot would wake no job
         FROM judged
-    ), started AS (
-        SELECT *, fits AND NOT is_paused
-            AND bool_or(is_early) OVER (ORDER BY priority DESC, id) IS NOT TRUE AS starts
-        FROM ranked
-    ), counted AS MATERIALIZED (
-        -- A slot that stays free would wake no job.
-        SELECT *, NOT fits
-            AND count(*) FILTER (WHERE starts) OVER (PARTITION BY key) >= free AS must_wait
-        FROM started
+        CROSS JOIN LATERAL (
+            SELECT count(*)::integer AS starts FROM early, unnest(ranks[:fitting]) AS job(rank)
+            WHERE (job.rank < early.rank) IS NOT FALSE
+        ) AS mine
     ), taken AS (
         UPDATE gates
         SET used = gates.used + part.starts, tokens = part.tokens - part.starts,
             refilled_at = part.refilled_at,
             look_at = least(gates.look_at, part.look_at)
         FROM (
-            SELECT key, max(tokens) AS tokens, max(refilled_at) AS refilled_at,
-                CASE WHEN bool_or(must_wait AND NOT is_paused)
-                     THEN least(max(next_at), clock() + interval '5 s') END AS look_at,
-                count(*) FILTER (WHERE starts) AS starts
-            FROM counted WHERE key IS NOT NULL AND NOT is_busy GROUP BY key
+            SELECT *, CASE WHEN is_closed AND key < 'task:'
+                           THEN least(next_at, clock() + interval '5 s') END AS look_at
+            FROM part WHERE NOT is_busy
         ) AS part
         WHERE gates.key = ANY (ARRAY[part.key]) AND (
             part.starts > 0 OR part.look_at < coalesce(gates.look_at, 'infinity'))
     )
-    SELECT coalesce(array_agg(id) FILTER (WHERE starts), '{}'),
-        array_agg(id) FILTER (WHERE must_wait),
-        coalesce(array_agg(DISTINCT key) FILTER (WHERE must_wait), '{}'),
-        coalesce(bool_or(is_early), false)
-    INTO ids, v_late, closed, lacks FROM counted;
-    PERFORM close_gates(closed, v_late, p_paused) WHERE v_late IS NOT NULL;
+    SELECT ARRAY(SELECT unnest(part.ids[:part.starts]) FROM part
+            UNION ALL
+            SELECT id FROM unnest(v_ids, v_keys) WITH ORDINALITY AS job(id, key, rank)
+            WHERE key IS NULL AND (rank < early.rank) IS NOT FALSE),
+        ARRAY(SELECT unnest(late) FROM part WHERE is_closed),
+        ARRAY(SELECT key FROM part WHERE is_closed),
+        early.rank IS NOT NULL
+    INTO ids, v_late, closed, lacks FROM early;
+    PERFORM close_gates(closed, v_late, p_paused) WHERE closed <> '{}';
 END $$;
