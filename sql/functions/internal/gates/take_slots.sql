@@ -30,7 +30,7 @@ CREATE OR REPLACE FUNCTION take_slots(p_ids bigint[], p_slots integer, p_paused 
     OUT ids bigint[], OUT closed text[], OUT lacks boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_most  integer := CASE WHEN p_slots > 0 THEN least(2 * p_slots + 20, 500) ELSE 1 END;
+    v_most  integer := CASE WHEN p_slots > 0 THEN least(p_slots + 20, 500) ELSE 1 END;
     v_best  bigint;     -- the rank of the last of so many jobs with a gate
     v_ids   bigint[];   -- the jobs that we have locked, the best first, those of paused tasks last
     v_keys  text[];     -- their gates, or NULL
