@@ -1,6 +1,7 @@
 """inturn, as users of SQLAlchemy, Django and plain SQL enqueue. Only the rows of enqueueing run it.
 
-One by one, each job has a transaction of its own. In bulk, all jobs share one.
+One by one, each job has a transaction of its own. In bulk, all jobs share one. "Without a job", the
+transaction inserts a row of a bare table: what the library itself costs.
 """
 
 from __future__ import annotations
@@ -22,13 +23,18 @@ SETTINGS = {
     "SQLAlchemy": "one Session for each transaction",
     "Django": "inside transaction.atomic()",
     "SQL": "SELECT inturn.defer(…)",
+    "SQLAlchemy without a job": "the same, for a row of a bare table",
+    "Django without a job": "the same, for a row of a bare table",
 }
-ROWS = ("one", "bulk")
+BARE = "without a job"
 DEFER = "SELECT inturn.defer('work', %s::jsonb, %s)"
 DEFER_MANY = """
 SELECT inturn.defer('work', args::jsonb, lane)
 FROM unnest(%s::text[], %s::text[]) AS jobs (args, lane)
 """
+
+TABLE = "CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, args jsonb)"
+INSERT = "INSERT INTO bare (args) VALUES ({}::jsonb) RETURNING id"
 
 
 def peer(kind: str, source: Path) -> Peer:
@@ -37,7 +43,7 @@ def peer(kind: str, source: Path) -> Peer:
         plain,
         command=(sys.executable, "-m", "bench.peers.enqueuers", kind),
         settings=SETTINGS[kind],
-        rows=ROWS,
+        rows=("one",) if kind.endswith(BARE) else ("one", "bulk"),
     )
 
 
@@ -52,7 +58,10 @@ class OfSQLAlchemy:
         from sqlalchemy.orm import Session
 
         with Session(self._engine) as session, session.begin():
-            return self._task.configure(lock=job.lane, connection=session).defer(**job.args)
+            return self._enqueue(session, job)
+
+    def _enqueue(self, session: Any, job: Job) -> object:
+        return self._task.configure(lock=job.lane, connection=session).defer(**job.args)
 
     def prepare(self, batch: list[Job]) -> list[dict[str, Any]]:
         return [job.args for job in batch]
@@ -62,6 +71,19 @@ class OfSQLAlchemy:
 
         with Session(self._engine) as session, session.begin():
             return self._task.configure(connection=session).batch_defer(*prepared)
+
+
+class OfBareSQLAlchemy(OfSQLAlchemy):
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        from sqlalchemy import text
+
+        with self._engine.begin() as connection:
+            connection.execute(text(TABLE))
+        self._insert = text(INSERT.format("(:args)"))
+
+    def _enqueue(self, session: Any, job: Job) -> object:
+        return session.execute(self._insert, {"args": json.dumps(job.args)}).scalar()
 
 
 class OfDjango:
@@ -92,7 +114,10 @@ class OfDjango:
         from django.db import transaction
 
         with transaction.atomic():
-            return self._task.configure(lock=job.lane).defer(**job.args)
+            return self._enqueue(job)
+
+    def _enqueue(self, job: Job) -> object:
+        return self._task.configure(lock=job.lane).defer(**job.args)
 
     def prepare(self, batch: list[Job]) -> list[dict[str, Any]]:
         return [job.args for job in batch]
@@ -102,6 +127,22 @@ class OfDjango:
 
         with transaction.atomic():
             return self._task.batch_defer(*prepared)
+
+
+class OfBareDjango(OfDjango):
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        from django.db import connection
+
+        connection.ensure_connection()
+        connection.cursor().execute(TABLE)
+
+    def _enqueue(self, job: Job) -> object:
+        from django.db import connection
+
+        with connection.cursor() as cursor:
+            cursor.execute(INSERT.format("%s"), [json.dumps(job.args)])
+            return cursor.fetchone()
 
 
 class OfSQL:
@@ -123,6 +164,8 @@ PRODUCERS: dict[str, Callable[[str], Producer]] = {
     "SQLAlchemy": OfSQLAlchemy,
     "Django": OfDjango,
     "SQL": OfSQL,
+    "SQLAlchemy without a job": OfBareSQLAlchemy,
+    "Django without a job": OfBareDjango,
 }
 
 
