@@ -15,7 +15,7 @@ from inturn import App, JobContext
 from inturn.errors import JobAborted
 from inturn.metrics.catalogue import MOST_QUEUES
 from inturn.metrics.process import ProcessMetrics
-from inturn.metrics.producer import DeferredJobs, count_deferred_jobs
+from inturn.metrics.producer import QueueLabels, count_deferred_jobs
 from inturn.model import Job
 from tests.conftest import Query
 from tests.metrics.conftest import Serve
@@ -222,7 +222,8 @@ print(sorted(name for name in sys.modules if name.startswith(
 
 
 def test_jobs_of_many_queues_that_a_process_defers_share_a_series(app: App) -> None:
-    counted = DeferredJobs.__new__(DeferredJobs)
-    counted._queues = {f"queue{number}" for number in range(MOST_QUEUES)}
-    assert counted._label("queue1") == "queue1"
-    assert counted._label("another") == "_other"
+    labels = QueueLabels()
+    for number in range(MOST_QUEUES):
+        labels.label(f"queue{number}")
+    assert labels.label("queue1") == "queue1"
+    assert labels.label("another") == "_other"

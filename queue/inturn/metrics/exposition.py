@@ -3,11 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 
 from inturn.endpoint import Answer, Route
@@ -53,7 +49,7 @@ def family(name: str, values: Mapping[Any, float] | float) -> Metric:
     about = METRICS[name]
     rows = values if isinstance(values, Mapping) else {(): values}
     kind = CounterMetricFamily if about.kind is Kind.COUNTER else GaugeMetricFamily
-    found = kind(name, about.meaning.replace("`", ""), labels=about.labels)
+    found = kind(name, about.help, labels=about.labels)
     for labels, value in rows.items():
         found.add_metric(list(labels), value)
     return found

@@ -10,9 +10,9 @@ from prometheus_client.core import Metric
 from inturn import sql
 from inturn.database.connector import Connector
 from inturn.endpoint import Route
-from inturn.metrics.catalogue import ALL, BUCKETS, METRICS, MOST_QUEUES, OTHER
+from inturn.metrics.catalogue import ALL, METRICS, OTHER
 from inturn.metrics.exposition import Sources, WithoutCreated, family, make_route
-from inturn.metrics.producer import count_deferred_jobs
+from inturn.metrics.producer import QueueLabels, count_deferred_jobs
 from inturn.model import Job, Outcome, name_outcome
 from inturn.vitals import Vitals
 
@@ -27,7 +27,7 @@ class ProcessMetrics:
         self, tasks: Mapping[str, object], connector: Connector, lag: Callable[[], float]
     ) -> None:
         self._tasks = tasks
-        self._queues: set[str] = set()
+        self._queues = QueueLabels()
         self._registry = CollectorRegistry()
         self._state = WorkerState(connector, lag)
         self._started = self._make_counter("inturn_jobs_started_total")
@@ -40,10 +40,14 @@ class ProcessMetrics:
         count_deferred_jobs()
 
     def _make_counter(self, name: str) -> Counter:
-        return Counter(name, *_describe(name), registry=self._registry)
+        about = METRICS[name]
+        return Counter(name, about.help, about.labels, registry=self._registry)
 
     def _make_histogram(self, name: str) -> Histogram:
-        return Histogram(name, *_describe(name), buckets=BUCKETS[name], registry=self._registry)
+        about = METRICS[name]
+        return Histogram(
+            name, about.help, about.labels, buckets=about.buckets, registry=self._registry
+        )
 
     def attach(self, look: Callable[[], Vitals]) -> None:
         """Export the state of this worker from now on."""
@@ -93,14 +97,7 @@ class ProcessMetrics:
     def _label(self, job: Job) -> tuple[str, str]:
         """Return the queue and the task, or the labels that stand for the rest."""
         task = job.task_name if job.task_name in self._tasks else OTHER if self._tasks else ALL
-        return self._label_queue(job), task
-
-    def _label_queue(self, job: Job) -> str:
-        if job.queue not in self._queues:
-            if len(self._queues) >= MOST_QUEUES:
-                return OTHER
-            self._queues.add(job.queue)
-        return job.queue
+        return self._queues.label(job.queue), task
 
 
 class WorkerState:
@@ -131,8 +128,3 @@ class WorkerState:
         yield family("inturn_heartbeat_failures_total", worker.heartbeat_failures)
         counted = {(source,): count for source, count in worker.counted_wakeups.items()}
         yield family("inturn_wakeups_total", counted)
-
-
-def _describe(name: str) -> tuple[str, tuple[str, ...]]:
-    about = METRICS[name]
-    return about.meaning.replace("`", ""), about.labels

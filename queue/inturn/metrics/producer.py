@@ -26,24 +26,31 @@ def count_deferred_jobs() -> None:
             enqueue.watchers.append(_counters[0].note)
 
 
+class QueueLabels:
+    """Labels the first queues with their names, and all others alike."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def label(self, queue: str) -> str:
+        if queue not in self._known:
+            if len(self._known) >= MOST_QUEUES:
+                return OTHER
+            self._known.add(queue)
+        return queue
+
+
 class DeferredJobs:
     """Counts deferred jobs by queue and task."""
 
     def __init__(self) -> None:
         about = METRICS[NAME]
-        self._counter = Counter(NAME, about.meaning.replace("`", ""), about.labels)
-        self._queues: set[str] = set()
+        self._counter = Counter(NAME, about.help, about.labels)
+        self._queues = QueueLabels()
 
     def note(self, jobs: Sequence[NewJob], rows: Rows) -> None:
         """Record deferred jobs. A second column in a row tells whether the job is new."""
         for job, row in zip(jobs, rows, strict=True):
             is_new = len(row) == 1 or row[1]
             result = "new" if is_new else "waiting"
-            self._counter.labels(self._label(job.options.queue), job.task_name, result).inc()
-
-    def _label(self, queue: str) -> str:
-        if queue not in self._queues:
-            if len(self._queues) >= MOST_QUEUES:
-                return OTHER
-            self._queues.add(queue)
-        return queue
+            self._counter.labels(self._queues.label(job.options.queue), job.task_name, result).inc()
