@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from inturn.formatting import visible
@@ -157,41 +157,34 @@ def _unquote(term: Term) -> Term:
 
 
 def _take(asked: Asked, term: Term, now: datetime) -> None:
-    reader = READERS.get((term.name, term.sign))
-    if reader is None:
+    word = WORDS.get(term.name)
+    if word is None or term.sign != word.sign:
         raise BadTerm(_say_what_is_known(term))
     if not term.value:
         raise BadTerm(f"{term.name}{term.sign} needs a value.")
     if any(each.name == term.name for each in asked.terms):
         raise BadTerm(f"{term.name} occurs twice. Use it once.")
-    reader(asked, term, now)
+    word.take(asked, term, now)
 
 
 def _say_what_is_known(term: Term) -> str:
     shown = show(term.raw)
-    names = {name: sign for name, sign in READERS}
-    if term.name in names:
-        sign = names[term.name]
-        return f"“{shown}” is invalid. Write {term.name}{sign}{EXAMPLE_OF[term.name]}"
+    if word := WORDS.get(term.name):
+        return f"“{shown}” is invalid. Write {term.name}{word.sign}{word.example}"
     if term.name.isdecimal() and not term.sign:
         return f"“{shown}” is only a number. For a job, write id:{shown}"
     if '"' in term.raw and not term.sign:
         return f"“{shown}” has an unclosed quote."
-    return f"“{shown}” is not a filter. Use one of: {', '.join(n + s for n, s in READERS)}"
+    known = ", ".join(name + word.sign for name, word in WORDS.items())
+    return f"“{shown}” is not a filter. Use one of: {known}"
 
 
-def _take_text(name: str) -> Callable[[Asked, Term, datetime], None]:
-    def take(asked: Asked, term: Term, now: datetime) -> None:
-        asked.fields[name] = term.value
-
-    return take
+def _take_text(asked: Asked, term: Term, now: datetime) -> None:
+    asked.fields[term.name] = term.value
 
 
-def _take_number(name: str) -> Callable[[Asked, Term, datetime], None]:
-    def take(asked: Asked, term: Term, now: datetime) -> None:
-        asked.fields[name] = read_number(term.value, f"{term.name}:9001")
-
-    return take
+def _take_number(asked: Asked, term: Term, now: datetime) -> None:
+    asked.fields[term.name] = read_number(term.value, f"{term.name}:9001")
 
 
 def _take_task(asked: Asked, term: Term, now: datetime) -> None:
@@ -250,31 +243,25 @@ def _complete(asked: Asked) -> None:
             asked.problems.append(f"{name} only applies to jobs in these states: {states}")
 
 
-READERS: dict[tuple[str, str], Callable[[Asked, Term, datetime], None]] = {
-    ("task", ":"): _take_task,
-    ("queue", ":"): _take_text("queue"),
-    ("lock", ":"): _take_lock,
-    ("state", ":"): _take_state,
-    ("error", ":"): _take_text("error"),
-    ("id", ":"): _take_number("id"),
-    ("group", ":"): _take_text("group"),
-    ("batch", ":"): _take_number("batch"),
-    ("worker", ":"): _take_worker,
-    ("like", ":"): _take_like,
-    ("waited", ">"): _take_length,
-    ("ended", ">"): _take_length,
-}
-EXAMPLE_OF = {
-    "task": "mail.send",
-    "queue": "default",
-    "lock": "order:*",
-    "state": "failed",
-    "error": "Timeout",
-    "id": "9001",
-    "group": "customer:7",
-    "batch": "12",
-    "worker": "0198…",
-    "like": "9001",
-    "waited": "5m",
-    "ended": "1d",
+class Word(NamedTuple):
+    """What may follow a name in a filter, and the function that reads it."""
+
+    sign: str
+    example: str
+    take: Callable[[Asked, Term, datetime], None]
+
+
+WORDS = {
+    "task": Word(":", "mail.send", _take_task),
+    "queue": Word(":", "default", _take_text),
+    "lock": Word(":", "order:*", _take_lock),
+    "state": Word(":", "failed", _take_state),
+    "error": Word(":", "Timeout", _take_text),
+    "id": Word(":", "9001", _take_number),
+    "group": Word(":", "customer:7", _take_text),
+    "batch": Word(":", "12", _take_number),
+    "worker": Word(":", "0198…", _take_worker),
+    "like": Word(":", "9001", _take_like),
+    "waited": Word(">", "5m", _take_length),
+    "ended": Word(">", "1d", _take_length),
 }
