@@ -27,7 +27,7 @@ from inturn.web.bulk.actions import BULK_ACTIONS
 from inturn.web.bulk.runs import BulkRuns
 from inturn.web.gate import Gate
 from inturn.web.live import Live, LiveResponse
-from inturn.web.page import SECTIONS, Links, NotThere, Page, Section, View
+from inturn.web.page import SECTIONS, Links, NotThere, Page, View
 from inturn.web.pages import PAGES
 from inturn.web.queue_actions import QUEUE_ACTIONS
 from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Panel, Reading
@@ -197,11 +197,11 @@ async def take_action(site: Site, action: Action, request: Request, access: Acce
 
 def show_error(request: Request, error: Exception) -> Response:
     """Return a page for an address that does not exist."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
+    assert isinstance(error, HTTPException)  # it handles no other
+    status = error.status_code
     text = "Use the navigation to find it." if status == 404 else str(error)
     title = TITLES.get(status, "Request failed")
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
-    return render_message(request, status, title, text, headers)
+    return render_message(request, status, title, text, dict(error.headers or {}))
 
 
 def render_message(
@@ -225,24 +225,13 @@ def render_message(
             title=title,
             detail=detail,
             back=back,
-            sections=_list_sections(),
+            sections=SECTIONS,
             schema=schema,
             header=Panel(None),
             here=None,
         )
     )
     return HTMLResponse(html, status, headers)
-
-
-def _list_sections() -> list[Section]:
-    return [each for each in SECTIONS if any(page.path == each.path for page in PAGES)]
-
-
-def _find_section(page: Page) -> str:
-    """Return the path of the list that a page belongs to, if any."""
-    paths = {each.name: each.path for each in SECTIONS}
-    known = {each.path for each in PAGES}
-    return paths[page.section] if paths[page.section] in known else "/"
 
 
 def _read_page(site: Site, page: Page, request: Request, access: Access) -> Response:
@@ -255,7 +244,7 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
         except NotThere as missing:
             if REFRESH in request.headers:  # the page stays; dashboard.js reports that it is gone
                 return Response(status_code=204)
-            back = missing.back or _find_section(page)
+            back = missing.back or next(each.path for each in SECTIONS if each.name == page.section)
             return render_message(
                 request, 404, "Not found", str(missing), back=back, schema=reader.schema
             )
@@ -269,7 +258,7 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
                 now=view.now,
                 header=header,
                 page=page,
-                sections=_list_sections(),
+                sections=SECTIONS,
                 assets=get_version(),
                 result=describe_result(request.query_params),
                 schema=reader.schema,
