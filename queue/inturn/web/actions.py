@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -215,16 +216,6 @@ def retry_job(change: Change) -> Done:
     return Done("job-retried", f"/jobs/{job_id}", number=job_id)
 
 
-def cancel_job(change: Change) -> Done:
-    """Cancel a job that has not started."""
-    return _cancel(change, abort=False)
-
-
-def abort_job(change: Change) -> Done:
-    """Ask the worker of a job to abort it."""
-    return _cancel(change, abort=True)
-
-
 def delete_job(change: Change) -> Done:
     """Delete a job permanently."""
     job_id = _get_job_id(change)
@@ -233,7 +224,8 @@ def delete_job(change: Change) -> Done:
     return Done("job-deleted", "/", number=job_id)
 
 
-def _cancel(change: Change, *, abort: bool) -> Done:
+def cancel_job(change: Change, *, abort: bool) -> Done:
+    """Cancel a job that has not started or, with `abort`, ask its worker to abort it."""
     job_id = _get_job_id(change)
     status = change.run(jobs.cancel_job(job_id, abort, change.by))
     if status == "doing" and not abort:
@@ -298,7 +290,7 @@ ACTIONS = (
     Action("/lane/skip-head", "cancel", skip_head),
     Action("/lane/cancel-waiting", "cancel", cancel_waiting),
     Action("/jobs/{job_id:int}/retry", "retry", retry_job),
-    Action("/jobs/{job_id:int}/cancel", "cancel", cancel_job),
-    Action("/jobs/{job_id:int}/abort", "cancel", abort_job),
+    Action("/jobs/{job_id:int}/cancel", "cancel", partial(cancel_job, abort=False)),
+    Action("/jobs/{job_id:int}/abort", "cancel", partial(cancel_job, abort=True)),
     Action("/jobs/{job_id:int}/delete", "delete", delete_job),
 )
