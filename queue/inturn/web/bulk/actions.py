@@ -11,8 +11,8 @@ from inturn.operations.changes import bulk
 from inturn.operations.engine import maintenance
 from inturn.web.actions import Action, Change, Done, Refused
 from inturn.web.bulk.request import (
-    JOB_RIGHTS,
-    LANE_RIGHTS,
+    PATHS,
+    RIGHTS,
     BadBulk,
     JobBulk,
     LaneBulk,
@@ -23,12 +23,11 @@ from inturn.web.bulk.runs import MOST_AT_ONCE, BulkRun, BulkRuns, TooManyRuns
 from inturn.web.rendering import make_url
 
 T = TypeVar("T")
-PATHS = {"job": "/bulk", "lane": "/bulk/lanes"}  # of the previews
 
 
 def change_jobs(action: str, change: Change) -> Done:
     """Start a bulk change of jobs, if it still matches the preview."""
-    asked = _check(change, "/bulk", lambda: JobBulk.read(action, change.request.query_params, []))
+    asked = _check(change, "job", lambda: JobBulk.read(action, change.request.query_params, []))
 
     def plan() -> BulkRun:
         until = read_until(change.form)
@@ -43,14 +42,12 @@ def change_jobs(action: str, change: Change) -> Done:
             ),
         )
 
-    return _begin(change, _check(change, "/bulk", plan, asked.address()))
+    return _begin(change, _check(change, "job", plan, asked.address()))
 
 
 def change_lanes(action: str, change: Change) -> Done:
     """Start a bulk change of lanes."""
-    asked = _check(
-        change, "/bulk/lanes", lambda: LaneBulk.read(action, change.request.query_params)
-    )
+    asked = _check(change, "lane", lambda: LaneBulk.read(action, change.request.query_params))
 
     def plan() -> BulkRun:
         seen = change.run(bulk.preview_lanes(asked.action, asked.which))
@@ -63,7 +60,7 @@ def change_lanes(action: str, change: Change) -> Done:
             ),
         )
 
-    return _begin(change, _check(change, "/bulk/lanes", plan, asked.address()))
+    return _begin(change, _check(change, "lane", plan, asked.address()))
 
 
 def stop(noun: str, action: str, change: Change) -> Done:
@@ -81,7 +78,7 @@ def _begin(change: Change, run: BulkRun) -> Done:
     except TooManyRuns:
         raise Refused(
             f"{MOST_AT_ONCE} bulk changes are already running. Wait until one has ended.",
-            _back(PATHS[run.noun], run.query),
+            _back(run.noun, run.query),
         ) from None
     return _show(run, "bulk-begun")
 
@@ -91,17 +88,17 @@ def _show(run: BulkRun, word: str) -> Done:
 
 
 def _check(
-    change: Change, path: str, read: Callable[[], T], query: dict[str, str] | None = None
+    change: Change, noun: str, read: Callable[[], T], query: dict[str, str] | None = None
 ) -> T:
     try:
         return read()
     except BadBulk as bad:
         given = query if query is not None else dict(change.request.query_params)
-        raise Refused(str(bad), _back(path, given)) from bad
+        raise Refused(str(bad), _back(noun, given)) from bad
 
 
-def _back(path: str, query: dict[str, str]) -> str:
-    return make_url("", path, query).unescape()
+def _back(noun: str, query: dict[str, str]) -> str:
+    return make_url("", PATHS[noun], query).unescape()
 
 
 def _runs(change: Change) -> BulkRuns:
@@ -111,10 +108,7 @@ def _runs(change: Change) -> BulkRuns:
 
 BULK_ACTIONS = tuple(
     Action(f"{PATHS[noun]}/{name}{path}", right, partial(action, name))
-    for noun, rights, change in (
-        ("job", JOB_RIGHTS, change_jobs),
-        ("lane", LANE_RIGHTS, change_lanes),
-    )
-    for name, right in rights.items()
+    for noun, change in (("job", change_jobs), ("lane", change_lanes))
+    for name, right in RIGHTS[noun].items()
     for path, action in (("", change), ("/stop", partial(stop, noun)))
 )

@@ -23,10 +23,13 @@ MOST_CHOSEN = 1_000  # jobs; a page has far fewer
 CONFIRMED_BY_CLICK = 100  # for more, you type the number
 Run = Callable[[Operation[Any]], Any]
 # The right that each action needs. Addresses and forms allow only these actions, and no move.
-JOB_RIGHTS = {"retry": "retry", "cancel": "cancel", "delete": "delete"}
-LANE_RIGHTS = {"resume": "pause", "retry-head": "retry", "skip-head": "cancel", "pause": "pause"}
-assert JOB_RIGHTS.keys() | {"move"} == set(get_args(JobAction))
-assert LANE_RIGHTS.keys() == set(get_args(LaneAction))
+RIGHTS = {
+    "job": {"retry": "retry", "cancel": "cancel", "delete": "delete"},
+    "lane": {"resume": "pause", "retry-head": "retry", "skip-head": "cancel", "pause": "pause"},
+}
+PATHS = {"job": "/bulk", "lane": "/bulk/lanes"}  # of the previews
+assert RIGHTS["job"].keys() | {"move"} == set(get_args(JobAction))
+assert RIGHTS["lane"].keys() == set(get_args(LaneAction))
 
 
 class BadBulk(ValueError):
@@ -46,7 +49,7 @@ class JobBulk:
     @classmethod
     def read(cls, action: str, query: Mapping[str, str], chosen: list[str]) -> JobBulk:
         """Return the bulk change that an address describes. `chosen` are the ticked boxes."""
-        if action not in JOB_RIGHTS:
+        if action not in RIGHTS["job"]:
             raise BadBulk("Choose what to do with the jobs: retry, cancel or delete.")
         return cls(
             cast(JobAction, action),
@@ -98,8 +101,8 @@ class LaneBulk:
     def read(cls, action: str, query: Mapping[str, str]) -> LaneBulk:
         """Return the bulk change that an address describes."""
         state = query.get("state", "")
-        if action not in LANE_RIGHTS:
-            raise BadBulk(f"Choose what to do with the lanes: {', '.join(LANE_RIGHTS)}.")
+        if action not in RIGHTS["lane"]:
+            raise BadBulk(f"Choose what to do with the lanes: {', '.join(RIGHTS['lane'])}.")
         if state and state not in LANE_STATES:
             raise BadBulk(f"Choose one of these states: {', '.join(LANE_STATES)}")
         prefix = query.get("prefix", "").replace("\0", "")

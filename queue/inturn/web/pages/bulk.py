@@ -14,8 +14,8 @@ from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import job_pages
 from inturn.web.bulk.request import (
     CONFIRMED_BY_CLICK,
-    JOB_RIGHTS,
-    LANE_RIGHTS,
+    PATHS,
+    RIGHTS,
     BadBulk,
     JobBulk,
     LaneBulk,
@@ -46,7 +46,7 @@ def read_jobs(view: View) -> dict[str, Any]:
         raise NotThere(str(bad), _back(query.get("q", ""))) from bad
     preview = view.panel(lambda reader: _preview_jobs(reader, asked, view.now), SECONDS)
     back = ("/jobs", {"q": asked.text})
-    return {**_describe(view, asked, JOB_RIGHTS, "job", "/bulk/"), "preview": preview, "back": back}
+    return {**_describe(view, asked, "job"), "preview": preview, "back": back}
 
 
 def read_lanes(view: View) -> dict[str, Any]:
@@ -58,12 +58,12 @@ def read_lanes(view: View) -> dict[str, Any]:
     preview = view.panel(lambda reader: _preview_lanes(reader, asked), SECONDS)
     back = ("/lanes", {"state": asked.state, "prefix": asked.prefix})
     return {
-        **_describe(view, asked, LANE_RIGHTS, "lane", "/bulk/lanes/"),
+        **_describe(view, asked, "lane"),
         "preview": preview,
         "back": back,
         "choices": [
             name
-            for name, right in LANE_RIGHTS.items()
+            for name, right in RIGHTS["lane"].items()
             if view.access.may(right) and _applies(name, asked.state)
         ],
     }
@@ -74,15 +74,13 @@ def _applies(action: str, state: str) -> bool:
     return not state or state in (bulk.STATES[action] or ("held", "retrying", "delayed", "idle"))
 
 
-def _describe(
-    view: View, asked: JobBulk | LaneBulk, rights: dict[str, str], noun: str, path: str
-) -> dict[str, Any]:
+def _describe(view: View, asked: JobBulk | LaneBulk, noun: str) -> dict[str, Any]:
     return {
         "asked": asked,
         "noun": noun,
         "address": asked.address(),
-        "post": path + asked.action,
-        "may_change": view.access.may(rights[asked.action]),
+        "post": f"{PATHS[noun]}/{asked.action}",
+        "may_change": view.access.may(RIGHTS[noun][asked.action]),
         "verb": bulk_effect.VERBS[asked.action],
         "by_click": CONFIRMED_BY_CLICK,
     }
