@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from inturn.operations.reading import history
 from inturn.operations.reading.history import Bucket
 from inturn.web.charts import ChartSpan, EndChart, TimeChart, draw_ends, draw_runs, draw_waits
+from inturn.web.page import View
 from inturn.web.reading import PageReader
 
 RANGES = {  # the length, and the minutes per bucket
@@ -32,14 +34,20 @@ class History:
 
 
 def read_history(
-    reader: PageReader,
-    now: datetime,
-    chosen: str,
-    *,
-    task: str | None = None,
-    queue: str | None = None,
+    view: View, *, task: str | None = None, queue: str | None = None
+) -> dict[str, Any]:
+    """Return the charts of the chosen range, for all jobs or those of a task or queue."""
+    chosen = view.choose("range", tuple(RANGES))
+    return {
+        "ranges": ORDER,
+        "chosen": chosen,
+        "history": view.panel(lambda reader: _read(reader, view.now, chosen, task, queue)),
+    }
+
+
+def _read(
+    reader: PageReader, now: datetime, chosen: str, task: str | None, queue: str | None
 ) -> History:
-    """Return the charts of a range, for all jobs or those of a task or queue."""
     length, minutes = RANGES[chosen]
     width = timedelta(minutes=minutes)
     # Buckets start at multiples of their width.

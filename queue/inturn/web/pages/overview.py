@@ -13,7 +13,7 @@ from inturn.operations.reading.failures import RecentFailures
 from inturn.operations.reading.overview import list_troubled_lanes
 from inturn.operations.reading.situation import Situation
 from inturn.operations.reading.standstill import Standstill, find_standstill
-from inturn.web.history import ORDER, RANGES, read_history
+from inturn.web.history import read_history
 from inturn.web.page import Page, View
 from inturn.web.reading import PageReader, Panel
 from inturn.web.verdict import describe, find_troubles
@@ -45,14 +45,14 @@ class Numbers:
 
 def read(view: View) -> dict[str, Any]:
     """Return the verdict, the numbers, the charts and what to check."""
-    chosen = view.choose("range", tuple(RANGES))
     seen = view.header.value
     troubled = (
         view.panel(lambda reader: _read_lanes(reader, seen))
         if seen
         else Panel(None, view.header.problem)
     )
-    still: Panel[Standstill] = view.panel(lambda reader: _read_standstill(reader, seen))
+    may_read = seen is not None and seen.may_read_errors
+    still = view.read(find_standstill(view.reader.schema, with_errors=may_read))
     troubles = find_troubles(seen, still) if seen else []
     verdict = describe(seen, troubles) if seen else _unknown(view)
     return {
@@ -61,9 +61,7 @@ def read(view: View) -> dict[str, Any]:
         "retry_all": RETRY_ALL,
         "troubles": troubles[1:],
         "numbers": _sum_up(seen) if seen else None,
-        "ranges": ORDER,
-        "chosen": chosen,
-        "history": view.panel(lambda reader: read_history(reader, view.now, chosen)),
+        **read_history(view),
         "troubled": troubled,
         "stalled": _choose_stalled(troubled.value or [], still.value),
         "deepest": sorted(troubled.value or [], key=lambda each: -each.waiting)[:SHOWN],
@@ -104,11 +102,6 @@ def _choose_stalled(lanes: list[StuckLane], still: Standstill | None) -> list[St
     """Return the stuck lanes, and those held by one job for long."""
     held = {each.lock for each in still.held} if still else set()
     return [each for each in lanes if each.state not in MOVING or each.lock in held][:SHOWN]
-
-
-def _read_standstill(reader: PageReader, seen: Situation | None) -> Standstill:
-    may_read = seen is not None and seen.may_read_errors
-    return reader.run(find_standstill(reader.schema, with_errors=may_read))
 
 
 def _list_errors(still: Standstill) -> list[RecentFailures]:

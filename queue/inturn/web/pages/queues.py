@@ -13,7 +13,7 @@ from inturn.formatting import visible
 from inturn.operations.changes.pauses import PausedQueue
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading.situation import Situation
-from inturn.web.history import ORDER, RANGES, read_history
+from inturn.web.history import read_history
 from inturn.web.page import NotThere, Page, View
 
 LISTED, PAUSES = 40, 10
@@ -60,15 +60,12 @@ def read_one(view: View) -> dict[str, Any]:
     seen = view.header.value
     pauses = seen.paused_queues if seen else []
     lines = _make_lines(seen, name) if seen else []
-    chosen = view.choose("range", tuple(RANGES))
     return {
         "name": name,
         "line": next((line for line in lines if line.counts.queue == name), None),
         "pauses": [each for each in pauses if each.queue in (None, name)],
         "own": next((each for each in pauses if each.queue == name), None),
-        "chosen": chosen,
-        "ranges": ORDER,
-        "history": view.panel(lambda reader: read_history(reader, view.now, chosen, queue=name)),
+        **read_history(view, queue=name),
     }
 
 

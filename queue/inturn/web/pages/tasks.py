@@ -10,7 +10,7 @@ from typing import Any
 from inturn.operations.reading import history
 from inturn.operations.reading.history import TaskStatus
 from inturn.operations.reading.situation import Situation
-from inturn.web.history import ORDER, RANGES, read_history
+from inturn.web.history import read_history
 from inturn.web.page import NotThere, Page, View
 
 LOOKED, LISTED, PAUSES = 1000, 40, 10
@@ -78,16 +78,13 @@ def read_one(view: View) -> dict[str, Any]:
     name = view.get("name")
     if not name:
         raise NotThere("The address names no task.")
-    chosen = view.choose("range", tuple(RANGES))
     known = Knowledge.of(view.header.value)
     workers = known.workers.get(name, [])
     pauses = view.header.value.paused_tasks if view.header.value else []
     return {
         "name": name,
         "pause": next((each for each in pauses if each.task == name), None),
-        "chosen": chosen,
-        "ranges": ORDER,
-        "history": view.panel(lambda reader: read_history(reader, view.now, chosen, task=name)),
+        **read_history(view, task=name),
         "workers": sorted(workers)[:LISTED],
         "workers_cut": len(workers) - LISTED,
         "waits_in": known.unknown.get(name, [])[:LISTED],
