@@ -66,21 +66,20 @@ def _offer_retry(report: LaneReport) -> Iterator[Offer]:
 
 def _offer_skip(report: LaneReport) -> Iterator[Offer]:
     if report.stopped == "halted" and report.failed is not None:
+        job = report.failed
         effect = (
-            f"The lane continues without job {report.failed.id} ({visible(report.failed.task)}), "
-            f"which stays failed. {_describe_waiting(report)}, and run without its work."
-        )
-        yield Offer(
-            "/lane/skip-head", "cancel", "Skip head", effect, head=report.failed.id, is_final=True
+            f"The lane continues without job {job.id} ({visible(job.task)}), which stays failed. "
+            f"{_describe_waiting(report)}, and run without its work."
         )
     elif report.head is not None and not report.head_runs and report.readers is None:
+        job = report.head
         effect = (
-            f"Job {report.head.id} ({visible(report.head.task)}) is cancelled. "
+            f"Job {job.id} ({visible(job.task)}) is cancelled. "
             f"{amount(report.behind, 'job')} behind it keep their order, and run without its work."
         )
-        yield Offer(
-            "/lane/skip-head", "cancel", "Skip head", effect, head=report.head.id, is_final=True
-        )
+    else:
+        return
+    yield Offer("/lane/skip-head", "cancel", "Skip head", effect, head=job.id, is_final=True)
 
 
 def _describe_behind(report: LaneReport) -> str:

@@ -44,27 +44,21 @@ class LaneSearch:
         """Parse the address."""
         words = {name: view.get(name) for name in WORDS}
         asked = cls(words, view.choose("sort", tuple(SORTS)))
-        for name, read in (
-            ("state", asked._read_state),
-            ("waiting", asked._read_waiting),
-            ("oldest", asked._read_oldest),
-        ):
+        for name, text in words.items():
             try:
-                if words[name]:
-                    read(words[name].strip())
+                if text:
+                    asked._take(name, text.strip())
             except BadTerm as bad:
                 asked.problems[name] = str(bad)
         return asked
 
-    def _read_state(self, text: str) -> None:
-        if text not in STATES:
+    def _take(self, name: str, text: str) -> None:
+        if name == "state" and text not in STATES:
             raise BadTerm(f"“{show(text)}” is not a state. Use one of: {', '.join(STATES)}")
-
-    def _read_waiting(self, text: str) -> None:
-        self.least_waiting = read_number(text, "100", BOUND)
-
-    def _read_oldest(self, text: str) -> None:
-        self.least_age = read_length(text, "5m")
+        if name == "waiting":
+            self.least_waiting = read_number(text, "100", BOUND)
+        if name == "oldest":
+            self.least_age = read_length(text, "5m")
 
     @property
     def state(self) -> str:
@@ -101,6 +95,5 @@ class LaneSearch:
 
     def _fits_job(self, job: LaneJob) -> bool:
         queue, task = self.words["queue"], self.words["task"]
-        if task.endswith("*"):
-            return queue in ("", job.queue) and job.task.startswith(task[:-1])
-        return queue in ("", job.queue) and task in ("", job.task)
+        fits = job.task.startswith(task[:-1]) if task.endswith("*") else task in ("", job.task)
+        return fits and queue in ("", job.queue)
