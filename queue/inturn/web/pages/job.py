@@ -17,7 +17,7 @@ from inturn.states import ENDED, LIVE
 from inturn.web.jobs.timeline import draw_timeline
 from inturn.web.page import NotThere, Page, View
 from inturn.web.reading import PageReader
-from inturn.web.redaction import show_arguments
+from inturn.web.redaction import redact, show_arguments
 from inturn.whole_numbers import HIGHEST_ID
 
 NEIGHBOURS = 10
@@ -47,7 +47,6 @@ def read(view: View) -> dict[str, Any]:
             "or ended without history."
         )
     line = view.panel(lambda reader: _read_line(reader, job))
-    may_see = view.access.may("view_args")
     return {
         "job_id": job_id,
         "found": found,
@@ -58,15 +57,8 @@ def read(view: View) -> dict[str, Any]:
         "offers": list(_list_offers(job, line.value or [])) if job else [],
         "timeline": draw_timeline(job, view.now) if job else [],
         "attempts": read_attempts(job) if job else [],
-        "arguments": show_arguments(job.task_name, job.task_kwargs, view.redact)
-        if job and may_see
-        else None,
-        "result_value": show_arguments("", {"result": job.result}, None)["result"]
-        if job and may_see
-        else None,
-        "headers": show_arguments("", job.headers or {}, None) if job and may_see else None,
-        "command": _make_command(job, view) if job and may_see else None,
         "worker": _name_worker(view, job) if job else None,
+        **(_show_data(job, view) if job and view.access.may("view_args") else {}),
     }
 
 
@@ -113,10 +105,19 @@ def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[JobOffer]:
         )
 
 
-def _make_command(job: StoredJob, view: View) -> str:
+def _show_data(job: StoredJob, view: View) -> dict[str, Any]:
+    arguments = show_arguments(job.task_name, job.task_kwargs, view.redact)
+    return {
+        "arguments": arguments,
+        "result_value": redact(job.result),
+        "headers": redact(job.headers),
+        "command": _make_command(job, arguments),
+    }
+
+
+def _make_command(job: StoredJob, arguments: Any) -> str:
     """Return a command that defers the same job again, without secrets."""
-    shown = show_arguments(job.task_name, job.task_kwargs, view.redact)
-    values = json.dumps(shown, ensure_ascii=False, default=str)
+    values = json.dumps(arguments, ensure_ascii=False, default=str)
     words = ["queue defer"]
     locks = job.locks or ([] if job.lock is None else [job.lock])
     for lock in locks:
