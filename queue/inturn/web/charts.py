@@ -12,6 +12,7 @@ from inturn.operations.reading.history import Bucket
 WIDTH, HEIGHT = 600, 120
 GAP = 0.22  # of a bar's width
 TICKS = 4
+KINDS = ("ok", "cancelled", "failed")  # parts of a column, from the bottom
 
 
 class Bar(NamedTuple):
@@ -66,36 +67,19 @@ class ChartSpan(NamedTuple):
 
 def draw_ends(buckets: Sequence[Bucket], span: ChartSpan) -> EndChart:
     """Return a column for each bucket: succeeded at the bottom, then cancelled, then failed."""
-    parts = [
-        (
-            each.at,
-            {
-                "ok": each.succeeded,
-                "cancelled": each.cancelled + each.aborted,
-                "failed": each.failed,
-            },
-        )
-        for each in buckets
-    ]
-    highest = max([sum(part.values()) for _, part in parts], default=0)
+    counts = [(each.succeeded, each.cancelled + each.aborted, each.failed) for each in buckets]
+    highest = max(map(sum, counts), default=0)
     column = WIDTH * (span.width / (span.until - span.since))
+    width = round(column * (1 - GAP), 1)
     bars = []
-    for at, part in parts:
+    for bucket, parts in zip(buckets, counts, strict=True):
+        x = round(max(0.0, span.place(bucket.at)), 1)
         top = float(HEIGHT)
-        for kind, count in part.items():
+        for kind, count in zip(KINDS, parts, strict=True):
             if count:
                 height = max(1.5, HEIGHT * count / highest)
                 top -= height
-                x = max(0.0, span.place(at))
-                bars.append(
-                    Bar(
-                        kind,
-                        round(x, 1),
-                        round(top, 1),
-                        round(column * (1 - GAP), 1),
-                        round(height, 1),
-                    )
-                )
+                bars.append(Bar(kind, x, round(top, 1), width, round(height, 1)))
     return EndChart(bars, draw_ticks(span), highest)
 
 

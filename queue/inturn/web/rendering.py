@@ -75,10 +75,7 @@ def show_ago(at: datetime | None, now: datetime) -> Markup:
     """Return a time as `48s ago`, with the exact one as its title."""
     if at is None:
         return Markup("–")
-    exact = iso(at)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        exact, exact, relative(at, now)
-    )
+    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(iso(at), relative(at, now))
 
 
 def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
