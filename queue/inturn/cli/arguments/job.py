@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import click
 
@@ -13,7 +12,7 @@ from inturn.cli.database import Database
 from inturn.cli.output import exit_status
 from inturn.cli.output.exit_status import Conflict, NotFound
 from inturn.cli.output.next_command import complete
-from inturn.cli.output.printing import Columns, Output
+from inturn.cli.output.printing import Output
 from inturn.cli.values import Number
 from inturn.errors import InturnError
 from inturn.formatting import amount, requote, visible
@@ -21,7 +20,6 @@ from inturn.model import StoredJob
 from inturn.operations.changes import jobs
 from inturn.whole_numbers import HIGHEST_ID
 
-T = TypeVar("T")
 ID = Number(1, HIGHEST_ID)
 COLUMNS = {"ID": lambda done: done["id"], "NOW": lambda done: done["now"]}
 
@@ -68,31 +66,19 @@ def confirm_jobs(
 
 
 def change_jobs(job_ids: Sequence[int], change: Callable[[int], str], form: str) -> None:
-    """Change jobs as `change_each` does, and print each id with its new state."""
-    change_each(
-        list(dict.fromkeys(job_ids)),
-        lambda job_id: {"id": str(job_id), "now": change(job_id)},
-        COLUMNS,
-        form,
-    )
-
-
-def change_each(
-    things: Sequence[T], change: Callable[[T], dict[str, str]], columns: Columns, form: str
-) -> None:
-    """Change items one by one, even if some fail, and print what `change` returns.
+    """Change jobs one by one, even if some fail, and print each id with its new state.
 
     If all fail, the exit status is that of the failures. If some fail, it is PARTLY.
     """
     done: list[dict[str, str]] = []
     failed: list[InturnError] = []
-    for thing in things:
+    for job_id in dict.fromkeys(job_ids):
         try:
-            done.append(change(thing))
+            done.append({"id": str(job_id), "now": change(job_id)})
         except (NotFound, Conflict) as error:
             exit_status.print_error(complete(str(error)))
             failed.append(error)
     if done:
-        Output(form).records(done, columns, "")
+        Output(form).records(done, COLUMNS, "")
     if failed:
         raise SystemExit(exit_status.PARTLY if done else min(map(exit_status.get_status, failed)))
