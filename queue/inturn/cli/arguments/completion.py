@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from click.shell_completion import CompletionItem
 
-from inturn.cli.settings import Settings
+from inturn.cli.settings import Settings, load_app
 from inturn.formatting import visible
 from inturn.operations.changes import jobs, lanes
 
@@ -55,7 +55,8 @@ def _ask(context: click.Context, *operations: Operation[Any]) -> list[Any]:
         return [connector.run(each, connection) for each in operations]
 
 
-def _find_locks(context: click.Context) -> Found:
+@_complete
+def complete_lock(context: click.Context) -> Found:
     stopped, newest = _ask(
         context, lanes.list_lanes(NEWEST), jobs.list_summaries(jobs.JobFilter(), NEWEST)
     )
@@ -63,14 +64,14 @@ def _find_locks(context: click.Context) -> Found:
     yield from ((job.lock, "") for job in newest if job.lock)
 
 
-def _find_jobs(context: click.Context) -> Found:
+@_complete
+def complete_job(context: click.Context) -> Found:
     (newest,) = _ask(context, jobs.list_summaries(jobs.JobFilter(), NEWEST))
     yield from ((str(job.id), f"{job.status} {job.task}") for job in newest)
 
 
-def _find_tasks(context: click.Context) -> Found:
-    from inturn.cli.settings import load_app
-
+@_complete
+def complete_task(context: click.Context) -> Found:
     path = context.ensure_object(Settings).app_path()
     if path is not None:
         yield from ((name, "") for name in sorted(load_app(path).tasks))
@@ -79,14 +80,9 @@ def _find_tasks(context: click.Context) -> Found:
     yield from ((job.task, "") for job in newest)
 
 
-def _find_queues(context: click.Context) -> Found:
+@_complete
+def complete_queue(context: click.Context) -> Found:
     from inturn.operations.engine import workers
 
     (queues,) = _ask(context, workers.list_queues())
     yield from ((queue.queue, "") for queue in queues)
-
-
-complete_lock = _complete(_find_locks)
-complete_job = _complete(_find_jobs)
-complete_task = _complete(_find_tasks)
-complete_queue = _complete(_find_queues)
