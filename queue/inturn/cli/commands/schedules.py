@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
@@ -18,17 +19,9 @@ from inturn.cli.values import Number
 from inturn.formatting import on_clock, relative
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from inturn.operations.engine.schedules import KnownSchedule, StoredSchedule
 
 ALL = 10_000
-UNSEEN = "no worker has seen it yet"
-CHANGED = "workers use {0.cron} in {0.tz}"
-NONE = "No task is periodic yet. Declare one with @app.periodic"
-NAME_APP = ", and name your app with -a package.module:app"
-GONE = "not in {}"
-AHEAD = "does not fire before {}, because a clock was wrong: queue doctor"
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,8 @@ def list_schedules(database: Database, form: str) -> None:
         "JOB": lambda line: "" if line.last_job_id is None else str(line.last_job_id),
         "NOTE": lambda line: line.note,
     }
-    nothing = f"{NONE}{'' if _app_path() else NAME_APP}."
+    app = "" if _app_path() else ", and name your app with -a package.module:app"
+    nothing = f"No task is periodic yet. Declare one with @app.periodic{app}."
     Output(form).records(lines, columns, nothing)
 
 
@@ -132,29 +126,26 @@ def _app_path() -> str | None:
 def _note_gone() -> str:
     """Return the note for a schedule that the named app lacks."""
     path = _app_path()
-    return "" if path is None else GONE.format(path)
+    return "" if path is None else f"not in {path}"
 
 
 def _line(
     known: KnownSchedule, row: StoredSchedule | None, now: datetime, note: str = ""
 ) -> ListedSchedule:
+    from inturn.operations.engine import schedules
     from inturn.schedules.cron import Cron
 
-    following = Cron(known.cron, known.tz).next(_resumes_at(row, now))
+    # Later than now if a wrong clock set it ahead.
+    resumption = now if row is None else schedules.find_resumption(row, now)
+    following = Cron(known.cron, known.tz).next(resumption)
     if row is None:
-        return ListedSchedule(*known, following, None, None, UNSEEN)
+        return ListedSchedule(*known, following, None, None, "no worker has seen it yet")
     if (row.cron, row.tz) != (known.cron, known.tz):
-        note = CHANGED.format(row)
-    elif row.last_instant is not None and _resumes_at(row, now) > now:
-        note = complete(AHEAD.format(on_clock(row.last_instant, now)))
+        note = f"workers use {row.cron} in {row.tz}"
+    elif row.last_instant is not None and resumption > now:
+        then = on_clock(row.last_instant, now)
+        note = complete(f"does not fire before {then}, because a clock was wrong: queue doctor")
     return ListedSchedule(*known, following, row.last_instant, row.last_job_id, note)
-
-
-def _resumes_at(row: StoredSchedule | None, now: datetime) -> datetime:
-    """Return the time after which it fires: now, or later if a wrong clock set it ahead."""
-    from inturn.operations.engine import schedules
-
-    return now if row is None else schedules.find_resumption(row, now)
 
 
 def _ahead(line: ListedSchedule, now: datetime) -> Iterator[Instant]:
