@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import click
 
@@ -16,7 +16,7 @@ from inturn.doctor.troubled_lane import StuckLane
 from inturn.doctor.work import advise_deployment
 from inturn.formatting import amount, at_least, option_value, relative, span, visible
 from inturn.operations.changes.pauses import PausedQueue, PausedTask
-from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.engine.workers import QueueStatus
 
 STATES = ("halted", "stalled", "delayed", "paused", "retrying", "held")
 WIDE = 100  # columns that fit a lane and its reason on one line
@@ -145,15 +145,11 @@ def _print_queues(look: Look) -> None:
     if look.queues:
         click.echo()
         Output("table").records(look.queues, columns, "", ("SCHEDULED", "LIMITED", "OLDEST"))
-    for text in (*_find_paused(look), *_find_unserved(look), *_find_endless(look)):
-        _say(text, "red")
-
-
-def _find_paused(look: Look) -> Iterator[str]:
-    """Yield a line for each pause of a queue, of all queues, or of a task."""
     pauses: list[PausedQueue | PausedTask] = [*look.paused_queues, *look.paused_tasks]
     for pause in pauses:
-        yield f"paused: {explain_pause(pause, look.at)}"
+        _say(f"paused: {explain_pause(pause, look.at)}", "red")
+    for text in (*_find_unserved(look), *_find_endless(look)):
+        _say(text, "red")
 
 
 def _find_unserved(look: Look) -> Iterator[str]:
@@ -190,12 +186,7 @@ def _print_workers(look: Look) -> None:
         "STATE": lambda worker: worker.state,
         "DOING": lambda worker: f"{worker.doing}/{worker.concurrency}",
         "CLAIMED": lambda worker: str(worker.claimed),
-        "QUEUES": _list_queues,
+        "QUEUES": lambda worker: "all" if worker.queues is None else ",".join(worker.queues),
         "HEARTBEAT": lambda worker: relative(min(worker.heartbeat_at, look.at), look.at),
     }
     Output("table").records(look.workers, columns, "", ("CLAIMED", "QUEUES"))
-
-
-def _list_queues(worker: WorkerStatus) -> str:
-    names: Sequence[str] | None = worker.queues
-    return "all" if names is None else ",".join(names)

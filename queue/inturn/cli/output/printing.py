@@ -173,15 +173,11 @@ def _print_table(records: Sequence[Any], columns: Columns, spare: Sequence[str])
     titles = list(columns)
     if width is None:
         widths = _widths(titles, rows)
-        lines = ["  ".join(map(_pad, row, widths)).rstrip() for row in [titles, *rows]]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [titles, *rows]]
         click.echo("\n".join(lines))
         return
     titles, rows = _drop_spare(titles, rows, spare, width)
     _print_rich_table(titles, rows)
-
-
-def _pad(cell: str, width: int) -> str:
-    return f"{cell:<{width}}"
 
 
 def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import click
 
 from inturn.cli.output.exit_status import NotFound, Unavailable, print_error
 from inturn.cli.values import Seconds
-from inturn.errors import DatabaseUnavailable, InturnError
+from inturn.errors import DatabaseUnavailable
 from inturn.formatting import span, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,8 +75,6 @@ def _repeat_in_place(once: Callable[[], object], seconds: float) -> None:
 
 
 def _head(seconds: float) -> str:
-    from datetime import timedelta
-
     every = span(timedelta(seconds=seconds)) if seconds >= 1 else f"{seconds:g}s"
     return f"{datetime.now(UTC):%H:%M:%SZ}  every {every}  q quits"
 
@@ -86,8 +84,4 @@ def _repeat_or_report(once: Callable[[], object]) -> None:
     try:
         once()
     except (DatabaseUnavailable, Unavailable, NotFound) as error:
-        print_error(_say(error))
-
-
-def _say(error: InturnError) -> str:
-    return f"{visible(str(error))} (retrying)"
+        print_error(f"{visible(str(error))} (retrying)")
