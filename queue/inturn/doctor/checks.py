@@ -230,7 +230,6 @@ def _history(reader: Reader) -> Finding:
 
 
 def judge_history(stored: history.StoredBytes) -> Finding:
-    """Return the finding about a history of this size."""
     share = stored.history / stored.database
     days = amount(stored.days, "day")
     detail = (

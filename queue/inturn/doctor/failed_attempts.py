@@ -9,8 +9,6 @@ from inturn.model import StoredJob
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """A failed attempt."""
-
     number: int
     started_at: datetime | None
     at: datetime | None

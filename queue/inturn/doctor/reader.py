@@ -8,8 +8,6 @@ T = TypeVar("T")
 
 
 class RunOperation(Protocol):
-    """Runs an operation."""
-
     def __call__(self, operation: Operation[T], /) -> T: ...
 
 

@@ -52,7 +52,6 @@ def examine_work(
 
 
 def examine_failures(still: Standstill) -> Iterator[Finding]:
-    """Yield what has failed lately."""
     yield _errors(still.shared)
     yield _failures(still.recent)
 

@@ -34,7 +34,6 @@ class Health:
         self._look = look
 
     def routes(self) -> dict[str, Route]:
-        """Return the routes of the endpoint."""
         return {
             LIVE: lambda _: answer(self.check_life()),
             READY: lambda _: answer(self.check_readiness()),

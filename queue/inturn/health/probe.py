@@ -15,7 +15,6 @@ class Reply(NamedTuple):
 
 
 def ask(host: str, port: int, path: str) -> Reply:
-    """Ask the worker whose health is served at this port."""
     connection = HTTPConnection(host, port, timeout=PATIENCE)
     try:
         connection.request("GET", path)

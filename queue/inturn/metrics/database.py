@@ -58,7 +58,6 @@ class DatabaseMetrics:
             yield from self._found
 
     def close(self) -> None:
-        """Close the connection."""
         with self._guard:
             self._drop()
 
@@ -139,7 +138,6 @@ class MetricsReader:
 
 
 def show_queues(seen: Load) -> Iterator[Metric]:
-    """Yield the waiting and running jobs of each queue."""
     found = {
         state: _fold({each.queue: getattr(each, state) for each in seen.queues}, add)
         for state in STATES
@@ -170,7 +168,6 @@ def show_waiting(seen: Load, waiting: Sequence[WaitingMeasure]) -> Iterator[Metr
 
 
 def show_pauses(seen: Load) -> Iterator[Metric]:
-    """Yield how long queues and tasks have been paused."""
     # The pause of all queues comes first, so that `_other` never includes it.
     paused = sorted(seen.paused_queues, key=lambda each: each.queue or "")
     ages = {each.queue or ALL_QUEUES: _find_age(each.since, seen.now) for each in paused}
@@ -180,7 +177,6 @@ def show_pauses(seen: Load) -> Iterator[Metric]:
 
 
 def show_lanes(seen: Load) -> Iterator[Metric]:
-    """Yield how many lanes are in each state."""
     yield family("inturn_lanes", {(state,): count for state, (count, _) in seen.lanes.items()})
     capped = {(state,): more for state, (_, more) in seen.lanes.items()}
     yield family("inturn_lanes_capped", capped)

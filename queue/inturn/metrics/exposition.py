@@ -20,13 +20,10 @@ class Source(Protocol):
 
 
 class Sources:
-    """Several sources in one."""
-
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of all sources."""
         for source in self._sources:
             yield from source.collect()
 
@@ -38,7 +35,6 @@ class WithoutCreated:
         self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of the source."""
         for metric in self._source.collect():
             metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
             yield metric

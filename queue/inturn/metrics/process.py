@@ -54,7 +54,6 @@ class ProcessMetrics:
         self._state.look = look
 
     def routes(self) -> dict[str, Route]:
-        """Return the routes of the endpoint."""
         return make_route(Sources(WithoutCreated(self._registry), self._state, REGISTRY))
 
     # ------------------------------------------------------------------ what the worker reports
@@ -110,7 +109,6 @@ class WorkerState:
         self._lag = lag
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics with their current values."""
         yield family("inturn_build_info", {(version("inturn"), str(sql.revision())): 1})
         yield family("inturn_event_loop_lag_seconds", self._lag())
         yield family("inturn_last_fetch_timestamp_seconds", self.last_claim_at)

@@ -172,7 +172,6 @@ def pause_lane(change: Change) -> Done:
 
 
 def resume_lane(change: Change) -> Done:
-    """Resume a stopped lane."""
     lock = require(change, "lock")
     if not change.run(lanes.resume_lane(lock, change.by)):
         raise _refuse(change, "This lane is neither paused nor halted.")
@@ -217,7 +216,6 @@ def retry_job(change: Change) -> Done:
 
 
 def delete_job(change: Change) -> Done:
-    """Delete a job permanently."""
     job_id = _get_job_id(change)
     if not change.run(jobs.delete_job(job_id, change.by)):
         raise _refuse(change, "This job is running or already gone.")

@@ -73,7 +73,6 @@ class Assets(StaticFiles):
     """Files whose addresses change with their contents, so that browsers may cache them."""
 
     def file_response(self, *args: Any, **options: Any) -> Response:
-        """Return a file with a long cache lifetime."""
         response = super().file_response(*args, **options)
         response.headers["cache-control"] = "public, max-age=31536000, immutable"
         return response
@@ -162,7 +161,6 @@ async def answer_health(request: Request) -> Response:
 
 
 async def show_live(site: Site, request: Request, access: Access) -> Response:
-    """Return a stream of events."""
     return LiveResponse(site.live)
 
 

@@ -23,8 +23,6 @@ ORDER = ("1h", "6h", "24h", "7d")
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The data of the charts, and its totals."""
-
     buckets: list[Bucket]
     ends: EndChart
     waits: TimeChart

@@ -66,7 +66,6 @@ class Links:
         return str(self.request.scope.get("root_path", ""))
 
     def url(self, path: str, **query: Any) -> Markup:
-        """Return the address of a page."""
         return make_url(self.root, path, query)
 
 

@@ -38,7 +38,6 @@ def pause_everything(change: Change) -> Done:
 
 
 def resume_queue(change: Change) -> Done:
-    """End the pause of a queue."""
     name = get_target(change, "name")
     if not name or not change.run(pauses.resume_queue(name, change.by)):
         raise Refused("This queue is not paused individually.", "/queues")
@@ -61,7 +60,6 @@ def pause_task(change: Change) -> Done:
 
 
 def resume_task(change: Change) -> Done:
-    """End the pause of a task."""
     name = get_target(change, "name")
     if not name or not change.run(pauses.resume_task(name, change.by)):
         raise Refused("This task is not paused.", "/tasks")
@@ -84,7 +82,6 @@ def set_limit(change: Change) -> Done:
 
 
 def remove_limit(change: Change) -> Done:
-    """Remove a limit."""
     if not change.run(limits.remove_limit(get_target(change, "pattern"), change.by)):
         raise Refused("There is no such limit.", "/limits")
     return Done("limit-removed", "/limits")

@@ -47,7 +47,6 @@ class Problem:
 
     @classmethod
     def of(cls, error: InturnError, seconds: float) -> Problem:
-        """Describe a database error."""
         cause = error.__cause__
         if isinstance(cause, psycopg.Error) and cause.sqlstate == FORBIDDEN:
             return cls(
@@ -105,7 +104,6 @@ class Reading:
 
     @property
     def schema(self) -> str:
-        """The schema of the queue."""
         return self._connector.schema
 
     def take(self) -> Session:
@@ -175,7 +173,6 @@ class PageReader:
             raise
 
     def release(self) -> None:
-        """Give the connection back."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._reading.give_back(connection)

@@ -105,7 +105,6 @@ def show_lines(text: str | None) -> Markup:
 
 
 def show_json(value: Any) -> Markup:
-    """Return a value as indented JSON."""
     return show_lines(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 

@@ -84,7 +84,6 @@ def make_filter(
     before: datetime | None,
     **asked: Any,
 ) -> JobFilter:
-    """Return the filter that the options describe."""
     if older_than is not None and before is not None:
         raise click.UsageError("You cannot give both --older-than and --before.")
     if older_than is not None:
@@ -108,7 +107,6 @@ def change_matching(
     abort: bool = False,
     move: Move = NO_MOVE,
 ) -> None:
-    """Retry, cancel, delete or move the matching jobs."""
     dry_run, everything = asked.pop("dry_run"), asked.pop("everything")
     which = bulk.for_action(action, make_filter(database, **asked), abort=abort)
     seen = database.run(bulk.preview_jobs(action, which, move))

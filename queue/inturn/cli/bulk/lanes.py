@@ -71,7 +71,6 @@ def change_matching(
     reason: str | None = None,
     until: datetime | None = None,
 ) -> None:
-    """Change the matching lanes."""
     which = bulk.LaneFilter(_check(action, asked["states"]), asked["lock_prefix"], asked["error"])
     seen = database.run(bulk.preview_lanes(action, which))
     options = [

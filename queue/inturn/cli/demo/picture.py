@@ -36,7 +36,6 @@ def picture(pages: list[DemoPage], console: Console, remark: str = "") -> Render
 
 
 def conclusion(pages: list[DemoPage]) -> str:
-    """Return the conclusion of the demo."""
     free, locked = pages
     if not locked.in_order:
         return "An alphabet is not in order although its jobs shared a lock."

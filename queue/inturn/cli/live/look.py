@@ -119,7 +119,6 @@ class Looker:
             raise
 
     def close(self) -> None:
-        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(psycopg.Error):

@@ -20,8 +20,6 @@ INTERVAL = "2"
 
 
 def watch_option(command: F) -> F:
-    """Add --watch to a command that prints a list."""
-
     @wraps(command)
     def watched(*given: Any, watch: float | None, form: str, **options: Any) -> None:
         once = partial(command, *given, form=form, **options)

@@ -99,7 +99,6 @@ class LaneBulk:
 
     @classmethod
     def read(cls, action: str, query: Mapping[str, str]) -> LaneBulk:
-        """Return the bulk change that an address describes."""
         state = query.get("state", "")
         if action not in RIGHTS["lane"]:
             raise BadBulk(f"Choose what to do with the lanes: {', '.join(RIGHTS['lane'])}.")
@@ -115,7 +114,6 @@ class LaneBulk:
 
     @property
     def which(self) -> LaneFilter:
-        """The filter for the database."""
         states = (self.state,) if self.state else STATES[self.action]
         return LaneFilter(states, self.prefix or None)
 

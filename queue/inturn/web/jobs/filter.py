@@ -55,7 +55,6 @@ class Asked:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """The statuses that it names."""
         return tuple(self.fields.get("statuses", ()))
 
     @property

@@ -41,7 +41,6 @@ class LaneSearch:
 
     @classmethod
     def read(cls, view: View) -> LaneSearch:
-        """Parse the address."""
         words = {name: view.get(name) for name in WORDS}
         asked = cls(words, view.choose("sort", tuple(SORTS)))
         for name, text in words.items():

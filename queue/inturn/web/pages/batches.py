@@ -14,7 +14,6 @@ def read(view: View) -> dict[str, Any]:
 
 
 def read_one(view: View) -> dict[str, Any]:
-    """Return a batch."""
     id = view.get_id("id")
     found = view.read(batches.show_batch(id))
     if found.value is None and found.problem is None:

@@ -38,7 +38,6 @@ class Preview:
 
 
 def read_jobs(view: View) -> dict[str, Any]:
-    """Return the effect of a bulk change of jobs."""
     query = view.request.query_params
     try:
         asked = JobBulk.read(view.get("action"), query, query.getlist("id"))
@@ -50,7 +49,6 @@ def read_jobs(view: View) -> dict[str, Any]:
 
 
 def read_lanes(view: View) -> dict[str, Any]:
-    """Return the effect of a bulk change of lanes."""
     try:
         asked = LaneBulk.read(view.get("action"), view.request.query_params)
     except BadBulk as bad:

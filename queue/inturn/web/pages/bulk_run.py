@@ -12,7 +12,6 @@ from inturn.web.page import Page, View
 
 
 def read(noun: str, view: View) -> dict[str, Any]:
-    """Return the progress of a bulk change of jobs or lanes."""
     runs: BulkRuns = view.request.app.state.runs
     run = runs.get(view.get("run"))
     if run is not None and run.noun != noun:

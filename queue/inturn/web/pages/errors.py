@@ -16,7 +16,6 @@ SORTS = {
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the groups of errors."""
     seen = view.header.value
     may_read = seen is not None and seen.may_read_errors
     chosen = view.choose("sort", tuple(SORTS))

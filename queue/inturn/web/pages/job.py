@@ -37,7 +37,6 @@ class JobOffer(NamedTuple):
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the job that the address names."""
     job_id = int(view.request.path_params["job_id"])
     found = view.panel(lambda reader: _find(reader, job_id))
     job = found.value

@@ -26,8 +26,6 @@ LONGEST_PREVIEW = 100  # characters
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as a row of the list."""
-
     job: JobSummary
     arguments: str | None
     word: str  # what happened at `at`
@@ -45,7 +43,6 @@ class Tab:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the jobs that match the address."""
     asked = read_filter(view.get("q").strip(), view.now)
     before = read_id(view.get("before"))
     found = view.panel(lambda reader: _read_rows(view, reader, asked, before))

@@ -56,7 +56,6 @@ class DrawnRuns:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the lane that the address names."""
     lock = view.get("lock")
     if not lock:
         raise NotThere("The address names no lane. Find it in the list of lanes.")

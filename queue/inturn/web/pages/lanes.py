@@ -39,7 +39,6 @@ class Found:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the lanes that match the address."""
     asked = LaneSearch.read(view)
     seen = view.header.value
     found: Panel[Found] = (

@@ -12,7 +12,6 @@ KEYS = 50
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the limits, and a page of their keys."""
     after = view.get("after")
     found = view.read(limits.list_limits(LISTED + 1))
     keys = view.read(limits.list_limit_keys(after, KEYS + 1))

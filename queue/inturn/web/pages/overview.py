@@ -44,7 +44,6 @@ class Numbers:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the verdict, the numbers, the charts and what to check."""
     seen = view.header.value
     troubled = (
         view.panel(lambda reader: _read_lanes(reader, seen))

@@ -53,7 +53,6 @@ def read(view: View) -> dict[str, Any]:
 
 
 def read_one(view: View) -> dict[str, Any]:
-    """Return a queue's counts, charts and pause."""
     name = view.get("name")
     if not name:
         raise NotThere("The address names no queue.")

@@ -33,7 +33,6 @@ class ScheduleLine:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the schedules that workers have registered."""
     found = view.panel(lambda reader: _read(reader, view.now))
     lines = found.value or []
     return {"found": found, "lines": lines[:LISTED], "cut": len(lines) > LISTED, "listed": LISTED}
@@ -49,7 +48,6 @@ def _read(reader: PageReader, now: datetime) -> list[ScheduleLine]:
 
 
 def make_line(stored: StoredSchedule, is_live: bool, now: datetime) -> ScheduleLine:
-    """Return the line about a schedule."""
     try:
         cron = Cron(stored.cron, stored.tz)
     except BadArgument as error:  # a later version may know more

@@ -24,7 +24,6 @@ OTHERS = ("queue", "limit", "group", "task")  # targets of operations other than
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the state of the database."""
     stored = view.read(history.measure_size())
     found = _examine(view.header.value, stored)
     return {

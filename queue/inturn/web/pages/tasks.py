@@ -33,7 +33,6 @@ class Knowledge:
 
     @classmethod
     def of(cls, seen: Situation | None) -> Knowledge:
-        """Return the data of the header."""
         workers: dict[str, list[str]] = {}
         unknown: dict[str, list[str]] = {}
         for worker in seen.workers if seen else ():
@@ -46,7 +45,6 @@ class Knowledge:
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return the tasks that match the address."""
     prefix, sort = view.get("prefix"), view.choose("sort", tuple(SORTS))
     tasks = view.read(history.list_tasks(LOOKED))
     found = [each for each in tasks.value or [] if each.task.startswith(prefix)]
@@ -74,7 +72,6 @@ def read(view: View) -> dict[str, Any]:
 
 
 def read_one(view: View) -> dict[str, Any]:
-    """Return the charts of a task."""
     name = view.get("name")
     if not name:
         raise NotThere("The address names no task.")
