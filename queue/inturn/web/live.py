@@ -72,11 +72,6 @@ class Live:
         with self._lock:
             self._clients.discard(client)
 
-    def count(self) -> int:
-        """Return the number of clients."""
-        with self._lock:
-            return len(self._clients)
-
     def wake(self, event: str) -> None:
         """Send an event to all clients."""
         with self._lock:
