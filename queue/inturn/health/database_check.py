@@ -1,6 +1,5 @@
 """Checks whether this worker can use the database, without delaying a probe."""
 
-import contextlib
 import logging
 import time
 from threading import Event, Lock, Thread
@@ -10,7 +9,7 @@ import psycopg
 from inturn.database import drive
 from inturn.database.conditions import refuses_more
 from inturn.database.connector import Connector
-from inturn.database.session import Session
+from inturn.database.kept_connection import KeptConnection
 from inturn.errors import InturnError, SchemaMismatch
 from inturn.operations.engine.maintenance import check_schema
 
@@ -27,7 +26,7 @@ class DatabaseCheck:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._connection: Session | None = None
+        self._connection = KeptConnection(connector, "health")
         self._guard = Lock()
         self._question: _Question | None = None
 
@@ -48,7 +47,7 @@ class DatabaseCheck:
         """Close the connection, unless a question is under way, whose thread may use it."""
         with self._guard:
             if self._question is None or self._question.answered.is_set():
-                self._drop()
+                self._connection.close()
 
     def _ask(self, question: "_Question") -> None:
         try:
@@ -61,11 +60,11 @@ class DatabaseCheck:
             question.answered.set()
 
     def _look(self) -> str | None:
-        kept = self._connection is not None
+        kept = self._connection.is_open
         try:
             return self._look_once()
         except (InturnError, psycopg.Error) as error:
-            self._drop()
+            self._connection.close()
             if refuses_more(error):
                 return "it refuses more connections"
             if not kept:
@@ -73,20 +72,12 @@ class DatabaseCheck:
         return self._look()  # only the kept connection may have been lost
 
     def _look_once(self) -> str | None:
-        if self._connection is None:
-            self._connection = self._connector.connect("health")
         schema = self._connector.schema
         try:
-            drive.run(check_schema(schema), self._connection, schema)
+            drive.run(check_schema(schema), self._connection.get(), schema)
         except SchemaMismatch:
             return "its schema does not match this version"
         return None
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.close()
 
 
 class _Question:

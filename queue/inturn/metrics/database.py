@@ -1,6 +1,5 @@
 """Metrics of the whole queue. Only one process exports them, or sums would count twice."""
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from prometheus_client.core import Metric
 from inturn import sql
 from inturn.database import drive
 from inturn.database.connector import Connector
+from inturn.database.kept_connection import KeptConnection
 from inturn.database.session import Session
 from inturn.errors import InturnError
 from inturn.metrics.catalogue import ALL_QUEUES, MOST_QUEUES, OTHER
@@ -41,7 +41,7 @@ class DatabaseMetrics:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._connection: Session | None = None
+        self._connection = KeptConnection(connector, "metrics")
         self._guard = Lock()
         self._found: list[Metric] = []
         self._found_at = -FRESH_SECONDS
@@ -59,7 +59,7 @@ class DatabaseMetrics:
 
     def close(self) -> None:
         with self._guard:
-            self._drop()
+            self._connection.close()
 
     def _look(self) -> list[Metric]:
         found: list[Metric] = []
@@ -70,12 +70,12 @@ class DatabaseMetrics:
                 found.append(metric)
         except (InturnError, psycopg.Error, ValueError):  # Python cannot read some times
             self._errors += 1
-            self._drop()
+            self._connection.close()
         up = family("inturn_database_up", is_up)
         return [up, *found, family("inturn_exporter_errors_total", self._errors)]
 
     def _read(self) -> Iterator[Metric]:
-        connection = self._connect()
+        connection = self._connection.get()
         with drive.translate_errors(), connection.transaction():
             connection.execute(LIMITS)
             reader = MetricsReader(connection, self._connector.schema)
@@ -83,17 +83,6 @@ class DatabaseMetrics:
             if fits:
                 yield from reader.read_queue()
             yield from reader.read_server()
-
-    def _connect(self) -> Session:
-        if self._connection is None or self._connection.closed:
-            self._connection = self._connector.connect("metrics")
-        return self._connection
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.close()
 
 
 class MetricsReader:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,13 +9,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-import psycopg
-
 from inturn.cli.arguments.job import make_runnable
 from inturn.cli.output.next_command import complete
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.database.session import Session
+from inturn.database.kept_connection import KeptConnection
 from inturn.doctor.reader import RunOperation
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.formatting import with_times
@@ -101,12 +98,12 @@ class Looker:
         self._connector = connector
         self._limit = limit
         self._meter = Meter()
-        self._connection: Session | None = None
+        self._connection = KeptConnection(connector, "top")
 
     def look(self) -> Look:
         """Return the current state. After an error, the next look reconnects."""
         try:
-            connection = self._connect()
+            connection = self._connection.get()
             with drive.translate_errors(), connection.transaction():
                 connection.execute(TERMS)
 
@@ -119,15 +116,7 @@ class Looker:
             raise
 
     def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.close()
-
-    def _connect(self) -> Session:
-        if self._connection is None or self._connection.closed:
-            self._connection = self._connector.connect("top")
-        return self._connection
+        self._connection.close()
 
 
 def read(run: RunOperation, schema: str, limit: int, meter: Meter) -> Look:

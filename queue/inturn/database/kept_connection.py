@@ -1,0 +1,33 @@
+"""A connection for repeated looks at the database."""
+
+import contextlib
+
+import psycopg
+
+from inturn.database.connector import Connector
+from inturn.database.session import Session
+
+
+class KeptConnection:
+    """Opens when it is first needed, and again after it was closed or lost."""
+
+    def __init__(self, connector: Connector, role: str) -> None:
+        self._connector = connector
+        self._role = role
+        self._session: Session | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._session is not None and not self._session.closed
+
+    def get(self) -> Session:
+        if self._session is None or self._session.closed:
+            self._session = self._connector.connect(self._role)
+        return self._session
+
+    def close(self) -> None:
+        """Close it if it is open, even if the server is gone."""
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(psycopg.Error):
+                session.close()
