@@ -31,5 +31,4 @@ def redact(value: Any, depth: int = 0) -> Any:
 
 def show_arguments(task: str, arguments: Mapping[str, Any], hook: Redact | None) -> Any:
     """Return the arguments of a job as a page may show them."""
-    chosen = arguments if hook is None else hook(task, arguments)
-    return redact(chosen)
+    return redact(arguments if hook is None else hook(task, arguments))
