@@ -5,6 +5,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, OID
 
 from inturn import sql
 from inturn.schema.tables import job_status, key, metadata, moment
+from inturn.states import ENDED
 
 __all__ = ["metadata", "rollup_days", "rollups", "uncounted_ends"]
 
@@ -15,10 +16,7 @@ rollups = Table(
     Column("at", moment, primary_key=True),
     Column("queue", key, primary_key=True),
     Column("task", key, primary_key=True),
-    Column("succeeded", BigInteger, nullable=False),
-    Column("failed", BigInteger, nullable=False),
-    Column("cancelled", BigInteger, nullable=False),
-    Column("aborted", BigInteger, nullable=False),
+    *[Column(name, BigInteger, nullable=False) for name in ENDED],
     Column("waits", ARRAY(Integer), nullable=False),
     Column("runs", ARRAY(Integer), nullable=False),
 )

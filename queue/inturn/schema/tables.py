@@ -26,6 +26,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from inturn.states import ENDED
+
 metadata = MetaData()
 
 job_status = Enum(
@@ -37,26 +39,14 @@ job_status = Enum(
     "pending",
     "claimed",
     "doing",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "aborted",
+    *ENDED,
     name="job_status",
 )
 lane_state = Enum("held", "retrying", "paused", "halted", "delayed", "idle", name="lane_state")
 retry_policy = Enum("hold", "release", name="retry_policy")
 parent_policy = Enum("cancel", "go", "hold", name="parent_policy")
 failure_policy = Enum("continue", "halt", name="failure_policy")
-batch_event = Enum(
-    "joined",
-    "closed",
-    "look",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "aborted",
-    name="batch_event",
-)
+batch_event = Enum("joined", "closed", "look", *ENDED, name="batch_event")
 pause_kind = Enum("queue", "task", name="pause_kind")
 moment = DateTime(timezone=True)
 key = Text(collation="C")
@@ -207,10 +197,7 @@ batches = Table(
     Column("opened_at", moment, nullable=False),
     Column("closed_at", moment),
     Column("ended_at", moment),
-    *[
-        Column(name, BigInteger, nullable=False, server_default="0")
-        for name in ("total", "succeeded", "failed", "cancelled", "aborted")
-    ],
+    *[Column(name, BigInteger, nullable=False, server_default="0") for name in ("total", *ENDED)],
 )
 Index("batches_ended", batches.c.ended_at, postgresql_where=text("ended_at IS NOT NULL"))
 
