@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 
+from psycopg.sql import Identifier, Literal
+
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
 from inturn.doctor.reader import Reader, RunOperation
 from inturn.doctor.work import examine_failures, examine_work
@@ -28,6 +30,7 @@ LARGE_HISTORY = 5 * 2**30  # bytes
 WORKER_SESSIONS = {
     f"inturn {role}" for role in ("worker", "task", "maintenance", "heartbeat", "schedule")
 }
+REPORT = "Unless you changed rows by hand, please report this as a bug"
 PLAIN = re.compile(r"[a-z_][a-z0-9_]*")  # a name that needs no quotes
 
 
@@ -76,10 +79,7 @@ def _reconciler(reader: Reader) -> Finding:
     if found:
         stuck = amount(len(found), "lane")
         detail = f"{stuck} got stuck in the last day and had to be woken: {name_some(found)}"
-        advice = (
-            "these lanes run again. Unless you changed rows by hand, please report this as a bug"
-        )
-        return Finding("reconciler", "fail", detail, advice)
+        return Finding("reconciler", "fail", detail, f"these lanes run again. {REPORT}")
     return Finding("reconciler", "ok", "no lane got stuck in the last day")
 
 
@@ -92,10 +92,7 @@ def _limits(reader: Reader) -> Finding:
     repaired = [visible(key) for key in reader.run(limits.list_repaired_limits())]
     if repaired:
         detail = f"wrong job counts, repaired in the last day: {name_some(repaired)}"
-        advice = (
-            "these limits work again. Unless you changed rows by hand, please report this as a bug"
-        )
-        return Finding("limits", "fail", detail, advice)
+        return Finding("limits", "fail", detail, f"these limits work again. {REPORT}")
     return Finding("limits", "ok", "all job counts of limits are correct")
 
 
@@ -124,15 +121,11 @@ def _sequences(reader: Reader) -> Finding:
 
 def _quote(text: str) -> str:
     """Return a text as an SQL literal."""
-    from psycopg.sql import Literal
-
     return Literal(text).as_string(None)
 
 
 def _qualify(schema: str, name: str) -> str:
     """Return a name of the queue with its schema, in quotes only if it needs them."""
-    from psycopg.sql import Identifier
-
     plain = f"{schema}.{name}"
     return plain if PLAIN.fullmatch(schema) else Identifier(schema, name).as_string(None)
 
@@ -211,12 +204,8 @@ def _clock(reader: Reader, known: Sequence[workers.WorkerStatus]) -> Finding:
         return Finding("clock", "warn", detail, advice)
     if skew > SKEW:
         detail = f"the clocks of this machine and the server differ by {skew.total_seconds():.1f} s"
-        return Finding(
-            "clock",
-            "warn",
-            detail,
-            "use NTP on both. schedule_at is compared with the server's clock",
-        )
+        advice = "use NTP on both. schedule_at is compared with the server's clock"
+        return Finding("clock", "warn", detail, advice)
     ahead = reader.run(maintenance.get_ahead_of_clock())
     if ahead > SKEW:
         detail = f"the server's clock was set back: workers or jobs are {span(ahead)} ahead of it"

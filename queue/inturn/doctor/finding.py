@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 
 LONG = timedelta(minutes=10)  # for a job that could start, and for an open transaction
 MOST = 1000  # how many workers or suspects to read
@@ -16,6 +17,11 @@ class Finding:
     state: str  # ok, warn, fail
     detail: str
     advice: str | None = None
+
+
+def count_some(count: int, one: str, many: str, bound: float = inf) -> str:
+    """Return `1 lane is`, `7 lanes are` or, at the bound, `1,000 or more lanes are`."""
+    return f"{count:,}{' or more' if count >= bound else ''} {one if count == 1 else many}"
 
 
 def name_some(names: list[str]) -> str:

@@ -46,10 +46,13 @@ def describe_lanes(
     heads = {each.lock: get_head(each, rows.get(each.lock)) for each in troubled}
     asked = [head for each in troubled if (head := heads[each.lock])]
     reasons = run(overview.explain_jobs(list(dict.fromkeys(asked))))
-    return [
-        describe_lane(each, rows.get(each.lock), reasons.get(heads[each.lock] or 0, []), now)
-        for each in troubled
-    ]
+    lanes = []
+    for each in troubled:
+        about_head = reasons.get(heads[each.lock] or 0, [])
+        why, unblock = _explain(each, rows.get(each.lock), about_head, now)
+        waiting, more = min(each.waiting, BOUND), each.waiting > BOUND
+        lanes.append(StuckLane(each.lock, each.trouble, each.since, waiting, more, why, unblock))
+    return lanes
 
 
 def get_head(found: TroubledLane, lane: Lane | None) -> int | None:
@@ -57,28 +60,10 @@ def get_head(found: TroubledLane, lane: Lane | None) -> int | None:
     return found.job_id or (lane.failed_job_id or lane.job_id if lane else None)
 
 
-def describe_lane(
-    found: TroubledLane, lane: Lane | None, reasons: Sequence[Reason], now: datetime
-) -> StuckLane:
-    """Return the lane with its most important reason.
-
-    `lane` is its row if it has one, and `reasons` are those of the job that goes next.
-    """
-    why, unblock = _explain(found, lane, reasons, now)
-    return StuckLane(
-        found.lock,
-        found.trouble,
-        found.since,
-        min(found.waiting, BOUND),
-        found.waiting > BOUND,
-        why,
-        unblock,
-    )
-
-
 def _explain(
     found: TroubledLane, lane: Lane | None, reasons: Sequence[Reason], now: datetime
 ) -> tuple[str, str | None]:
+    """Return the most important reason, and what would unblock the lane."""
     lock = argument(found.lock)
     if lane is not None and found.trouble == "halted":
         job = f"job {lane.failed_job_id} {lane.failed_task or '(deleted)'} failed"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from inturn.doctor.finding import LONG, MOST, NAMED, Finding, name_some
+from inturn.doctor.finding import LONG, MOST, NAMED, Finding, count_some, name_some
 from inturn.doctor.pauses import Pause, describe_pause, get_resume_command
 from inturn.formatting import amount, argument, brief, option_value, span, visible
 from inturn.operations.changes import lanes
@@ -222,8 +222,7 @@ def _paused(seen: Situation) -> Finding:
 def _batches(seen: Situation, found: Sequence[batches.ForgottenBatch]) -> Finding:
     if not found:
         return Finding("batches", "ok", "no batch seems forgotten")
-    least = " or more" if len(found) >= MOST else ""
-    count = f"{len(found):,}{least} {'batch is' if len(found) == 1 else 'batches are'}"
+    count = count_some(len(found), "batch is", "batches are", MOST)
     names = [
         f"{each.id} {visible(each.name)} (for {span(seen.now - each.opened_at)})" for each in found
     ]
@@ -262,17 +261,14 @@ def _catch_up(schema: str) -> str:
 def _parents(found: Sequence[failures.FailedParent]) -> Finding:
     if not found:
         return Finding("parents", "ok", "no job waits for a failed job")
-    least = " or more" if len(found) >= MOST else ""
-    count = f"{len(found):,}{least} {'job waits' if len(found) == 1 else 'jobs wait'}"
+    count = count_some(len(found), "job waits", "jobs wait", MOST)
     names = name_some([f"job {each.job_id} for job {each.parent_id}" for each in found])
     detail = f"{count} for a failed job: {names}"
     return Finding("parents", "fail", detail, f"queue jobs explain {found[0].job_id}")
 
 
 def _lanes(count: int) -> str:
-    """Return `1 lane is` or `7 lanes are`."""
-    least = " or more" if count >= lanes.BOUND else ""
-    return f"{count:,}{least} {'lane is' if count == 1 else 'lanes are'}"
+    return count_some(count, "lane is", "lanes are", lanes.BOUND)
 
 
 def _errors(shared: Sequence[failures.SharedError]) -> Finding:
@@ -280,9 +276,10 @@ def _errors(shared: Sequence[failures.SharedError]) -> Finding:
     if not common:
         return Finding("errors", "ok", f"no error is shared by {COMMON} or more lanes or jobs")
     worst = common[0]
+    retrying = count_some(worst.retrying, "job waits", "jobs wait")
     counts = [
         f"{_lanes(worst.halted)} halted" if worst.halted else "",
-        _retrying(worst.retrying) if worst.retrying else "",
+        f"{retrying} for a retry" if worst.retrying else "",
     ]
     others = f", and {amount(len(common) - 1, 'more shared error')}" if len(common) > 1 else ""
     detail = (
@@ -292,18 +289,13 @@ def _errors(shared: Sequence[failures.SharedError]) -> Finding:
     return Finding("errors", "warn", detail, f"queue jobs show {worst.job_id}")
 
 
-def _retrying(count: int) -> str:
-    return f"{amount(count, 'job')} {'waits' if count == 1 else 'wait'} for a retry"
-
-
 def _failures(recent: Sequence[failures.RecentFailures]) -> Finding:
     if not recent:
         return Finding("failures", "ok", "no job failed for good in the last hour")
-    count = sum(each.failed for each in recent)
-    least = " or more" if count >= failures.BOUND else ""
+    count = count_some(sum(each.failed for each in recent), "job", "jobs", failures.BOUND)
     worst = recent[0]
     detail = (
-        f"{count:,}{least} {'job' if count == 1 else 'jobs'} failed for good in the last hour, "
+        f"{count} failed for good in the last hour, "
         f"most often {visible(worst.task)} ({amount(worst.failed, 'time')}){_quote(worst.error)}"
     )
     advice = f"queue jobs list --status failed --task {option_value(worst.task)}"
