@@ -1,7 +1,5 @@
 """The measurements of `queue bench`: jobs that do nothing, in a separate schema."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,16 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 from statistics import quantiles
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg.sql import SQL, Identifier
 
 from inturn.app import App
+from inturn.database.connector import Connector
 from inturn.schema.migrate import migrate
-
-if TYPE_CHECKING:
-    from inturn.database.connector import Connector
-    from inturn.tasks.task import Task
+from inturn.tasks.task import Task
 
 LANES = 1_000
 ROUND_TRIPS = 200

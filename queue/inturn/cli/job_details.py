@@ -1,22 +1,17 @@
 """The output of `queue jobs show`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 from inturn.cli.database import Database
 from inturn.cli.output.printing import details
 from inturn.doctor.failed_attempts import FailedAttempt, read_attempts
 from inturn.formatting import name_locks, on_clock, span, visible
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
-    from inturn.model import Progress, StoredJob
+from inturn.model import Progress, StoredJob
 
 ALL = 10_000  # workers
 

@@ -3,22 +3,17 @@
 On any error, completion silently offers nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import click
 from click.shell_completion import CompletionItem
 
 from inturn.cli.settings import Settings, load_app
 from inturn.formatting import visible
+from inturn.operations import Operation
 from inturn.operations.changes import jobs, lanes
-
-if TYPE_CHECKING:
-    import click
-
-    from inturn.operations import Operation
 
 PATIENCE = 1.0  # seconds to wait for the server
 NEWEST = 200

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import click
 
+from inturn.arguments import check_lock
 from inturn.cli.arguments.completion import complete_lock
 from inturn.cli.database import Database
 from inturn.cli.output.exit_status import NotFound
@@ -20,8 +21,6 @@ MOST = 100  # lanes to search for one with a similar name
 
 
 def _check(_context: click.Context, _parameter: click.Parameter, lock: str | None) -> str | None:
-    from inturn.arguments import check_lock
-
     return None if lock is None else check_lock(lock)
 
 
