@@ -1,7 +1,5 @@
 """`queue --version`: the versions of inturn and of a named database's server and schema."""
 
-from __future__ import annotations
-
 import os
 from contextlib import closing
 

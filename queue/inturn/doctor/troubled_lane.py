@@ -1,7 +1,5 @@
 """Why a lane does not move, and the remedy: for `queue top` and the dashboard."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ A form posts to the path of an action, which redirects to a page of the dashboar
 set the target, so there is no open redirect.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext

@@ -1,7 +1,5 @@
 """The dashboard as an ASGI app."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

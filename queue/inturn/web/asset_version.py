@@ -1,7 +1,5 @@
 """The files that pages load, and the version in their addresses."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Charts as shapes with coordinates. Templates draw them as SVG, next to a table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

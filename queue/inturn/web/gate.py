@@ -1,7 +1,5 @@
 """The checks on every request: no cross-site posts, and no framed or cached responses."""
 
-from __future__ import annotations
-
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -1,7 +1,5 @@
 """The data of a page's charts: how jobs ended, and how long they waited and ran."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages and their requests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime

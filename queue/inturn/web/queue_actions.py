@@ -1,7 +1,5 @@
 """Actions on queues, tasks, limits and batches."""
 
-from __future__ import annotations
-
 from inturn.errors import BadArgument
 from inturn.formatting import visible
 from inturn.model import BatchProgress

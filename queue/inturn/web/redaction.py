@@ -1,7 +1,5 @@
 """Hide likely secrets in the arguments of jobs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

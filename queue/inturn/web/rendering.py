@@ -4,8 +4,6 @@ Every text that a template prints passes `finalize`, which makes invisible and c
 visible. Then Jinja escapes it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

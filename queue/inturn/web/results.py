@@ -3,8 +3,6 @@
 The address carries only a key of this table and a number, so that no link can show another text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 RESULTS = {

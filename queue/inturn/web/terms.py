@@ -1,7 +1,5 @@
 """Parse values that several pages' filters share: numbers and lengths of time."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """The verdict: the worst finding of `queue doctor` about stuck work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from inturn.doctor.finding import Finding

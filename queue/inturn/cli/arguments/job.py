@@ -1,7 +1,5 @@
 """Job arguments of commands, and changes to several jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import click

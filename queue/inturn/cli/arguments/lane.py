@@ -1,7 +1,5 @@
 """The lane argument of commands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

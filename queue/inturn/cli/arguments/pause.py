@@ -1,7 +1,5 @@
 """Pauses in commands: the options reason and end, and the words for people."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import click

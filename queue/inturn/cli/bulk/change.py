@@ -1,7 +1,5 @@
 """A bulk change of jobs or lanes: preview, confirmation, progress and report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The command that shows the jobs that `queue jobs list` leaves out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The filter options of job lists and bulk changes, and the bulk change."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

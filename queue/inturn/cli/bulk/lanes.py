@@ -1,7 +1,5 @@
 """Bulk changes of lanes, and the options that select the lanes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """`queue batches`: list, show, close and cancel batches."""
 
-from __future__ import annotations
-
 import click
 
 from inturn.cli.arguments.confirm import confirm, yes_option

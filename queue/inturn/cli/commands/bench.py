@@ -1,7 +1,5 @@
 """`queue bench`: measure how fast the queue is on your server."""
 
-from __future__ import annotations
-
 import click
 
 from inturn.cli.output.printing import Output, output_options

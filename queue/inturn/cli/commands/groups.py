@@ -1,7 +1,5 @@
 """`queue groups`: set how many jobs of a group start per turn."""
 
-from __future__ import annotations
-
 import click
 
 from inturn.cli.arguments.lane import by_option

@@ -1,7 +1,5 @@
 """`queue jobs`: find jobs, see why they wait, and change them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Any

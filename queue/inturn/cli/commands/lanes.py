@@ -3,8 +3,6 @@
 The server records each change in `lane_audit`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

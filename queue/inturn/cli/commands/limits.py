@@ -1,7 +1,5 @@
 """`queue limits`: limit how many jobs of a key run at once, and how often they start."""
 
-from __future__ import annotations
-
 import click
 
 from inturn.cli.arguments.lane import by_option

@@ -1,7 +1,5 @@
 """`queue queues`: list queues with their jobs and workers, and pause them."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import click

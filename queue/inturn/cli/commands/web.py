@@ -1,7 +1,5 @@
 """`queue web`: the dashboard."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

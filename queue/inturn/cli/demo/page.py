@@ -1,7 +1,5 @@
 """One round of the demo: four alphabets and four worker processes, one of which may be killed."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence

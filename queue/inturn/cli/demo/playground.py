@@ -3,8 +3,6 @@
 Each lane is stuck in another way, and its remedy works.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

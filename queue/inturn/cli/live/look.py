@@ -1,7 +1,5 @@
 """The data of `queue top`: one look at the queue, at a cost independent of its length."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The page of `queue top`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The output of commands: tables and lines for people, JSON for programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass

@@ -3,8 +3,6 @@
 It uses the terminal's alternate screen, so the previous contents return at the end.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import select

@@ -1,7 +1,5 @@
 """`--watch`: print a list repeatedly."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

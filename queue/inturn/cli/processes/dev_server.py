@@ -1,7 +1,5 @@
 """The server of `queue dev` in this folder, for other commands to find."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Start and stop bulk changes of jobs and lanes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ Each step commits separately. If a run was stopped or its process ended, a new r
 filter does the rest, so runs are not stored.
 """
 
-from __future__ import annotations
-
 import logging
 import secrets
 import threading

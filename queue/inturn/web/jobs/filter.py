@@ -4,8 +4,6 @@ The filter text is the only state; it lives in the URL. The page reports invalid
 widen the filter.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The timeline of a job, with each wait named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta

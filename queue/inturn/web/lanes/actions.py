@@ -1,7 +1,5 @@
 """The actions of a lane, and how each affects the order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

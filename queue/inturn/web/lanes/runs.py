@@ -1,7 +1,5 @@
 """The last runs of a lane as a picture: one row of runs and waits over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

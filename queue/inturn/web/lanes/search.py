@@ -1,7 +1,5 @@
 """Find the lanes that match a filter: among those in trouble or in use, or by their locks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

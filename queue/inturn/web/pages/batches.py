@@ -1,7 +1,5 @@
 """Batches: progress and callback of each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inturn.operations.engine import batches

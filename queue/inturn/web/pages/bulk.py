@@ -1,7 +1,5 @@
 """The preview of a bulk change: its jobs or lanes, and its effect on the order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The progress and result of a bulk change."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

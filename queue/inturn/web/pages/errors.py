@@ -1,7 +1,5 @@
 """Errors: failures of the last hour by task and error, and errors that stop several lanes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inturn.operations.reading import failures

@@ -1,7 +1,5 @@
 """Job: why it does not run, its timeline, attempts and actions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

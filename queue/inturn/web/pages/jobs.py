@@ -1,7 +1,5 @@
 """Jobs: the newest matching jobs, in pages, with the filter in the URL."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

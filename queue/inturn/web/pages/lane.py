@@ -1,7 +1,5 @@
 """Lane: its ended, running and waiting jobs, why it waits, and its actions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any

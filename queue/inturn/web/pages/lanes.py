@@ -1,7 +1,5 @@
 """Lanes: every lane that is stuck or in use, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta

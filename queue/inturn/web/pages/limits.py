@@ -1,7 +1,5 @@
 """Limits: usage and keys of each, and how to change it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inturn.operations.changes import limits

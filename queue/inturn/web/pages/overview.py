@@ -1,7 +1,5 @@
 """Overview: a verdict in words, then what to check."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any

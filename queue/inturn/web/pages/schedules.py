@@ -1,7 +1,5 @@
 """Schedules: the next runs of periodic tasks, in words and as times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice

@@ -1,7 +1,5 @@
 """System: the schema, the server, the findings of `queue doctor` and the audit."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import Any
 

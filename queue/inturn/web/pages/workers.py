@@ -1,7 +1,5 @@
 """Workers: live ones with their jobs, and lost ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
