@@ -69,12 +69,7 @@ class Output:
         if self.for_people:
             click.echo("\n".join(lines))
         else:
-            parts = (
-                {name: plain(part, name) for name, part in record.items()}
-                if isinstance(record, dict)
-                else plain(record)
-            )
-            click.echo(json.dumps(parts, indent=2 if self.form == "json" else None))
+            click.echo(json.dumps(plain(record), indent=2 if self.form == "json" else None))
 
     def _print_json(self, records: Sequence[Any]) -> None:
         if self.form == "json":
