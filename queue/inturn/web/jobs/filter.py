@@ -109,12 +109,11 @@ def for_bulk(action: JobAction, asked: Asked, ids: list[int] | None, *, abort: b
 
     Selected jobs are all meant, so scheduled ones are retried too.
     """
-    which = asked.which if ids is None else JobFilter(ids=ids, before=asked.fields.get("before"))
-    if ids is not None and not asked.statuses:
-        chosen = {"retry": ("scheduled", *ENDED), "delete": (*WAITING, *ENDED)}.get(action, ())
-        which = replace(which, statuses=chosen)
-    elif ids is not None:
-        which = replace(which, statuses=asked.statuses)
+    which = asked.which
+    if ids is not None:
+        usual = {"retry": ("scheduled", *ENDED), "delete": (*WAITING, *ENDED)}.get(action, ())
+        before = asked.fields.get("before")
+        which = JobFilter(ids=ids, before=before, statuses=asked.statuses or usual)
     return bulk.for_action(action, which, abort=abort)
 
 
