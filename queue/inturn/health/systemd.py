@@ -8,6 +8,7 @@ from contextlib import suppress
 
 logger = logging.getLogger(__name__)
 SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
+VARIABLES = (SOCKET, WATCHDOG, WATCHDOG_PID)
 
 
 class Notifier:

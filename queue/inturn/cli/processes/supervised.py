@@ -14,6 +14,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from inturn.health.systemd import VARIABLES
+
 logger = logging.getLogger(__name__)
 
 # These are set in the environment of each worker process.
@@ -23,11 +25,6 @@ OWN_PATH = "INTURN_SUPERVISOR_PYTHONPATH"
 PATH = "PYTHONPATH"
 SERVING, ALIVE, RETIRING = b"serving\n", b".", b"retiring\n"
 WORD_SECONDS = 5.0  # between two words
-FOR_SYSTEMD = (
-    "NOTIFY_SOCKET",
-    "WATCHDOG_USEC",
-    "WATCHDOG_PID",
-)  # only the supervisor talks to systemd
 
 
 class SupervisorLink:
@@ -76,7 +73,8 @@ def make_environment(dsn: str | None) -> dict[str, str]:
 
     They use the supervisor's import path, such as the folder of a script.
     """
-    environment = {name: os.environ[name] for name in os.environ if name not in FOR_SYSTEMD}
+    # Only the supervisor talks to systemd.
+    environment = {name: text for name, text in os.environ.items() if name not in VARIABLES}
     if dsn is not None:
         environment[DSN] = dsn
     if PATH in environment:
