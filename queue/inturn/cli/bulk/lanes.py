@@ -21,17 +21,17 @@ from inturn.states import LANE_STATES
 SAMPLE = 5  # lanes
 RETRIED = ("halted", "retrying")  # states in which a lane waits for a job that can be retried
 
-
+state_option = click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(LANE_STATES),
+    help="Only lanes in this state. Can be repeated.",
+)
 # They select lanes if no LOCK is given.
 lane_filter_options = combine(
     bulk_options,
-    click.option(
-        "--state",
-        "states",
-        multiple=True,
-        type=click.Choice(LANE_STATES),
-        help="Only lanes in this state. Can be repeated.",
-    ),
+    state_option,
     click.option(
         "--lock-prefix", metavar="PREFIX", help="Only lanes whose lock starts with PREFIX."
     ),

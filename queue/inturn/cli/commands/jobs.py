@@ -29,7 +29,7 @@ from inturn.cli.database import Database, with_database
 from inturn.cli.job_details import in_words_of_sql, list_details
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
-from inturn.cli.output.printing import Output, advice, output_options, remark
+from inturn.cli.output.printing import Output, advice, limit_option, output_options, remark
 from inturn.cli.values import PRIORITY, Number
 from inturn.formatting import last_line, name_locks, relative, visible, with_times
 from inturn.model import Reason
@@ -55,14 +55,7 @@ def command() -> None:
 
 @command.command("list", epilog="Example: queue jobs list --status failed --queue mail --limit 100")
 @filter_options
-@click.option(
-    "--limit",
-    type=Number(1, COUNTED),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="The maximum number of jobs to list.",
-)
+@limit_option("The maximum number of jobs to list.", most=COUNTED, default=50)
 @click.option("--before-id", type=Number(1), metavar="ID", help="Only older jobs: the next page.")
 @click.option(
     "--search",

@@ -25,18 +25,24 @@ from inturn.cli.bulk.lanes import (
     change_options,
     is_bulk,
     lane_filter_options,
+    state_option,
 )
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
 from inturn.cli.output.next_command import complete
-from inturn.cli.output.printing import Output, details, more, output_options, remark
-from inturn.cli.values import Number
+from inturn.cli.output.printing import (
+    Output,
+    details,
+    limit_option,
+    more,
+    output_options,
+    remark,
+)
 from inturn.doctor import lane_picture
 from inturn.doctor.lane_reason import get_reason
 from inturn.formatting import amount, argument, at_least, relative, visible
 from inturn.model import Lane
 from inturn.operations.changes import jobs, lanes
-from inturn.states import LANE_STATES
 
 COUNTED = 10_000
 
@@ -58,21 +64,8 @@ def command() -> None:
 
 
 @command.command("list", epilog="Example: queue lanes list --state halted --limit 10")
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    type=click.Choice(LANE_STATES),
-    help="Only lanes in this state. Can be repeated.",
-)
-@click.option(
-    "--limit",
-    type=Number(1, COUNTED),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="The maximum number of lanes to list.",
-)
+@state_option
+@limit_option("The maximum number of lanes to list.", most=COUNTED, default=50)
 @output_options
 @with_database
 def list_lanes(database: Database, states: tuple[str, ...], limit: int, form: str) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inturn.cli.output.printing import Output, output_options
+from inturn.cli.output.printing import Output, limit_option, output_options
 from inturn.cli.settings import Settings, database_options, find_connector
-from inturn.cli.values import Number, Seconds
+from inturn.cli.values import Seconds
 from inturn.errors import DatabaseUnavailable
 from inturn.formatting import iso, span, visible
 
@@ -40,14 +40,7 @@ Examples:
     help="How long to wait between refreshes.",
 )
 @click.option("--once", is_flag=True, help="Print one snapshot and exit.")
-@click.option(
-    "--limit",
-    type=Number(1, 100),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="The maximum number of lanes, queues and workers to show.",
-)
+@limit_option("The maximum number of lanes, queues and workers to show.", most=100, default=20)
 @output_options
 @database_options
 def command(

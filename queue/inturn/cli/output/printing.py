@@ -12,6 +12,7 @@ import click
 
 from inturn.cli.output.terminal import find_width, prepare
 from inturn.cli.output.watch import watch_option
+from inturn.cli.values import Number
 from inturn.formatting import iso, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,6 +98,18 @@ def output_options(command: F) -> F:
     )
     return table(
         click.option("--json", "form", flag_value="json", help="Same as -o json.")(command)
+    )
+
+
+def limit_option(help: str, *, most: int, default: int) -> Callable[[F], F]:
+    """Return the option --limit, which `more` mentions."""
+    return click.option(
+        "--limit",
+        type=Number(1, most),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help=help,
     )
 
 
