@@ -2,5 +2,5 @@
 SELECT name, hostname, pid, state, claimed, doing,
        inturn.clock() - CASE state WHEN 'late' THEN heartbeat_at ELSE loop_turned_at END AS since
 FROM inturn.worker_status
-WHERE state <> 'live'
+WHERE state IN ('late', 'blocked')
 ORDER BY since DESC;

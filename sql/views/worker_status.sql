@@ -6,6 +6,7 @@ SELECT workers.id, name, hostname, pid,
        -- search_path.
        CASE WHEN NOT heard.lately THEN 'late'
             WHEN heartbeat_at - loop_turned_at > interval '10 seconds' THEN 'blocked'
+            WHEN queues = '{}' THEN 'stopping'
             ELSE 'live' END AS state,
        in_hand.claimed, in_hand.doing, concurrency, queues, tasks, started_at, heartbeat_at,
        loop_turned_at, listens, clock_ahead,
@@ -31,11 +32,12 @@ COMMENT ON COLUMN worker_status.hostname IS 'The machine it runs on.';
 COMMENT ON COLUMN worker_status.pid IS 'Its process there.';
 COMMENT ON COLUMN worker_status.state IS
     'live: its last heartbeat is at most 30 seconds old, or three of its intervals if longer; '
-    'late: older; blocked: live, but its event loop is blocked.';
+    'late: older; blocked: live, but its event loop is blocked; stopping: it ends its jobs and '
+    'takes no more.';
 COMMENT ON COLUMN worker_status.claimed IS 'Claimed jobs that wait for one of its slots.';
 COMMENT ON COLUMN worker_status.doing IS 'Jobs that it is running.';
 COMMENT ON COLUMN worker_status.concurrency IS 'How many jobs it can run at once.';
-COMMENT ON COLUMN worker_status.queues IS 'The queues it serves; NULL: all.';
+COMMENT ON COLUMN worker_status.queues IS 'The queues it serves; NULL: all; empty: it is stopping.';
 COMMENT ON COLUMN worker_status.tasks IS 'The tasks it knows; NULL: unknown.';
 COMMENT ON COLUMN worker_status.started_at IS
     'When it first registered. A worker that was taken for dead registers again.';

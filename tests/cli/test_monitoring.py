@@ -1,6 +1,7 @@
 """`queue workers`, `queue queues`, and the views behind them."""
 
 import json
+import re
 
 import psycopg
 import pytest
@@ -53,6 +54,30 @@ def test_a_worker_is_alive_if_it_was_heard_of_and_its_loop_turned_lately(
         "error: No worker named x\\x1b that was alive in the last 1m30s was found. "
         "To see all workers: queue workers list\n",
     )
+
+
+def test_a_stopping_worker_is_named_as_one_and_serves_no_queue(engine: Engine, queue: Run) -> None:
+    engine.sign_on()
+    engine.defer("t")
+    engine.claim()
+    engine.query("SELECT heartbeat(id, p_stopping => true) FROM workers")
+    [line] = queue("workers").stdout.splitlines()[1:]
+    assert line.split()[:3] == ["w", "stopping", "1/1"]
+    detail = "no worker takes jobs: stopping: w"
+    assert f"warn  workers  {detail}" in re.sub("  +", "  ", queue("doctor").stdout)
+    engine.defer("t")
+    pages = [queue(*each).stdout for each in (("doctor",), ("jobs", "explain", "2"), ("top",))]
+    for page in pages:
+        assert "no live worker serves" in page, page
+        assert "worker --queues default" in page, page
+    assert "workers: 1 stopping" in pages[-1]
+    assert json.loads(queue("queues", "list", "--json").stdout)[0]["workers"] == 0
+    detail = "no live worker, but jobs are waiting: stopping: w"
+    assert f"fail  workers  {detail}" in re.sub("  +", "  ", queue("doctor").stdout)
+    engine.sign_on()
+    assert "1 live, 1 stopping" in queue("doctor", "-v").stdout
+    engine.query("SELECT heartbeat(id, '1 minute', p_stopping => true) FROM workers")
+    assert "no live worker serves" in queue("doctor").stdout, "blocked workers may stop too"
 
 
 def test_queues_are_listed_with_runnable_jobs_apart_from_blocked_ones(

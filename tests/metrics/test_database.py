@@ -152,6 +152,8 @@ def test_workers_are_counted_by_state(engine: Engine, dsn: str) -> None:
     assert look(dsn).by("inturn_workers", "state") == {"live": 1}
     engine.query("SELECT heartbeat(id, '2 minutes') FROM workers")
     assert look(dsn).by("inturn_workers", "state") == {"blocked": 1}
+    engine.query("SELECT heartbeat(id, p_stopping => true) FROM workers")
+    assert look(dsn).by("inturn_workers", "state") == {"stopping": 1}
     engine.at(LATER)
     assert look(dsn).by("inturn_workers", "state") == {"late": 1}
 

@@ -40,14 +40,16 @@ def test_states_are_words_and_lost_workers_are_folded_away(
             "loop_turned_at = clock() - %s::interval WHERE pid = %s RETURNING 1",
             *(silent, stuck, pid),
         )
+    query(REGISTER, "ending", "host", 5, [], 4, [], [])
     page = client.get("/workers").text
     present, _, lost = page.partition('id="lost"')
-    for word in ("live", "blocked", "late"):
+    for word in ("live", "stopping", "blocked", "late"):
         assert f"<span>{word}</span>" in present
     assert "dead" not in present
     assert "1 lost worker" in lost
     assert "<span>lost</span>" in lost
     assert "<details" in present[-40:], "it is folded"
+    assert "<dd>1<small> live, 1 stopping, 2 late</small>" in client.get("/").text
 
 
 def test_a_prefix_filters_and_a_page_is_bounded(client: TestClient, query: Query) -> None:

@@ -370,6 +370,36 @@ async def test_a_stopping_worker_ends_running_jobs_and_leaves_the_rest(
     assert query("SELECT * FROM lanes") == query("SELECT * FROM workers") == []
 
 
+async def test_a_worker_that_ends_its_last_job_counts_as_serving_no_queue(
+    app: App, query: Query, until: Until
+) -> None:
+    @app.task
+    def wait() -> None:
+        release.wait(30)
+
+    def states() -> list[tuple[Any, ...]]:
+        return query("SELECT state, queues, doing FROM worker_status")
+
+    release = threading.Event()
+    wait.batch_defer({}, {})
+    given = {"install_signal_handlers": False, "concurrency": 1}
+    async with app.open_async(), anyio.create_task_group() as group:
+        worker = Worker(app, app.connector, options(given))
+        group.start_soon(worker.run)
+        await until(lambda: states() == [("live", None, 1)])
+        worker.stop()
+        await until(lambda: states() == [("stopping", [], 1)])
+        assert query("SELECT queue, workers FROM queue_status") == [("default", 0)]
+        [(reason,)] = query("SELECT reason FROM explain_workers('default', 'wait', false)")
+        assert reason == "queue unserved"
+        query("DELETE FROM workers RETURNING 1")  # it was taken for dead
+        worker._recovery.note_unheard()  # and learns it
+        await until(states)
+        assert states() == [("stopping", [], 0)]
+        release.set()
+    assert query("SELECT * FROM workers") == []
+
+
 async def test_a_job_that_outlives_the_grace_goes_back_to_the_head_of_its_lane(
     app: App, query: Query
 ) -> None:

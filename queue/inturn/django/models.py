@@ -187,7 +187,7 @@ class Worker(ReadOnlyModelBase):
     name = models.TextField()
     hostname = models.TextField()
     pid = models.IntegerField()
-    state = models.TextField(choices=choices("live", "blocked", "late"))
+    state = models.TextField(choices=choices("live", "stopping", "blocked", "late"))
     claimed = models.IntegerField()  # jobs that wait for a slot of it
     doing = models.IntegerField()
     concurrency = models.IntegerField()

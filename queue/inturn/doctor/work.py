@@ -59,18 +59,15 @@ def examine_failures(still: Standstill) -> Iterator[Finding]:
 def _workers(seen: Situation) -> Finding:
     late = [visible(worker.name) for worker in seen.workers if worker.state == "late"]
     silent = f"no heartbeat for 30 seconds from {name_some(late)}"
-    live = [worker for worker in seen.workers if worker.state != "late"]
-    refused = [worker for worker in live if worker.trouble]
+    heard = [worker for worker in seen.workers if worker.state != "late"]
+    live = [worker for worker in heard if worker.takes_jobs()]
+    refused = [worker for worker in heard if worker.trouble]
     if refused:
         names = name_some([visible(worker.name) for worker in refused])
         detail = f"refused by the database, retrying: {names}{_quote(refused[0].trouble)}"
-        return Finding("workers", "fail" if refused == live else "warn", detail, REFUSED)
+        return Finding("workers", "fail" if refused == heard else "warn", detail, REFUSED)
     if not live:
-        detail = "no live worker, but jobs are waiting" if seen.has_work else "no worker is running"
-        state = "fail" if seen.has_work else "warn"
-        if seen.read_only:
-            return Finding("workers", state, f"{detail}: {seen.read_only}", WRITES)
-        return Finding("workers", state, f"{detail}: {silent}" if late else detail, "queue worker")
+        return _find_no_worker(seen, silent if late else "", heard)
     if late:
         detail = f"{silent}. Live workers take over their jobs"
         return Finding("workers", "warn", detail, "queue workers list")
@@ -83,7 +80,22 @@ def _workers(seen: Situation) -> Finding:
     if deaf:
         detail = f"cannot listen, so they find new jobs only by polling: {name_some(deaf)}"
         return Finding("workers", "warn", detail, DEAF)
-    return Finding("workers", "ok", f"{len(seen.workers)} live")
+    stopping = f", {len(heard) - len(live)} stopping" if heard != live else ""
+    return Finding("workers", "ok", f"{len(live)} live{stopping}")
+
+
+def _find_no_worker(seen: Situation, silent: str, stopping: Sequence[WorkerStatus]) -> Finding:
+    # What a stopping worker runs does not wait for another one.
+    waits = any(map(is_unserved, seen.queues)) if stopping else seen.has_work
+    ending = f"stopping: {name_some([visible(worker.name) for worker in stopping])}"
+    detail = "no live worker, but jobs are waiting" if waits else "no worker is running"
+    if stopping and not waits:
+        detail = "no worker takes jobs"
+    state = "fail" if waits else "warn"
+    if seen.read_only:
+        return Finding("workers", state, f"{detail}: {seen.read_only}", WRITES)
+    why = "; ".join(filter(None, [silent, ending if stopping else ""]))
+    return Finding("workers", state, f"{detail}: {why}" if why else detail, "queue worker")
 
 
 def _end(worker: WorkerStatus) -> str:
@@ -122,7 +134,7 @@ def _tasks(seen: Situation, next_tasks: Sequence[tuple[str, str]]) -> Finding:
         (worker, queue, task)
         for queue, task in next_tasks
         for worker in seen.workers
-        if worker.state != "late" and _lacks(worker, queue, task)
+        if worker.takes_jobs(queue) and worker.tasks is not None and task not in worker.tasks
     ]
     if lacking:
         described = [
@@ -144,11 +156,6 @@ def advise_deployment(task: str) -> str:
     """Return the remedy for jobs whose task no worker knows."""
     give_up = f"queue jobs cancel --task {option_value(task)}"
     return f"deploy the code that declares it; to give up its jobs: {give_up}"
-
-
-def _lacks(worker: WorkerStatus, queue: str, task: str) -> bool:
-    serves = worker.queues is None or queue in worker.queues
-    return serves and worker.tasks is not None and task not in worker.tasks
 
 
 def _backlog(seen: Situation) -> Finding:

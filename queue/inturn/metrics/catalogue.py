@@ -197,8 +197,8 @@ DATABASE = (
     ),
     Metric(
         "inturn_workers",
-        "Workers. `state` is `live`, `blocked` (its event loop is blocked) or `late` (no "
-        "heartbeat)",
+        "Workers. `state` is `live`, `stopping` (it takes no more jobs), `blocked` (its event loop "
+        "is blocked) or `late` (no heartbeat)",
         ("state",),
     ),
     Metric(

@@ -54,6 +54,7 @@ class Registration:
         self.listens: Callable[[], bool | None] = lambda: None  # None: it wants no notifications
         self.callers: Sequence[Caller | None] = ()
         self.queues = None if options.queues is None else list(options.queues)
+        self.is_stopping = False
         self._registered_at: float | None = None  # first, by the monotonic clock
         self._connection = connection
         self._options = options
@@ -77,7 +78,7 @@ class Registration:
                 o.name,
                 socket.gethostname(),
                 os.getpid(),
-                self.queues,
+                [] if self.is_stopping else self.queues,
                 o.concurrency,
                 self._app._known_tasks(),
                 self._schedules,
@@ -103,7 +104,7 @@ class Registration:
         """Return the operation of `beat`. `blocked` is how long the event loop has not turned."""
         asked_at = self.tenure.ask()
         is_known = yield from workers.record_heartbeat(
-            self.worker_id, blocked, self.listens(), self.trouble
+            self.worker_id, blocked, self.listens(), self.trouble, is_stopping=self.is_stopping
         )
         if is_known:
             self.tenure.confirm(asked_at)

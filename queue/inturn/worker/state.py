@@ -27,7 +27,7 @@ class LoopState:
 
     def stop(self) -> None:
         """Accept no more jobs, and end once nothing runs any more and everything is reported."""
-        self.is_stopped = True
+        self.is_stopped = self.registration.is_stopping = True
         self.wakeups.interrupt_wait()
 
     def abort(self, reason: str, ends_at: float, *, may_abandon: bool) -> None:

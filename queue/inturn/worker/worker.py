@@ -176,6 +176,7 @@ class Worker:
             "worker.stopping: %s; running jobs to wait for: %d", reason, len(self._running.attempts)
         )
         self._state.stop()
+        self._recovery.note_unheard()  # its row says that it is stopping
         if self._probes is not None:
             self._probes.note_stopping()
         grace = self._options.shutdown_graceful_timeout

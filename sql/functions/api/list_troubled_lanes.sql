@@ -18,7 +18,8 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_silent uuid[] := ARRAY(SELECT id FROM worker_status WHERE worker_status.state <> 'live');
+    v_silent uuid[] := ARRAY(
+        SELECT id FROM worker_status WHERE worker_status.state IN ('late', 'blocked'));
 BEGIN
     RETURN QUERY
     WITH stopped AS MATERIALIZED (

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION measure_workers()
 LANGUAGE sql STABLE AS $$
     WITH seen AS (
         SELECT CASE WHEN NOT is_live(worker) THEN 'late' WHEN is_blocked(worker) THEN 'blocked'
-                    ELSE 'live' END AS state, worker.schedules
+                    WHEN queues = '{}' THEN 'stopping' ELSE 'live' END AS state, worker.schedules
         FROM workers AS worker
     )
     SELECT state, count(*), (

@@ -21,7 +21,7 @@ ALL = 10_000
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """List live, blocked and late workers."""
+    """List live, stopping, blocked and late workers."""
     if context.invoked_subcommand is None:
         context.invoke(list_workers)
 
@@ -49,8 +49,8 @@ def list_workers(
     """List workers, late ones first.
 
     A late worker has sent no heartbeat for 30 seconds. A blocked worker has a stuck event loop. A
-    CLAIMED job belongs to a worker that runs other jobs first. If you give --name or --max-age
-    and no worker matches, the exit status is 3.
+    stopping worker ends its jobs and takes no more. A CLAIMED job belongs to a worker that runs
+    other jobs first. If you give --name or --max-age and no worker matches, the exit status is 3.
     """
     from inturn.operations.engine import workers
 

@@ -22,7 +22,7 @@ UNCUT = ("ID", "STATUS", "STATE")
 LEGIBLE = 24  # characters of an error that a narrow terminal should show
 STYLES = {
     **dict.fromkeys(("halted", "failed", "late", "fail"), "red"),
-    **dict.fromkeys(("paused", "retrying", "delayed", "idle", "warn"), "yellow"),
+    **dict.fromkeys(("paused", "retrying", "delayed", "stopping", "idle", "warn"), "yellow"),
     **dict.fromkeys(("held", "doing", "live", "ok"), "green"),
 }
 

@@ -12,7 +12,7 @@ REGISTER = """
 SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[], %s,
     %s::double precision, %s, %s)
 """
-HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s, %s, %s)"
+HEARTBEAT = "SELECT {schema}.heartbeat(%s, %s, %s, %s, %s)"
 LAST_HEARTBEATS = """
 SELECT id, heartbeat_at, late, locked, heartbeat_every FROM {schema}.last_heartbeats(%s)
 """
@@ -66,11 +66,11 @@ class WorkerStatus:
     name: str
     hostname: str
     pid: int
-    state: str  # live, blocked, late
+    state: str  # live, stopping, blocked, late
     claimed: int  # jobs that wait for one of its slots
     doing: int
     concurrency: int
-    queues: list[str] | None  # None: all
+    queues: list[str] | None  # None: all; none if it is stopping
     tasks: list[str] | None  # None: unknown
     started_at: datetime
     heartbeat_at: datetime
@@ -78,6 +78,12 @@ class WorkerStatus:
     listens: bool | None  # None: listening is off, or unknown
     clock_ahead: timedelta | None = None  # of the server's, at its start; None: unknown
     trouble: str | None = None  # why the database refuses its calls
+
+    def takes_jobs(self, queue: str | None = None) -> bool:
+        """Return True if it takes new jobs, of this queue or of any."""
+        if self.state == "late" or self.queues == []:
+            return False
+        return queue is None or self.queues is None or queue in self.queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +160,16 @@ def record_heartbeat(
     blocked: timedelta = timedelta(0),
     listens: bool | None = None,
     trouble: str | None = None,
+    *,
+    is_stopping: bool = False,
 ) -> Operation[bool]:
     """Return False if the worker was declared dead.
 
     `blocked` is how long its event loop has been blocked. `listens` tells whether notifications
     wake it; None: listening is off. `trouble` is why the database refuses its other calls.
+    If it `is_stopping`, it no longer counts as serving its queues.
     """
-    return ask(bool, HEARTBEAT, worker_id, blocked, listens, trouble)
+    return ask(bool, HEARTBEAT, worker_id, blocked, listens, trouble, is_stopping)
 
 
 def list_last_heartbeats(late_after: timedelta) -> Operation[list[LastHeartbeat]]:

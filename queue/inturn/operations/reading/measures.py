@@ -36,7 +36,8 @@ DEAD_ROWS = """
 SELECT relname::text, n_dead_tup FROM pg_stat_user_tables
 WHERE schemaname = %s AND relname IN ('jobs', 'lanes', 'workers', 'schedules')
 """
-ALWAYS = ("live", "blocked", "late")  # states of workers, even if no worker is in one of them
+# The states of workers, even if no worker is in one of them.
+ALWAYS = ("live", "stopping", "blocked", "late")
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class Situation(Load):
 
     @property
     def has_live_worker(self) -> bool:
-        return any(worker.state != "late" for worker in self.workers)
+        return any(worker.takes_jobs() for worker in self.workers)
 
     @property
     def has_work(self) -> bool:

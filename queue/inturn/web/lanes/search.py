@@ -69,7 +69,7 @@ def _describe(
         since = found.since or seen.now
         return TroubledLane(found.lock, _judge(job, seen), since, found.job_id, found.waiting)
     state = row.state
-    silent = [worker.id for worker in seen.workers if worker.state != "live"]
+    silent = [worker.id for worker in seen.workers if worker.state in ("late", "blocked")]
     if state == "held" and job and job.worker_id in silent:
         state = "stalled"
     elif state == "retrying" and job and (job.queue, job.task) in seen.unknown_tasks:

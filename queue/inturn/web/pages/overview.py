@@ -1,5 +1,6 @@
 """Overview: a verdict in words, then what to check."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -8,6 +9,7 @@ from inturn.doctor.finding import Finding
 from inturn.doctor.troubled_lane import StuckLane, describe_lanes
 from inturn.doctor.work import RETRY_ALL
 from inturn.operations.reading.failures import RecentFailures
+from inturn.operations.reading.measures import ALWAYS
 from inturn.operations.reading.overview import list_troubled_lanes
 from inturn.operations.reading.situation import Situation
 from inturn.operations.reading.standstill import Standstill, find_standstill
@@ -75,9 +77,7 @@ def _unknown(view: View) -> Finding:
 def _sum_up(seen: Situation) -> Numbers:
     queues = seen.queues
     since = min((each.runnable_since for each in queues if each.runnable_since), default=None)
-    states = dict.fromkeys(("live", "blocked", "late"), 0)
-    for worker in seen.workers:
-        states[worker.state] += 1
+    states = dict.fromkeys(ALWAYS, 0) | Counter(worker.state for worker in seen.workers)
     return Numbers(
         runnable=sum(each.runnable for each in queues),
         running=sum(each.doing + each.claimed for each in queues),

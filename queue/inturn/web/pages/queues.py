@@ -90,11 +90,7 @@ def _judge(counts: QueueStatus, pause: PausedQueue | None) -> tuple[str, str]:
 
 
 def _name_workers(counts: QueueStatus, workers: Sequence[WorkerStatus]) -> str:
-    names = [
-        visible(worker.name)
-        for worker in workers
-        if worker.state != "late" and (worker.queues is None or counts.queue in worker.queues)
-    ]
+    names = [visible(worker.name) for worker in workers if worker.takes_jobs(counts.queue)]
     return name_some(sorted(names))
 
 

@@ -36,7 +36,7 @@ class Knowledge:
         workers: dict[str, list[str]] = {}
         unknown: dict[str, list[str]] = {}
         for worker in seen.workers if seen else ():
-            if worker.state != "late":
+            if worker.takes_jobs():
                 for task in worker.tasks or ():
                     workers.setdefault(task, []).append(worker.name)
         for queue, task in seen.unknown_tasks if seen else ():
