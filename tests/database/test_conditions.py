@@ -123,7 +123,7 @@ def test_a_right_that_was_revoked_is_missed_until_it_comes_back(
             connection.execute(psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role)))
             with pytest.raises(
                 DatabaseUnavailable,
-                match=r"^This login lacks a privilege: permission denied for table lanes",
+                match=r"^Login \S+ lacks a privilege: permission denied for table lanes",
             ) as raised:
                 run(connection, "SELECT count(*) FROM {schema}.lanes")
             assert (raised.value.connection_lost, raised.value.outcome_unknown) == WANTING

@@ -1,22 +1,29 @@
 """What producers, workers, operators and monitors may do and may not do, each logged in alone."""
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio
+import asyncpg
 import psycopg
+import psycopg2
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
 from inturn import App, JobContext
 from inturn.cli.database import Database
+from inturn.database import rights
 from inturn.doctor.checks import examine
-from inturn.errors import ConnectorException
+from inturn.errors import DatabaseUnavailable
 from inturn.model import Status
 from inturn.operations.changes import jobs, lanes
 from inturn.operations.engine import schedules, workers
+from tests.cli.calling import invoke
+from tests.database.test_transactional_defer import asyncpg_options
 from tests.privileges.conftest import Log, Session
-from tests.roles import LOGINS, as_login
+from tests.roles import LOGINS, PREFIX, as_login, create_role
 
 QUIET = {"wait": False, "install_signal_handlers": False}
 CLAIM = "SELECT id, claim_id FROM inturn.claim(%s, NULL, 10)"
@@ -419,9 +426,40 @@ def test_the_owner_of_the_schema_can_set_the_clock(admin: Session, log_in: Log, 
         assert one(session, "SELECT inturn.clock()") == LONG_AGO
 
 
-def test_a_missing_right_is_named(granted: str) -> None:
-    with (
-        App(as_login(granted, LOGINS["monitor"])).open() as app,
-        pytest.raises(ConnectorException, match="permission denied"),
-    ):
+def test_a_missing_right_is_named_with_the_login_and_the_command_that_gives_it(
+    granted: str, tmp_path: Path
+) -> None:
+    login = LOGINS["monitor"]
+    dsn = as_login(granted, login)
+    advice = f"The owner of the schema can give it: queue schema grants --apply --producer {login}"
+    refused = rf"^Login {login} lacks a privilege: permission denied for function \w+\. {advice}$"
+    with App(dsn).open() as app, pytest.raises(DatabaseUnavailable, match=refused):
         app.configure_task("t").defer()
+    with closing(psycopg2.connect(dsn)) as old, pytest.raises(DatabaseUnavailable, match=refused):
+        app.configure_task("t", connection=old).defer()
+    ended = invoke("jobs", "retry", "1", "--dsn", dsn, folder=tmp_path)
+    assert f"Login {login} lacks a privilege: permission denied" in ended.stderr
+    assert f"queue schema grants --apply --operator {login}\n" in ended.stderr
+
+
+@pytest.mark.anyio
+async def test_asyncpg_tells_the_login_too(granted: str) -> None:
+    login = LOGINS["monitor"]
+    connection = await asyncpg.connect(**asyncpg_options(as_login(granted, login)))
+    with pytest.raises(DatabaseUnavailable, match=f"^Login {login} lacks a privilege"):
+        await App(granted).configure_task("t", connection=connection).defer_async()
+    await connection.close()
+
+
+def test_a_login_without_any_role_is_told_of_all(granted: str, admin: Session) -> None:
+    create_role(admin, f"{PREFIX}_stranger", "LOGIN")
+    with pytest.raises(DatabaseUnavailable, match="permission denied for schema") as raised:
+        App(as_login(granted, f"{PREFIX}_stranger")).run_worker(**QUIET, db_grace=0)
+    assert str(raised.value).endswith(
+        f"--apply --producer {PREFIX}_stranger (or --worker, --monitor, --operator)"
+    )
+
+
+def test_what_the_errors_know_of_rights_is_what_the_database_grants(admin: Session) -> None:
+    listed = admin.execute("SELECT name, roles FROM inturn.surface WHERE columns IS NULL")
+    assert rights.read_rights() == {name: frozenset(roles) for name, roles in listed.fetchall()}

@@ -8,6 +8,7 @@ statement itself.
 import psycopg
 from psycopg import errors as pg
 
+from inturn.database.rights import Tried, describe_refusal
 from inturn.errors import (
     BadArgument,
     ConnectorException,
@@ -39,7 +40,7 @@ WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", 
 # The server undid the statement because it temporarily lacks something: memory, disk space or
 # connections (53), or a privilege that was revoked (42501).
 FORBIDDEN = "42501"
-WANTING = ("53", FORBIDDEN)
+WANTING = "53"
 
 # Arguments that only the server can check: see defer_after, join_batches and change_limit.
 CHECKED_BY_SERVER = ("after", "batch", "burst")
@@ -55,11 +56,16 @@ AT_LIMIT = ("too many connections", "too many clients", "remaining connection sl
 MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)
 
 
-def translate(error: psycopg.Error, *, connecting: bool = False) -> InturnError:
+def translate(
+    error: psycopg.Error, *, connecting: bool = False, tried: Tried | None = None
+) -> InturnError:
     """Return inturn's error for a driver error.
 
-    `connecting` means that no statement was sent, so nothing can have taken effect.
+    `connecting` means that no statement was sent, so nothing can have taken effect. `tried` is the
+    statement, if it is one of ours.
     """
+    if error.sqlstate == FORBIDDEN:
+        return _refusal(error, tried)
     return _condition(error, connecting) or _about_the_schema(error) or _answer(error)
 
 
@@ -72,12 +78,8 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
             f"The database cannot do this now: {reason}", outcome_unknown=False
         )
     if state.startswith(WANTING):
-        problem = "The database cannot do this now"
-        if state == FORBIDDEN:
-            problem = "This login lacks a privilege"
-            reason += ". To see roles and privileges: queue schema grants"
         return DatabaseUnavailable(
-            f"{problem}: {reason}",
+            f"The database cannot do this now: {reason}",
             connection_lost=False,
             outcome_unknown=False,
         )
@@ -92,6 +94,15 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
     if silent or state.startswith(LOST):
         return DatabaseUnavailable(f"The database cannot be reached or went away: {reason}")
     return None
+
+
+def _refusal(error: psycopg.Error, tried: Tried | None) -> DatabaseUnavailable:
+    who, advice = describe_refusal(tried)
+    return DatabaseUnavailable(
+        f"{who} lacks a privilege: {first_line(error)}. {advice}",
+        connection_lost=False,
+        outcome_unknown=False,
+    )
 
 
 def refuses_more(error: BaseException | None) -> bool:

@@ -13,13 +13,15 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from inturn.database import conditions
-from inturn.errors import DatabaseUnavailable
+from inturn.database.rights import Tried
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations import Operation, Rows, Statement
 from inturn.sql import fill_schema
 
 T = TypeVar("T")
 # A cursor keeps the rows of its last result, so it is closed after a larger one.
 MOST_ROWS_KEPT = 1000
+NOTHING = Statement("")
 
 
 class Cursor(Protocol):
@@ -73,6 +75,7 @@ async def run_async(operation: Operation[T], connection: AsyncConnection, schema
 
 def run_on(cursor: Cursor, operation: Operation[T], schema: str) -> T:
     """Run an operation on a cursor that nothing else uses, such as `kept_cursor`."""
+    statement = NOTHING
     try:
         statement = next(operation)
         while True:
@@ -84,10 +87,11 @@ def run_on(cursor: Cursor, operation: Operation[T], schema: str) -> T:
         value: T = end.value
         return value
     except psycopg.Error as error:
-        raise conditions.translate(error) from error
+        raise _explain(error, cursor, statement, schema) from error
 
 
 async def run_on_async(cursor: AsyncCursor, operation: Operation[T], schema: str) -> T:
+    statement = NOTHING
     try:
         statement = next(operation)
         while True:
@@ -99,7 +103,13 @@ async def run_on_async(cursor: AsyncCursor, operation: Operation[T], schema: str
         value: T = end.value
         return value
     except psycopg.Error as error:
-        raise conditions.translate(error) from error
+        raise _explain(error, cursor, statement, schema) from error
+
+
+def _explain(
+    error: psycopg.Error, cursor: Cursor | AsyncCursor, statement: Statement, schema: str
+) -> InturnError:
+    return conditions.translate(error, tried=Tried(cursor, statement.text, schema))
 
 
 class Repeatable(Generator[Statement, Rows, T]):

@@ -38,6 +38,10 @@ class Psycopg2Connection:
     def rowcount(self) -> int:
         return int(self._cursor.rowcount)
 
+    @property
+    def login(self) -> str:
+        return str(self._driver.info.user)
+
     def execute(self, query: bytes, parameters: Sequence[Any], /) -> None:
         import psycopg2.extensions
 
@@ -82,6 +86,10 @@ class AsyncpgConnection:
     @property
     def rowcount(self) -> int:
         return len(self._rows)
+
+    @property
+    def login(self) -> str:
+        return str(self._driver.get_settings().session_authorization)
 
     async def execute(self, query: bytes, parameters: Sequence[Any], /) -> None:
         import asyncpg

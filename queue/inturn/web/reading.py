@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import psycopg
 
 from inturn.database import drive
-from inturn.database.conditions import FORBIDDEN, first_line
+from inturn.database.conditions import FORBIDDEN
 from inturn.database.connector import Connector
 from inturn.database.pools import has_ended
 from inturn.database.session import Session
@@ -51,8 +51,7 @@ class Problem:
         if isinstance(cause, psycopg.Error) and cause.sqlstate == FORBIDDEN:
             return cls(
                 "The dashboard's login may not see this",
-                f"It lacks a right: {first_line(cause)}. Roles and what they may see: "
-                "docs/security.md, queue schema grants.",
+                f"{error}. Roles and what they may see: docs/security.md.",
             )
         if isinstance(cause, psycopg.errors.LockNotAvailable):
             return cls(

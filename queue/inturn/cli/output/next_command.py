@@ -14,6 +14,7 @@ GROUPS = "batches|groups|jobs|lanes|limits|locks|queues|schedules|schema|workers
 COMMAND = re.compile(rf"\bqueue ((?:{GROUPS}) [a-z-]+|doctor|migrate|healthchecks|worker)\b")
 ANY_APP = "package.module:app"
 WITHOUT_SCHEMA = ("worker",)
+FOR_ANOTHER_LOGIN = ("schema grants",)  # the login that lacks a right cannot grant it
 
 
 def complete(text: str, settings: Settings | None = None) -> str:
@@ -32,6 +33,9 @@ def complete(text: str, settings: Settings | None = None) -> str:
 
 def _words(command: str, settings: Settings) -> Iterator[str]:
     yield settings.program
+    if command in FOR_ANOTHER_LOGIN:
+        yield command
+        return
     app = settings.given_app or (ANY_APP if command == "worker" and _has_no_app(settings) else None)
     if app is not None:
         yield f"-a {shlex.quote(app)}"
