@@ -1,20 +1,25 @@
 -- The roles of the queue, and what each may do. See docs/security.md and the view `surface`.
 --
 -- Run it after `queue migrate`, as a superuser or as the role that owns the schema. That role must
--- be allowed to create roles, unless they exist. You can run the script again at any time.
+-- be allowed to create roles, unless they exist. You can run the script again at any time. Without
+-- a prefix, it keeps the roles of the last run.
 DO $inturn$
 DECLARE
     v_schema  regnamespace := to_regnamespace(quote_ident({schema}));
-    v_owner   text := {owner};
-    v_roles   text[] := {roles};    -- the roles that get the rights; they cannot log in
-    v_kinds   text[] := {kinds};    -- what each of them may do
-    v_groups  text[] := {groups};   -- each of these roles
+    v_prefix  text := {prefix};     -- of the names of the roles; NULL: that of the last run
+    v_kinds   text[] := {kinds};    -- what the roles may do that get the rights
+    v_groups  text[] := {groups};   -- the role of each of these kinds
     v_members text[] := {members};  -- gets this role as a member
+    v_last    text;
+    v_owner   text;
+    v_roles   text[];               -- they cannot log in
     v_change  text;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = v_schema AND relname = 'granted_roles')
         THEN
-        RAISE EXCEPTION 'there is no schema % of inturn', quote_literal({schema})
+        RAISE EXCEPTION 'there is no schema % of inturn%', quote_literal({schema}),
+            (SELECT coalesce(', but of ' || string_agg(relnamespace::regnamespace::text, ', '), '')
+             FROM pg_class WHERE relname = 'granted_roles')
             USING ERRCODE = 'invalid_schema_name', HINT = 'Create it: queue migrate';
     END IF;
     FOR v_change IN SELECT member FROM unnest(v_members) AS member
@@ -25,6 +30,24 @@ BEGIN
     END LOOP;
     PERFORM pg_advisory_xact_lock(hashtextextended('inturn migrate ' || {schema}, 0));
     SET LOCAL lock_timeout = '10s';   -- all other sessions wait behind us
+
+    -- From the rights themselves, which are readable without any.
+    SELECT prefix INTO v_last
+    FROM pg_namespace CROSS JOIN LATERAL aclexplode(nspacl) AS granted
+    JOIN pg_roles ON pg_roles.oid = grantee
+    JOIN unnest(v_kinds) AS kind ON right(rolname, 1 + length(kind)) = '_' || kind
+    CROSS JOIN LATERAL (SELECT left(rolname, -1 - length(kind)) AS prefix) AS named
+    WHERE pg_namespace.oid = v_schema AND privilege_type = 'USAGE'
+    GROUP BY prefix, nspowner HAVING count(DISTINCT kind) = cardinality(v_kinds)
+    ORDER BY to_regrole(quote_ident(prefix || '_owner')) = nspowner DESC NULLS LAST, prefix LIMIT 1;
+    v_prefix := coalesce(v_prefix, v_last, {schema});
+    v_owner := v_prefix || '_owner';
+    v_roles := ARRAY(SELECT v_prefix || '_' || kind FROM unnest(v_kinds) AS kind);
+    IF v_prefix <> v_last THEN
+        RAISE WARNING 'the roles were %_owner, %_producer and so on', v_last, v_last
+            USING DETAIL = 'They keep their rights, but ' || v_owner || ' owns the schema now, and '
+                'the members of ' || v_last || '_owner can no longer migrate.';
+    END IF;
 
     FOR v_change IN
         SELECT format('CREATE ROLE %I NOLOGIN', role) FROM unnest(v_owner || v_roles) AS role
@@ -42,7 +65,8 @@ BEGIN
 
     FOR v_change IN
         SELECT format('GRANT %I TO %I', role, member)
-        FROM unnest(v_groups, v_members) AS belongs(role, member)
+        FROM unnest(v_groups, v_members) AS belongs(kind, member)
+        CROSS JOIN LATERAL (SELECT v_prefix || '_' || kind AS role) AS named
         WHERE NOT pg_has_role(member, role, 'MEMBER')
         UNION ALL
         SELECT format('GRANT USAGE, CREATE ON SCHEMA %s TO %I', v_schema, v_owner)

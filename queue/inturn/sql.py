@@ -166,16 +166,14 @@ def grants(
 ) -> str:
     """Return the SQL that creates the roles and grants their privileges.
 
-    A role's name is `prefix`, by default the schema's name, with `_owner`, `_worker` and so on.
-    `members` maps OWNER and the KINDS to logins that become members of the role.
+    A role's name is `prefix` with `_owner`, `_worker` and so on, by default as in the last run, or
+    the schema's name. `members` maps OWNER and the KINDS to logins that become members of the role.
     """
-    names = {kind: f"{prefix or schema}_{kind}" for kind in (OWNER, *KINDS)}
-    pairs = [(names[kind], member) for kind, each in (members or {}).items() for member in each]
+    pairs = [(kind, member) for kind, each in (members or {}).items() for member in each]
     text = (find_folder("sql") / "grants.sql").read_text(encoding="utf-8")
     filled = SQL(text).format(
         schema=Literal(schema),
-        owner=Literal(names[OWNER]),
-        roles=Literal([names[kind] for kind in KINDS]),
+        prefix=Literal(prefix),
         kinds=Literal(list(KINDS)),
         groups=Literal([group for group, _ in pairs]),
         members=Literal([member for _, member in pairs]),

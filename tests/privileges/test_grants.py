@@ -274,6 +274,47 @@ def test_the_printed_grants_are_the_applied_ones(cluster: Cluster, tmp_path: Pat
     assert cluster.access() == by_hand
 
 
+def test_without_a_prefix_the_roles_of_the_last_run_stay(cluster: Cluster, tmp_path: Path) -> None:
+    migrate(cluster.dsn)
+    deploy, web, jobs = (cluster.login(name) for name in ("deploy", "web", "jobs"))
+    options = ["schema", "grants", "--apply", "--dsn", cluster.dsn]
+    first = invoke(
+        *options, "--prefix", cluster.prefix, "--owner", deploy, "--producer", web, folder=tmp_path
+    )
+    before = cluster.access()
+    again = invoke(*options, "--worker", jobs, folder=tmp_path)
+    assert again.stdout == first.stdout
+    assert (again.stderr, cluster.access()) == ("", before)
+    cluster.admin.execute(sql.grants().encode())
+    assert cluster.access() == before
+    assert_it_works(cluster, web, jobs)
+    cluster.admin.execute(OUTDATED)
+    assert "applied" in str(migrate(as_login(cluster.dsn, deploy)))
+
+
+def test_another_prefix_says_what_becomes_of_the_roles(cluster: Cluster, tmp_path: Path) -> None:
+    migrate(cluster.dsn)
+    web, jobs = cluster.login("web"), cluster.login("jobs")
+    grant(cluster.dsn, prefix=cluster.prefix, members={"producer": [web], "worker": [jobs]})
+    other = f"{cluster.prefix}_b"
+    options = ["schema", "grants", "--apply", "--dsn", cluster.dsn]
+    done = invoke(*options, "--prefix", other, folder=tmp_path)
+    assert done.stderr == (
+        f"warning: the roles were {cluster.prefix}_owner, {cluster.prefix}_producer and so on. "
+        f"They keep their rights, but {other}_owner owns the schema now, and the members of "
+        f"{cluster.prefix}_owner can no longer migrate.\n"
+    )
+    assert f"owned by {other}_owner" in done.stdout
+    assert_it_works(cluster, web, jobs)
+    assert invoke(*options, folder=tmp_path).stdout == done.stdout, "the owner's roles count"
+
+
+def test_a_queue_in_another_schema_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    migrate(cluster.dsn, "shop")
+    done = invoke("schema", "grants", "--apply", "--dsn", cluster.dsn, folder=tmp_path)
+    assert "there is no schema 'inturn' of inturn, but of shop)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

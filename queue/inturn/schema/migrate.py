@@ -56,6 +56,9 @@ END $$
 """
 
 
+OWNED_BY = """
+SELECT rolname FROM pg_namespace JOIN pg_roles ON pg_roles.oid = nspowner WHERE nspname = %s
+"""
 EXISTS = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
 # The owner of the existing objects, if we may act as it. New objects then belong to the same role,
 # even if another one migrates.
@@ -129,13 +132,19 @@ def grant(
     schema: str = sql.SCHEMA,
     prefix: str | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
-) -> None:
+) -> tuple[str, list[str]]:
     """Create the missing roles, make one of them the owner, and grant their privileges.
 
-    See `sql.grants`.
+    Return the owner, and what the server warns of. See `sql.grants`.
     """
+    warnings: list[str] = []
     with plain_errors(), psycopg.connect(dsn, autocommit=True) as connection:
+        connection.add_notice_handler(
+            lambda told: warnings.append(f"{told.message_primary}. {told.message_detail}")
+        )
         connection.execute(sql.grants(schema, prefix, members).encode())
+        ((owner,),) = connection.execute(OWNED_BY, [schema]).fetchall()
+    return str(owner), warnings
 
 
 def check_models(dsn: str, schema: str = sql.SCHEMA) -> None:

@@ -100,12 +100,13 @@ What each may do: https://github.com/inturn/inturn/blob/main/docs/security.md"""
 @click.option(
     "--apply",
     is_flag=True,
-    help="Run the SQL instead of printing it. Existing roles are kept.",
+    help="Run the SQL instead of printing it. Existing roles and members are kept.",
 )
 @click.option(
     "--prefix",
     metavar="NAME",
-    help="Prefix for the names of the roles.  [default: the schema's name]",
+    help="Prefix for the names of the roles.  [default: as the last time; at first, the schema's "
+    "name]",
 )
 @click.option(
     "--owner",
@@ -152,11 +153,11 @@ def grants(
     address = find_connector(settings, dsn, schema).dsn
     from inturn.schema.migrate import grant
 
-    grant(address, name, prefix, logins)
-    click.echo(
-        f"schema {name}: owned by {prefix or name}_owner, "
-        f"and open only to the {prefix or name}_… roles"
-    )
+    owner, warnings = grant(address, name, prefix, logins)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    roles = f"{owner.removesuffix('_owner')}_…"
+    click.echo(f"schema {name}: owned by {owner}, and open only to the {roles} roles")
 
 
 @command.command(
