@@ -42,7 +42,7 @@ pytest_plugins = ["pytester", "tests.tiers", "tests.django.project"]
 Query = Callable[..., list[tuple[Any, ...]]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 NO_POLL = 600.0  # seconds; so nothing that happens in a test was found by polling
-FAST_TAKEOVER = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
+FAST_TAKEOVER: dict[str, Any] = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
 WITH_ROLES = os.environ.get("INTURN_TEST_ROLES") == "1"
 
 

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from inturn import arguments
 from inturn.control.batches import BatchBlock, Batches
@@ -28,10 +28,13 @@ from inturn.operations.reading.verify import Verification
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
-from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
+from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, R, show_options
 from inturn.tasks.task import Deferrer
 from inturn.tasks.tracer import Tracer
 from inturn.values import JsonDumps
+
+if TYPE_CHECKING:
+    from inturn.worker.options import WorkerOptions
 
 
 class App(Blueprint):
@@ -210,13 +213,13 @@ class App(Blueprint):
         """
         return BatchBlock(self.batches, name, callback, connection)
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
+    def enqueue(self, jobs: Sequence[NewJob[R]], connection: object = None) -> list[DeferredJob[R]]:
         """Enqueue jobs made with `make_new_job`; the same as `job_manager.batch_defer_jobs`."""
         return self.job_manager.batch_defer_jobs(jobs, connection)
 
     async def enqueue_async(
-        self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob[Any]]:
+        self, jobs: Sequence[NewJob[R]], connection: object = None
+    ) -> list[DeferredJob[R]]:
         """Like `enqueue`, in an event loop."""
         return await self.job_manager.batch_defer_jobs_async(jobs, connection)
 
@@ -286,7 +289,7 @@ class App(Blueprint):
         for path in self.import_paths:
             importlib.import_module(path)
 
-    def run_worker(self, **options: Any) -> str | None:
+    def run_worker(self, **options: Unpack[WorkerOptions]) -> str | None:
         """Run a worker until it is stopped. For its options, see `inturn.worker.Options`.
 
             app.run_worker(queues=["default", "mail"], concurrency=4, wait=False)
@@ -296,7 +299,7 @@ class App(Blueprint):
         """
         return asyncio.run(self.run_worker_async(**options))
 
-    async def run_worker_async(self, **options: Any) -> str | None:
+    async def run_worker_async(self, **options: Unpack[WorkerOptions]) -> str | None:
         """Like `run_worker`, in an event loop.
 
         Cancelling it stops the worker, whose jobs then have `shutdown_graceful_timeout` to finish.

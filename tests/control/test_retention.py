@@ -11,6 +11,7 @@ import pytest
 from inturn import App
 from inturn.errors import BadArgument, JobNotFound
 from inturn.operations.engine.maintenance import prepare_history, prune_history
+from inturn.worker.options import DeleteJobsName
 from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +58,11 @@ SELECT array_agg(right(inhrelid::regclass::text, 8) ORDER BY 1) FROM pg_inherits
 WHERE inhparent = 'finished_jobs'::regclass
 """
 LEFT = "SELECT array_agg(queue ORDER BY id) FROM finished_jobs"
-OFTEN = {"wait": True, "update_heartbeat_interval": 0.05, "stalled_worker_timeout": 9}  # upkeep
+OFTEN: dict[str, Any] = {
+    "wait": True,
+    "update_heartbeat_interval": 0.05,
+    "stalled_worker_timeout": 9,
+}  # upkeep
 COUNT = "SELECT roll_up(1000)"
 PREPARE, PRUNE = "SELECT prepare_history(%s)", "SELECT prune_history(%s::interval)"
 
@@ -255,7 +260,7 @@ async def test_a_bad_option_is_refused(app: App, option: str, wrong: Any) -> Non
     ],
 )
 async def test_a_worker_keeps_jobs_as_configured_and_jobs_that_halt_a_lane(
-    app: App, query: Query, delete_jobs: str, kept: list[str]
+    app: App, query: Query, delete_jobs: DeleteJobsName, kept: list[str]
 ) -> None:
     from inturn.errors import JobAborted
 

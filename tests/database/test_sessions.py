@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Thread
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import anyio
 import psycopg
@@ -24,7 +24,7 @@ from inturn.sql import SCHEMA
 from tests.conftest import Query
 
 Default = Callable[[LiteralString], None]
-WORKER = {"wait": False, "install_signal_handlers": False}
+WORKER: dict[str, Any] = {"wait": False, "install_signal_handlers": False}
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Any
 
 import anyio
 import psycopg
@@ -224,7 +225,7 @@ async def test_an_outage_fills_no_log_and_its_end_is_logged_too(
         return [text for text, _, _ in said if text.startswith(f"{event}: ")]
 
     threads = ("heartbeat.failed", "maintenance.failed")
-    options = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 10.0}
+    options: dict[str, Any] = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 10.0}
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, wait=True, **options))
         await until(lambda: query("SELECT FROM workers"))

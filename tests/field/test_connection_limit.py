@@ -3,6 +3,7 @@
 import logging
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import anyio
 import psycopg
@@ -18,7 +19,7 @@ from tests.roles import PREFIX, as_login, create_role, grant_roles
 pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
 LOGIN = f"{PREFIX}_narrow"
 CONNECTIONS = 2  # those of the loop and of its claims
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "wait": True,
     "install_signal_handlers": False,
     "update_heartbeat_interval": 0.2,

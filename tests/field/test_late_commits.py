@@ -1,6 +1,7 @@
 """A claim or hand-over that commits after the worker has asked for its jobs is found."""
 
 from functools import partial
+from typing import Any
 
 import anyio
 import psycopg
@@ -40,7 +41,11 @@ async def test_a_claim_that_commits_long_after_the_worker_has_reconnected_is_und
         seen.append(name)
 
     async with app.open_async(), anyio.create_task_group() as group:
-        options = {"wait": True, "queues": ["default"], "abort_job_polling_interval": 0.2}
+        options: dict[str, Any] = {
+            "wait": True,
+            "queues": ["default"],
+            "abort_job_polling_interval": 0.2,
+        }
         group.start_soon(partial(app.run_worker_async, **options))
         await until(lambda: query("SELECT id FROM workers"))
         late_job = note.configure(queue="aside").defer("late")

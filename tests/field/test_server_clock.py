@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.proof]
 HOUR = 3600
 WAIT = 3  # seconds that a delay, a retry and a snooze take: longer than it takes to set the clock
 NEAR = 20  # seconds: less than any step
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "wait": True,
     "install_signal_handlers": False,
     "concurrency": 5,

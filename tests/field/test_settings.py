@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import anyio
 import psycopg
@@ -40,7 +41,7 @@ STRINGS = {
 }
 SHORT = "500"  # milliseconds, for the settings that end what takes or idles for longer
 TURNS = 11
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "wait": True,
     "install_signal_handlers": False,
     "update_heartbeat_interval": 0.2,

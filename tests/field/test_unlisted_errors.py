@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import anyio
 import psycopg
@@ -24,7 +24,7 @@ from tests.field.test_connection_limit import judge_workers
 from tests.waiting import LIMIT, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "wait": True,
     "update_heartbeat_interval": 0.2,
     "stalled_worker_timeout": 5.0,

@@ -15,7 +15,7 @@ import pytest
 
 from inturn import App, JobContext, RetryStrategy
 from inturn.errors import BadArgument
-from inturn.worker import Worker
+from inturn.tasks.middleware import RunningWorker
 from inturn.worker.claiming.wakeups import Wakeups
 from tests.conftest import Query
 
@@ -187,7 +187,7 @@ async def test_heartbeat_and_abort_go_on_until_the_last_job_of_a_stopping_worker
     stopping = anyio.Event()
 
     async def stop(
-        call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: Worker
+        call_next: Callable[[], Awaitable[Any]], context: JobContext, worker: RunningWorker
     ) -> Any:
         worker.stop()
         stopping.set()
@@ -201,7 +201,7 @@ async def test_heartbeat_and_abort_go_on_until_the_last_job_of_a_stopping_worker
         return query("SELECT heartbeat_at FROM workers")
 
     job_id = endless.defer()
-    quick = {"update_heartbeat_interval": 0.02, "stalled_worker_timeout": 30.0}
+    quick: dict[str, Any] = {"update_heartbeat_interval": 0.02, "stalled_worker_timeout": 30.0}
     with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
             group.start_soon(

@@ -25,7 +25,7 @@ from tests.database.test_transactional_defer import asyncpg_options
 from tests.privileges.conftest import Log, Session
 from tests.roles import LOGINS, PREFIX, as_login, create_role
 
-QUIET = {"wait": False, "install_signal_handlers": False}
+QUIET: dict[str, Any] = {"wait": False, "install_signal_handlers": False}
 CLAIM = "SELECT id, claim_id FROM inturn.claim(%s, NULL, 10)"
 FINISH = (
     "SELECT finished_id FROM inturn.finish(%s, NULL, 0, %s, %s, '{succeeded}', '{NULL}') "

@@ -181,7 +181,7 @@ def test_middleware_of_the_wrong_kind_is_refused_where_it_is_given(app: App, not
         app.run_worker(worker_middleware=[notes.sync("a")])
     for where in ("task_middleware", "worker_middleware"):
         with pytest.raises(TaskDefinitionError, match=f"{where}: 7 is not callable"):
-            app.run_worker(**{where: [7]})
+            app.run_worker(**{where: [7]})  # type: ignore[arg-type]
     with pytest.raises(TaskDefinitionError, match="task_middleware of task t: 7 is not callable"):
         app.task(name="t", task_middleware=[7])(task)  # type: ignore[list-item]
     assert not [name for name in app.tasks if not name.startswith("builtin:")]

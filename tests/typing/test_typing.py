@@ -12,11 +12,13 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from inturn import Blueprint, JobOptions, Task, TaskOptions
 from inturn.tasks.options import CheckedOptions
+from inturn.worker import Options, WorkerOptions
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted(Path(__file__).with_name("cases").glob("*.py"))
@@ -126,6 +128,10 @@ def test_help_shows_the_options_that_the_checkers_know() -> None:
     assert options == set(JobOptions.__annotations__)
     of_task = inspect.signature(Blueprint.task).parameters.keys()
     assert of_task - {"self", "_func", "pass_context"} == set(TaskOptions.__annotations__)
+
+
+def test_the_keywords_of_a_worker_are_its_options() -> None:
+    assert get_type_hints(WorkerOptions) == get_type_hints(Options)
 
 
 def test_every_option_of_a_job_is_stored_with_it_except_its_connection() -> None:

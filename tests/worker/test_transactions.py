@@ -21,6 +21,7 @@ from inturn import App, JobContext, PsycopgConnector, RetryStrategy
 from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
 from inturn.operations.engine import claim, finish, workers
+from inturn.worker.options import DeleteJobsName
 from tests.conftest import FAST_TAKEOVER, NO_POLL, Query, Until
 from tests.lossy import Lossy
 
@@ -327,7 +328,7 @@ def test_outside_of_a_worker_there_is_no_transaction(app: App) -> None:
 @pytest.mark.parametrize("lost", ["request", "reply"])
 @pytest.mark.parametrize("delete_jobs", ["never", "always"])
 async def test_a_commit_that_gets_lost_on_the_way_is_not_done_twice(
-    dsn: str, query: Query, written: Written, kind: str, lost: str, delete_jobs: str
+    dsn: str, query: Query, written: Written, kind: str, lost: str, delete_jobs: DeleteJobsName
 ) -> None:
     with Lossy(dsn) as way:
         app = App(way.dsn)

@@ -542,8 +542,8 @@ async def test_a_worker_with_a_longer_interval_than_the_patience_of_another_is_n
     def has_name(name: str) -> bool:
         return bool(query("SELECT 1 FROM workers WHERE name = %s", name))
 
-    rare = {"update_heartbeat_interval": 3.0, "stalled_worker_timeout": 9.0}
-    hasty = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.4}
+    rare: dict[str, Any] = {"update_heartbeat_interval": 3.0, "stalled_worker_timeout": 9.0}
+    hasty: dict[str, Any] = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.4}
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(name="rare", wait=True, **rare))
         group.start_soon(lambda: app.run_worker_async(name="hasty", wait=True, **hasty))
@@ -721,7 +721,7 @@ async def test_a_lost_abort_request_is_found_by_polling(app: App, query: Query) 
     job_id = endless.defer()
     with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
-            options = {
+            options: dict[str, Any] = {
                 "listen_notify": False,
                 "abort_job_polling_interval": 0.02,
                 "update_heartbeat_interval": 10.0,

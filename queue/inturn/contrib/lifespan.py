@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 import anyio
 
 from inturn.app import App
 from inturn.operations.engine.maintenance import check_schema
-from inturn.worker.options import options
+from inturn.worker.options import WorkerOptions, options
 from inturn.worker.probes import serve_probes
 from inturn.worker.worker import Worker
 
@@ -16,7 +16,7 @@ GRACE = 10.0  # seconds: a server that does not stop is soon killed
 
 
 def lifespan(
-    app: App, *, worker: bool = False, **given: Any
+    app: App, *, worker: bool = False, **given: Unpack[WorkerOptions]
 ) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     """Return a lifespan that opens the app when the web application starts, and closes it later.
 

@@ -16,7 +16,7 @@ from inturn.operations.changes import jobs
 from inturn.operations.engine import enqueue
 from inturn.operations.engine.maintenance import check_connection
 from inturn.tasks.deferred import DeferredJob
-from inturn.tasks.options import NewJob
+from inturn.tasks.options import NewJob, R
 from inturn.tasks.tracer import Tracer
 
 BY_WORKERS = "Only workers do this: https://github.com/inturn/inturn/blob/main/docs/moving.md"
@@ -81,8 +81,8 @@ class Jobs(JobLists, JobBulks):
         return (await self.batch_defer_jobs_async([job], connection))[0]
 
     def batch_defer_jobs(
-        self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob[Any]]:
+        self, jobs: Sequence[NewJob[R]], connection: object = None
+    ) -> list[DeferredJob[R]]:
         """Enqueue jobs of any tasks and locks in this order, in one statement: all or none.
 
         jobs = [write.make_new_job("a"), ship.configure(lock="ann").make_new_job(order=1)]
@@ -96,8 +96,8 @@ class Jobs(JobLists, JobBulks):
             )
 
     async def batch_defer_jobs_async(
-        self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob[Any]]:
+        self, jobs: Sequence[NewJob[R]], connection: object = None
+    ) -> list[DeferredJob[R]]:
         """Like `batch_defer_jobs`, in an event loop."""
         if self.tracing is None:
             return await self._connector.run_async(enqueue.defer_jobs(jobs, self), connection)

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from asgiref.sync import sync_to_async
 from django.apps import apps
@@ -16,6 +16,9 @@ from inturn.django.configuration import configuration
 from inturn.django.connector import DjangoConnector
 from inturn.errors import ConfigurationError
 from inturn.tasks.task import Task
+
+if TYPE_CHECKING:
+    from inturn.worker.options import WorkerOptions
 
 
 class DjangoApp(App):
@@ -43,7 +46,7 @@ class DjangoApp(App):
         )
         self._wrapped: dict[str, Task[..., Any]] = {}
 
-    async def run_worker_async(self, **options: Any) -> str | None:
+    async def run_worker_async(self, **options: Unpack["WorkerOptions"]) -> str | None:
         """Like that of any app, but only once Django has imported the `tasks` modules.
 
         Before, a worker would know no task, and put back each job that it claims.

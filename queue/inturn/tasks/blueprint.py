@@ -20,7 +20,7 @@ from inturn.errors import (
 from inturn.tasks.context import JobContext
 from inturn.tasks.deferred import DeferredJob, T
 from inturn.tasks.middleware import TaskMiddleware, check_task_middleware
-from inturn.tasks.options import CheckedOptions, DefaultOptions, NewJob, show_options
+from inturn.tasks.options import CheckedOptions, DefaultOptions, NewJob, R, show_options
 from inturn.tasks.periodic import Periodics
 from inturn.tasks.resources import OnBusyName, Resource
 from inturn.tasks.retry import Retry
@@ -248,13 +248,13 @@ class Blueprint(Periodics):
         """The `json_dumps` of the app that this blueprint was last added to."""
         return self._homes[-1][0].json_dumps if self._homes else None
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
+    def enqueue(self, jobs: Sequence[NewJob[R]], connection: object = None) -> list[DeferredJob[R]]:
         """Enqueue jobs through the app that this blueprint was last added to."""
         return self._home().enqueue(jobs, connection)
 
     async def enqueue_async(
-        self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob[Any]]:
+        self, jobs: Sequence[NewJob[R]], connection: object = None
+    ) -> list[DeferredJob[R]]:
         """Like `enqueue`, in an event loop."""
         return await self._home().enqueue_async(jobs, connection)
 

@@ -14,8 +14,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
+    Generic,
     Literal,
     NamedTuple,
     TypedDict,
@@ -262,7 +264,17 @@ def _check_expiry(options: Mapping[str, Any]) -> None:
             )
 
 
-class NewJob(NamedTuple):
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    # What a call of the task returns. Any, if a checker does not know the task.
+    R = DefaultTypeVar("R", default=Any)
+    R_co = DefaultTypeVar("R_co", covariant=True, default=Any)
+else:
+    R, R_co = TypeVar("R"), TypeVar("R_co", covariant=True)
+
+
+class NewJob(NamedTuple, Generic[R_co]):
     """A job about to be deferred. Its arguments are already checked and encoded as JSON.
 
     job = write.configure(lock="alphabet").make_new_job("a")

@@ -15,7 +15,7 @@ from inturn.errors import BadArgument, TaskDefinitionError, kind_of
 from inturn.schedules.misfires import CatchUp, MisfirePolicy
 from inturn.tasks.deferred import DeferredJob, R_co
 from inturn.tasks.lanes import first_lock
-from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
+from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, R, show_options
 from inturn.tasks.resources import Resource, declare_resources
 from inturn.tasks.retry import Retry, find_strategy
 from inturn.values import Decoders, JsonDumps
@@ -47,12 +47,12 @@ class TaskCollection(Protocol):
     def find_task(self, name: str) -> Task[..., Any]:
         """Return the task with this name or alias, or raise TaskNotFound."""
 
-    def enqueue(self, jobs: Sequence[NewJob], connection: object = None) -> list[DeferredJob[Any]]:
+    def enqueue(self, jobs: Sequence[NewJob[R]], connection: object = None) -> list[DeferredJob[R]]:
         """Enqueue jobs."""
 
     async def enqueue_async(
-        self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob[Any]]:
+        self, jobs: Sequence[NewJob[R]], connection: object = None
+    ) -> list[DeferredJob[R]]:
         """Like `enqueue`, in an event loop."""
 
 
@@ -114,7 +114,7 @@ class Deferrer(Generic[P, R_co]):
         """Like `batch_defer`, in an event loop."""
         return await self._owner.enqueue_async(self._jobs(task_kwargs), self._connection)
 
-    def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+    def make_new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R_co]:
         """Create a job for `app.enqueue`. Type checkers check its arguments.
 
             jobs = [write.configure(lock=f"line:{letter}").make_new_job(letter) for letter in "abc"]
@@ -130,7 +130,7 @@ class Deferrer(Generic[P, R_co]):
             )
         return self._job(args, kwargs)
 
-    def _jobs(self, task_kwargs: Sequence[object]) -> list[NewJob]:
+    def _jobs(self, task_kwargs: Sequence[object]) -> list[NewJob[R_co]]:
         jobs = []
         for index, kwargs in enumerate(task_kwargs):
             try:
@@ -143,7 +143,7 @@ class Deferrer(Generic[P, R_co]):
                 raise BadArgument(f"job {index}, {error.argument}", error.problem) from None
         return jobs
 
-    def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+    def _job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob[R_co]:
         given = {**self._kwargs, **kwargs}
         if self._task is not None and (
             args or given.keys() != self._task.names

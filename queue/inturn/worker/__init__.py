@@ -30,7 +30,7 @@ Read it in this order:
                     the services beside the loop, each with a `run_once`
 """
 
-from inturn.worker.options import Options
+from inturn.worker.options import Options, WorkerOptions
 from inturn.worker.worker import Worker, run
 
-__all__ = ["Options", "Worker", "run"]
+__all__ = ["Options", "Worker", "WorkerOptions", "run"]

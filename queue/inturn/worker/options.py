@@ -5,20 +5,51 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from inturn.arguments import check_queue
 from inturn.errors import BadArgument, UnknownOption
-from inturn.model import Status
+from inturn.model import DeleteJobCondition, Status
 from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
 
 MOST_DAYS = 366 * 1000
 DEFAULT_HISTORY = timedelta(days=7)  # compared by identity: an explicit week is a different object
-FORGET = {
+DeleteJobsName = Literal["never", "successful", "always"] | DeleteJobCondition
+FORGET: dict[str, tuple[Status, ...]] = {
     "never": (),
     "successful": (Status.SUCCEEDED,),
     "always": (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.ABORTED),
 }
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The keywords of `app.run_worker`, for type checkers: the fields of `Options`."""
+
+    queues: Sequence[str] | None
+    name: str
+    concurrency: int
+    wait: bool
+    fetch_job_polling_interval: float
+    abort_job_polling_interval: float
+    shutdown_graceful_timeout: float | None
+    listen_notify: bool
+    install_signal_handlers: bool
+    update_heartbeat_interval: float
+    stalled_worker_timeout: float
+    db_grace: float | None
+    max_result_size: int
+    delete_jobs: DeleteJobsName
+    keep_history: timedelta | float | None
+    max_lost_attempts: int | None
+    max_jobs: int | None
+    max_memory: int | None
+    additional_context: Mapping[str, Any] | None
+    metrics_port: int | None
+    metrics_tasks: bool
+    health_port: int | None
+    bind: str
+    task_middleware: Sequence[TaskMiddleware] | None
+    worker_middleware: Sequence[WorkerMiddleware] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +57,8 @@ class Options:
     """The options of `app.run_worker`, and of `App(worker_defaults=…)`. Times are in seconds.
 
         app.run_worker(queues=["default"], wait=False, keep_history=timedelta(days=30))
+
+    In your own wrapper, type them `**options: Unpack[WorkerOptions]` (from `inturn.worker`).
 
     queues: the queues to serve, or None for all.
     name: the worker's name in lists and logs, by default host and process: `web1:4711`.
@@ -77,7 +110,7 @@ class Options:
     stalled_worker_timeout: float = 30.0
     db_grace: float | None = None
     max_result_size: int = 2**16
-    delete_jobs: str = "never"
+    delete_jobs: DeleteJobsName = "never"
     keep_history: timedelta | float | None = DEFAULT_HISTORY
     max_lost_attempts: int | None = 5
     max_jobs: int | None = None

@@ -1,6 +1,7 @@
 """Nobody notifies a worker whose claims are filled. Before it sleeps, it clears its awake flag."""
 
 from functools import partial
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -104,7 +105,7 @@ async def test_jobs_that_end_meanwhile_do_not_put_off_the_next_look(app: App, un
 
     step.batch_defer(*({"number": n} for n in range(200)))
     async with app.open_async(), anyio.create_task_group() as group:
-        options = {
+        options: dict[str, Any] = {
             "wait": True,
             "concurrency": 2,
             "listen_notify": False,

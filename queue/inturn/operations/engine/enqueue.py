@@ -10,7 +10,7 @@ from inturn.model import OnConflict
 from inturn.operations import Operation, Rows, Statement, unless_all
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import JobLanes
-from inturn.tasks.options import CheckedOptions, NewJob
+from inturn.tasks.options import CheckedOptions, NewJob, R
 
 DEFER_ONE = """
 SELECT {schema}.defer_job(
@@ -53,7 +53,7 @@ watchers: list[Callable[[Sequence[NewJob], Rows], None]] = []
 DEFER_PERIODIC: LiteralString = "SELECT {schema}.defer_periodic(%s, %s, " + _COLUMNS + _LANES + ")"
 
 
-def defer_jobs(jobs: Sequence[NewJob], manager: object) -> Operation[list[DeferredJob[Any]]]:
+def defer_jobs(jobs: Sequence[NewJob[R]], manager: object) -> Operation[list[DeferredJob[R]]]:
     """Defer the jobs. Return each one, or the waiting job that stands for it, in the given order.
 
     The server reports a conflict as a row, and Python raises it, so your transaction survives.
@@ -88,13 +88,13 @@ def _defer_one(job: NewJob) -> Statement:
 
 
 def _make_deferred_jobs(
-    jobs: Sequence[NewJob], manager: object, ids: Iterable[int], are_new: Iterable[bool] = ()
-) -> list[DeferredJob[Any]]:
+    jobs: Sequence[NewJob[R]], manager: object, ids: Iterable[int], are_new: Iterable[bool] = ()
+) -> list[DeferredJob[R]]:
     """Return a DeferredJob for each new job, in the same order. Without `are_new`, all are new.
 
     Each asks the manager for its result, and decodes it by its task's return annotation.
     """
-    deferred: list[DeferredJob[Any]] = list(map(DeferredJob, ids))
+    deferred: list[DeferredJob[R]] = list(map(DeferredJob, ids))
     for each, job in zip(deferred, jobs, strict=True):
         each._manager = manager
         each._decoders = job.decoders
