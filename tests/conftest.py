@@ -43,6 +43,19 @@ Query = Callable[..., list[tuple[Any, ...]]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 NO_POLL = 600.0  # seconds; so nothing that happens in a test was found by polling
 FAST_TAKEOVER: dict[str, Any] = {"update_heartbeat_interval": 0.1, "stalled_worker_timeout": 0.5}
+# Variables for tests. Any other of inturn's is for the caller's own programs.
+FOR_TESTS = (
+    "INTURN_TEST_",
+    "INTURN_STRESS_",
+    "INTURN_FAIR_",
+    "INTURN_GRAPH_",
+    "INTURN_WITNESS_",
+    "INTURN_TRANSFERS",
+    "INTURN_SOURCE",
+)
+for name in [each for each in os.environ if each.startswith(("INTURN_", "DATABASE_URL"))]:
+    if not name.startswith(FOR_TESTS):
+        del os.environ[name]
 WITH_ROLES = os.environ.get("INTURN_TEST_ROLES") == "1"
 
 
