@@ -40,6 +40,7 @@ def test_schedules_are_listed_with_their_next_instant_and_their_last_job(
     at_two.query("UPDATE schedules SET last_instant = '2026-01-31 14:00:00+00', last_job_id = 7")
     at_two.at("2026-01-31 14:05:00+00")
     lines = queue("-a", "periodic:app", "schedules", "list").stdout.splitlines()
+    assert queue("-a", "periodic:app", "schedules").stdout.splitlines() == lines
     assert [" ".join(line.split()) for line in lines] == [
         "TASK ID CRON ZONE NEXT LAST JOB NOTE",
         "report */20 * * * * UTC 14:20:00Z (in 15m00s) 5m00s ago 7",

@@ -46,9 +46,16 @@ class Instant:
     tz: str
 
 
-@click.group("schedules", epilog="Example: queue -a shop.tasks:app schedules list")
-def command() -> None:
+@click.group(
+    "schedules",
+    invoke_without_command=True,
+    epilog="Example: queue -a shop.tasks:app schedules list (or just: schedules)",
+)
+@click.pass_context
+def command(context: click.Context) -> None:
     """List periodic tasks and their next times."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_schedules)
 
 
 @command.command("list", epilog="Example: queue -a shop.tasks:app schedules list")
