@@ -240,6 +240,35 @@ def test_the_testing_kit_takes_these_tasks(app: App, tasks: Any) -> None:
             queue.perform(tasks.fail)
 
 
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "problem"),
+    [
+        ("add", (), {}, r"^add\(\): missing a required argument: 'a'$"),
+        ("add", (1, 2, 3), {}, "too many positional arguments"),
+        ("add", (1,), {"c": 2}, "unexpected keyword argument 'c'"),
+        ("look", (1,), {}, "too many positional arguments"),
+        ("send", (), {"to": "ann", "cc": "bob"}, "unexpected keyword argument 'cc'"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_refused_when_it_is_enqueued(
+    app: App, tasks: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], problem: str
+) -> None:
+    task = getattr(tasks, name)
+    for call in (task.enqueue, async_to_sync(task.aenqueue), task.make_new_job):
+        with pytest.raises(TypeError, match=problem):
+            call(*args, **kwargs)
+    assert app.job_manager.list_jobs() == []
+    assert tasks.look.enqueue().id, "the context is no argument"
+
+
+def test_what_a_task_is_asked_elsewhere_is_answered_with_djangos_call(tasks: Any) -> None:
+    with pytest.raises(AttributeError, match=r"^a task of Django has no 'delay'. Use enqueue"):
+        tasks.add.delay(1)
+    with pytest.raises(AttributeError, match=r"Use using\(…\).enqueue\(…\)$"):
+        tasks.add.using(lock="a").apply_async((1,))
+    assert not hasattr(tasks.add, "colour")
+
+
 def test_many_jobs_are_deferred_at_once(app: App, tasks: Any) -> None:
     jobs = [tasks.add.using(lock="a").make_new_job(number) for number in (1, 2)]
     ids = app.job_manager.batch_defer_jobs(jobs)

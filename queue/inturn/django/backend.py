@@ -1,14 +1,22 @@
-"""A backend for the tasks of Django 6 (`django.tasks`) and of the package django-tasks.
+"""The backend for the tasks of Django 6 (`django.tasks`) and of the package django-tasks.
 
-    TASKS = {"default": {"BACKEND": "inturn.django.backend.InturnBackend"}}
+`ship.using(lock=f"customer:{customer}").enqueue(order)` takes Django's options and `lock`,
+`queueing_lock`, `on_conflict`, `on_retry`, `on_failure`, `timeout`, `expires_in`, `limit` and
+`group`. OPTIONS in TASKS are defaults for all tasks of the backend, and take `retry` too.
+`ship.make_new_job(order)` creates a job for `app.enqueue`.
 
-A task of Django's becomes a task of the app, under its path. `manage.py queue worker` runs it.
+    BACKEND = "inturn.django.backend.InturnBackend"
+    TASKS = {"default": {"BACKEND": BACKEND, "OPTIONS": {"retry": 3}}}
+
+Type checkers know this of an `InturnTask`: `cast(InturnTask, ship)`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Self, Unpack
+from functools import cache
+from inspect import Signature, signature
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import UUID
 
 from django.apps import apps
@@ -33,6 +41,11 @@ from inturn.tasks.options import CheckedOptions, NewJob, RunOptions
 from inturn.whole_numbers import read_id
 
 JOB_OPTIONS = ("lock", "expires_in", *RunOptions.__annotations__)
+# How Celery, RQ, Dramatiq and we call it, and how Django does.
+ELSEWHERE = {
+    **dict.fromkeys(("delay", "delay_on_commit", "send", "defer"), "enqueue(…)"),
+    **dict.fromkeys(("apply_async", "send_with_options", "configure"), "using(…).enqueue(…)"),
+}
 NO_APP = checks.Error(
     "inturn.django is not in INSTALLED_APPS, so the queue has no tables.",
     hint='Add "inturn.django" to INSTALLED_APPS and run manage.py migrate.',
@@ -77,6 +90,12 @@ class InturnTask(Task):
         given: dict[str, Any] = {name: to for name, to in changes.items() if to is not None}
         return replace(self, **given)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            advice = f". Use {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+            raise AttributeError(f"a task of Django has no {name!r}{advice}", name=name, obj=self)
+
     def make_new_job(self, *args: Any, **kwargs: Any) -> NewJob:
         """Create a job without enqueueing it: `app.job_manager.batch_defer_jobs` takes several."""
         job: NewJob = self.get_backend().make_new_job(self, args, kwargs)
@@ -84,12 +103,7 @@ class InturnTask(Task):
 
 
 class InturnBackend(BaseTaskBackend):
-    """Enqueues tasks as jobs, through Django's connection: in its transaction, if there is one.
-
-    OPTIONS are defaults for all tasks of this backend: `lock`, `queueing_lock`, `on_conflict`,
-    `on_retry`, `on_failure`, `timeout`, `expires_in`, `limit`, `group` and `retry`, which is that
-    of `@app.task`.
-    """
+    """Enqueues tasks as jobs, through Django's connection: in its transaction, if there is one."""
 
     task_class = InturnTask
     supports_defer = True
@@ -120,7 +134,7 @@ class InturnBackend(BaseTaskBackend):
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Enqueue a job and return its result, which is still pending."""
         self.validate_task(task)
-        given = _store(args, kwargs)
+        given = _store(task, args, kwargs)
         job_id = self._configure(task).defer(**given)
         result = make_result(
             task,
@@ -136,7 +150,7 @@ class InturnBackend(BaseTaskBackend):
     def make_new_job(self, task: Any, args: Any, kwargs: Any) -> NewJob:
         """Create a job of the task."""
         self.validate_task(task)
-        job: NewJob = self._configure(task).make_new_job(**_store(args, kwargs))
+        job: NewJob = self._configure(task).make_new_job(**_store(task, args, kwargs))
         return job
 
     def get_result(self, result_id: str | int) -> Any:
@@ -162,9 +176,22 @@ class InturnBackend(BaseTaskBackend):
         )
 
 
-def _store(args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the arguments of the job for those of the function."""
+def _store(task: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of the job for those of the function.
+
+    Raise TypeError if they do not fit, as calling the function would.
+    """
+    context = (None,) if task.takes_context else ()
+    try:
+        _find_signature(task.func).bind(*context, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{task.name}(): {error}") from None
     return {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
+
+
+@cache
+def _find_signature(function: Callable[..., Any]) -> Signature:
+    return signature(function)
 
 
 def _aware(moment: datetime | None) -> datetime | None:
