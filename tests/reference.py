@@ -322,7 +322,7 @@ def write_page(name: str) -> str:
     page = PAGES[name]
     parts = [f"{GENERATED}\n# {page.title}"]
     if page.entries:
-        parts.append("[What the examples assume](../api.md#the-examples).")
+        parts.append("[About examples](../api.md#the-examples).")
     for entry in entries_of(name):
         parts += render_entry(entry, name)
     if name == "errors":

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import inturn
-from inturn import testing
+from inturn import django, testing
 from inturn.contrib import alembic, lifespan
 from inturn.control import builtin_tasks
 from inturn.control.batches import Batches
@@ -15,6 +15,8 @@ from inturn.control.lanes import Lanes
 from inturn.control.limits import Limits
 from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
+from inturn.django import backend
+from inturn.django.connector import connector_params
 from inturn.model import BatchCounts, BatchProgress, Group, Lane, Limit, Progress, Reason
 from inturn.operations.changes.bulk import Bulk, JobPreview, LanePreview
 from inturn.operations.reading.verify import Deviation, Verification
@@ -38,7 +40,6 @@ In them `app` is open, `write`, `ship` and `report` are its tasks, `queue` is an
 
 Import what has a heading from `inturn`, unless the heading names a module.
 Where a method has a twin for the event loop, the heading names both.
-They take the same arguments.
 
 ## The pages
 """
@@ -174,6 +175,15 @@ PAGES = {
             "inturn.contrib.alembic.ignoring": alembic.ignoring,
         },
     ),
+    "django": Page(
+        "Django",
+        "the project's app, its settings, and the backend for `django.tasks`.",
+        {
+            "inturn.django": django,
+            "inturn.django.connector_params": connector_params,
+            "inturn.django.backend": backend,
+        },
+    ),
     "locks": Page("Classes of locks", "what `inturn.locks` has, in one table.", {}),
     "errors": Page("Errors", "what each exception means.", {}),
 }
@@ -214,6 +224,7 @@ IMPORTS = {
     "TypeVar": "typing",
     "UTC": "datetime",
     "Unpack": "typing",
+    "connector_params": "inturn.django",
     "datetime": "datetime",
     "ignoring": "inturn.contrib.alembic",
     "lifespan": "inturn.contrib.lifespan",

@@ -38,6 +38,7 @@ import inturn
 from inturn import App, sql, testing
 from inturn.contrib import lifespan
 from inturn.contrib.alembic import ignoring
+from inturn.django.connector import connector_params
 from inturn.model import Status
 from inturn.tasks.deferred import T
 from inturn.tasks.task import P
@@ -277,7 +278,10 @@ def scope(
 
 
 @pytest.mark.parametrize("code", CODE)
-def test_an_example_runs(code: str, scope: dict[str, Any]) -> None:
+def test_an_example_runs(code: str, scope: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    if "inturn.django import" in reference.with_imports(code):
+        request.getfixturevalue("django")  # settings, and a database of its own
+        scope["connector_params"] = connector_params
     app, queue = scope["app"], scope["queue"]
     compiled = compile(
         code, "<example>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True

@@ -1,27 +1,24 @@
-"""Use inturn in a Django project.
+"""Use inturn in a Django project; see docs/integrations.md.
 
-Add `"inturn.django"` to INSTALLED_APPS and run `manage.py migrate`.
-Declare tasks in the module `tasks` of your apps:
+`app` is the project's app. A test that declares tasks needs its own:
 
-    from inturn.django import app
+    from inturn.django import DjangoApp, app
 
-    @app.task
-    def ship(order: int) -> None: ...
+    own = DjangoApp(connector=app.connector)
 
-`ship.defer(order=1)` uses Django's own connection.
-Inside `transaction.atomic()` the job exists if and only if the block commits.
-To run the jobs, start `manage.py queue worker`. For everything else see `manage.py queue --help`.
+    @own.task
+    def thank(order: int) -> None: ...
 
-The setting INTURN is an optional dict with these keys:
+The setting INTURN is an optional dict:
 
 - DATABASE: an alias of DATABASES (default "default").
-- SCHEMA: the queue's schema in the database (default "inturn").
-- TASKS: the name of the modules to import for their tasks (default "tasks"). None imports none.
-- IMPORT_PATHS: other modules that a worker imports for their tasks (default []).
-- WORKER: options of workers (default {}).
-- PERIODIC: `max_delay` and `catch_up` for schedules that do not set them (default {}).
-- ON_APP_READY: the path of a function that is called with the app when Django starts.
-- READONLY_MODELS: whether the models refuse to write (default True). It is False only in tests.
+- SCHEMA: the queue's schema (default "inturn").
+- TASKS: which modules to import for their tasks (default "tasks"). None imports none.
+- IMPORT_PATHS: other modules that a worker imports.
+- WORKER: options of workers.
+- PERIODIC: `max_delay` and `catch_up` for schedules that do not set them.
+- ON_APP_READY: the path of a function that gets the app when Django starts.
+- READONLY_MODELS: False lets models write, in tests.
 """
 
 from importlib import import_module

@@ -27,7 +27,7 @@ TEST_IN_TRANSACTION = (
 def connector_params(alias: str = "default") -> dict[str, Any]:
     """Return libpq's connection options for one of Django's DATABASES.
 
-    Use it to give an app a connector of its own: `PsycopgConnector(**connector_params())`.
+    other = App(connector=PsycopgConnector(**connector_params()))
     """
     caller_connection.check_django(connections[alias])
     given = connections[alias].get_connection_params()
