@@ -62,6 +62,7 @@ class App(Blueprint):
     """
 
     json_dumps: JsonDumps | None = None  # the connector's
+    program = "queue"  # how advice names the command line
 
     def __init__(
         self,

@@ -57,6 +57,14 @@ def requote(command: str | None) -> str | None:
     return command
 
 
+def name_command(command: str, program: str) -> str:
+    """Return a `queue …` command as you type it, such as `manage.py queue …`."""
+    manage = program.removesuffix(" queue")
+    if manage != program and command == "queue migrate":
+        return f"{manage} migrate"  # Django's own command also records it
+    return re.sub("^queue ", lambda _: f"{program} ", command)
+
+
 def list_remedies(advice: str | None) -> list[tuple[str, bool]]:
     """Return the parts of an advice text, each with whether it is a command to copy."""
     parts, at = [], 0

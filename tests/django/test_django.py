@@ -1,6 +1,7 @@
 """A real Django project, the one in examples/, on its own database."""
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -13,13 +14,18 @@ from typing import Any
 import psycopg
 import pytest
 from asgiref.sync import async_to_sync
+from starlette.testclient import TestClient
 
 from inturn import App, JobContext
+from inturn.cli.output.next_command import complete
+from inturn.cli.settings import Settings
 from inturn.errors import ConfigurationError, ConnectorException, DatabaseUnavailable
+from inturn.formatting import name_command
 from inturn.operations.changes.jobs import get_job
 from inturn.operations.engine.maintenance import check_schema
 from inturn.schema import migrate
 from inturn.testing import Queue
+from inturn.web import Access, create_app
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -595,3 +601,22 @@ def test_the_example_runs() -> None:
         "order 2 is on its way",
         "order 3 is on its way",
     ]
+
+
+@pytest.mark.parametrize("path", ["/", "/workers", "/jobs/{job}", "/limits"])
+def test_the_dashboard_advises_in_commands_of_manage_py(app: App, path: str) -> None:
+    job = app.configure_task("store.tasks.ship", lock="order:1").defer(order=1)
+    with TestClient(create_app(app, authorize=lambda request: Access.FULL)) as browser:
+        page = browser.get(path.format(job=int(job))).text
+    commands = re.findall(r"<(?:code|pre)[^>]*>(?:[\w.]+ )?(queue [^<]*)</", page)
+    assert commands
+    assert page.count("manage.py queue") == len(commands), commands
+
+
+def test_advice_to_migrate_names_djangos_own_command() -> None:
+    ours = Settings(program="./manage.py queue")
+    assert complete("run: queue migrate", ours) == "run: ./manage.py migrate"
+    assert complete("queue doctor", ours) == "./manage.py queue doctor"
+    assert complete("queue migrate", Settings(program="queue")) == "queue migrate"
+    assert complete("queue verify --after 7", ours) == "./manage.py queue verify --after 7"
+    assert name_command("queue migrate", "manage.py queue") == "manage.py migrate"

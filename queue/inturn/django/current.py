@@ -30,6 +30,8 @@ class DjangoApp(App):
         app = DjangoApp(connector=inturn.django.app.connector)
     """
 
+    program = "manage.py queue"
+
     def __init__(
         self,
         *,

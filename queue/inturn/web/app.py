@@ -245,7 +245,7 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
                 request, 404, "Not found", str(missing), back=back, schema=reader.schema
             )
         html = (
-            make_environment()
+            make_environment(site.app.program)
             .get_template(page.template)
             .render(
                 view=view,

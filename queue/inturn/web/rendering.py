@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -22,6 +22,7 @@ from inturn.formatting import (
     iso,
     last_line,
     list_remedies,
+    name_command,
     relative,
     size,
     span,
@@ -35,8 +36,9 @@ LONGEST_TEXT = 20_000  # characters of a traceback or an argument
 
 
 @cache
-def make_environment() -> Environment:
-    """Return the templates. They are stateless, so all apps share them."""
+def make_environment(program: str = "queue") -> Environment:
+    """Return the templates. They are stateless, so all apps with this program share them."""
+    named = partial(name_command, program=program)
     environment = Environment(
         loader=PackageLoader("inturn.web"),
         autoescape=True,
@@ -54,7 +56,11 @@ def make_environment() -> Environment:
         last_line=last_line,
         lines=show_lines,
         linked=link_ids,
-        remedies=list_remedies,
+        named=named,
+        remedies=lambda advice: [
+            (named(text) if is_command else text, is_command)
+            for text, is_command in list_remedies(advice)
+        ],
         size=size,
         span=span,
         times=with_times,

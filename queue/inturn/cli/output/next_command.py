@@ -9,9 +9,10 @@ import click
 
 from inturn.cli.settings import Settings
 from inturn.errors import ConfigurationError
+from inturn.formatting import name_command
 
 GROUPS = "batches|groups|jobs|lanes|limits|locks|queues|schedules|schema|workers"
-COMMAND = re.compile(rf"\bqueue ((?:{GROUPS}) [a-z-]+|doctor|migrate|healthchecks|worker)\b")
+COMMAND = re.compile(rf"\bqueue ((?:{GROUPS}) [a-z-]+|doctor|migrate|healthchecks|verify|worker)\b")
 ANY_APP = "package.module:app"
 WITHOUT_SCHEMA = ("worker",)
 FOR_ANOTHER_LOGIN = ("schema grants",)  # the login that lacks a right cannot grant it
@@ -32,10 +33,12 @@ def complete(text: str, settings: Settings | None = None) -> str:
 
 
 def _words(command: str, settings: Settings) -> Iterator[str]:
-    yield settings.program
-    if command in FOR_ANOTHER_LOGIN:
-        yield command
+    named = name_command(f"queue {command}", settings.program)
+    is_djangos = settings.dsn is None and not named.startswith(f"{settings.program} ")
+    if command in FOR_ANOTHER_LOGIN or is_djangos:
+        yield named
         return
+    yield settings.program
     app = settings.given_app or (ANY_APP if command == "worker" and _has_no_app(settings) else None)
     if app is not None:
         yield f"-a {shlex.quote(app)}"
