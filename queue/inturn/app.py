@@ -18,13 +18,12 @@ from inturn.control.lanes import Lanes
 from inturn.control.limits import Limits
 from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
-from inturn.control.verify import Verifier
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
-from inturn.operations.reading.verify import Verification
+from inturn.operations.reading.verify import Verification, verify
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
@@ -110,7 +109,6 @@ class App(Blueprint):
         self.batches = Batches(connector)
         self.job_manager = Jobs(connector, self._tracing)
         self.schema_manager = SchemaManager(connector)
-        self._verifier = Verifier(connector)
 
     @property
     def tracing(self) -> Tracer | None:
@@ -266,13 +264,13 @@ class App(Blueprint):
         the whole history.
         lock: judge only this lane.
         """
-        return self._verifier.verify(since, lock=lock)
+        return self.connector.run(verify(since, lock))
 
     async def verify_async(
         self, since: timedelta | datetime | None = None, *, lock: str | None = None
     ) -> Verification:
         """Like `verify`, in an event loop."""
-        return await self._verifier.verify_async(since, lock=lock)
+        return await self.connector.run_async(verify(since, lock))
 
     def check_connection(self) -> bool:
         """Return True if the queue is ready for use, or False before the first `queue migrate`.
