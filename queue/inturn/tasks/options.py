@@ -47,8 +47,6 @@ OnRetryName = Literal["hold", "release"]
 OnFailureName = Literal["continue", "halt"]
 OnParentName = Literal["cancel", "go", "hold"]
 OnConflictName = Literal["raise", "skip", "replace"]
-
-
 MOST_PARENTS = 1_000
 
 
@@ -94,6 +92,10 @@ class Stored(NamedTuple):
     default: object = None
 
 
+def _choose(name: str, default: StrEnum) -> Stored:
+    return Stored(partial(check_choice, name, type(default)), default)
+
+
 class PlaceOptions(TypedDict, total=False):
     """A job's place."""
 
@@ -114,66 +116,18 @@ class TimeOptions(TypedDict, total=False):
 class RunOptions(TypedDict, total=False):
     """What happens to a job and its lane."""
 
-    on_retry: Annotated[
-        OnRetryName | None, Stored(partial(check_choice, "on_retry", OnRetry), OnRetry.HOLD)
-    ]
-    on_failure: Annotated[
-        OnFailureName | None,
-        Stored(partial(check_choice, "on_failure", OnFailure), OnFailure.CONTINUE),
-    ]
+    on_retry: Annotated[OnRetryName | None, _choose("on_retry", OnRetry.HOLD)]
+    on_failure: Annotated[OnFailureName | None, _choose("on_failure", OnFailure.CONTINUE)]
     queueing_lock: Annotated[
         str | int | UUID | None, Stored(partial(check_lock, name="queueing_lock"))
     ]
-    on_conflict: Annotated[
-        OnConflictName | None,
-        Stored(partial(check_choice, "on_conflict", OnConflict), OnConflict.RAISE),
-    ]
+    on_conflict: Annotated[OnConflictName | None, _choose("on_conflict", OnConflict.RAISE)]
     timeout: Annotated[float | timedelta | None, Stored(check_timeout)]
     limit: Annotated[str | int | UUID | None, Stored(partial(check_key, "limit"))]
     group: Annotated[str | int | UUID | None, Stored(partial(check_key, "group"))]
 
 
-class ExpiryOptions(TypedDict, total=False):
-    """The time by which a job must have started."""
-
-    expires_at: Annotated[datetime | None, Stored(partial(check_moment, "expires_at"))]
-    expires_in: Annotated[
-        timedelta | Mapping[str, float] | None, Stored(partial(check_span, "expires_in"))
-    ]
-
-
-class HeaderOptions(TypedDict, total=False):
-    """Values that travel with a job beside its arguments."""
-
-    headers: Annotated[Mapping[str, Any] | None, Stored(check_headers)]
-
-
-class BatchOptions(TypedDict, total=False):
-    """The batch that a job belongs to."""
-
-    batch: Annotated[int | None, Stored(check_batch)]
-
-
-class ParentOptions(TypedDict, total=False):
-    """The jobs that must have ended before, and what happens if one did not succeed."""
-
-    after: Annotated[int | Sequence[int] | None, Stored(check_parents)]
-    on_parent: Annotated[
-        OnParentName | None,
-        Stored(partial(check_choice, "on_parent", OnParent), OnParent.CANCEL),
-    ]
-
-
-class JobOptions(
-    PlaceOptions,
-    TimeOptions,
-    RunOptions,
-    ExpiryOptions,
-    HeaderOptions,
-    ParentOptions,
-    BatchOptions,
-    total=False,
-):
+class JobOptions(PlaceOptions, TimeOptions, RunOptions, total=False):
     """The options of a job, for your own wrappers.
 
     P = ParamSpec("P")
@@ -186,6 +140,14 @@ class JobOptions(
     urgent(write, lock="alphabet").defer("a")
     """
 
+    expires_at: Annotated[datetime | None, Stored(partial(check_moment, "expires_at"))]
+    expires_in: Annotated[
+        timedelta | Mapping[str, float] | None, Stored(partial(check_span, "expires_in"))
+    ]
+    headers: Annotated[Mapping[str, Any] | None, Stored(check_headers)]
+    after: Annotated[int | Sequence[int] | None, Stored(check_parents)]
+    on_parent: Annotated[OnParentName | None, _choose("on_parent", OnParent.CANCEL)]
+    batch: Annotated[int | None, Stored(check_batch)]
     connection: object
 
 
@@ -219,7 +181,7 @@ def _make_tuple_class(stored: Mapping[str, Stored]) -> Any:
 
 
 _STORED = _find_stored()
-_EXPIRY: dict[str, object] = dict.fromkeys(ExpiryOptions.__annotations__)
+_EXPIRY: dict[str, object] = dict.fromkeys(("expires_at", "expires_in"))
 _Values: Any = _make_tuple_class(_STORED)
 
 
