@@ -101,17 +101,9 @@ def set_defaults(**kw: Unpack[Defaults]) -> None:
     _defaults.update(kw)
 
 
-class ProcessLocks:
-    """The locks that this process holds, even if nothing refers to them."""
-
-    def __init__(self) -> None:
-        self.all: set[FileLock] = set()
-
-    def after_fork(self) -> None:
-        self.all.clear()
-
-
-held_locks = process.add_part(ProcessLocks())
+# The locks that this process holds, even if nothing else refers to them.
+held_locks: "set[FileLock]" = set()
+process.forget_after_fork(held_locks.clear)
 
 
 class FileLock:
@@ -169,7 +161,7 @@ class FileLock:
                 raise InvalidRelease(
                     f"Attempt at releasing {self} which we do not own", name=str(self.lock_file)
                 )
-            held_locks.all.discard(self)
+            held_locks.discard(self)
             ours = self._remove(file)
         logger.debug("%s released", self)
         if not ours and self.lock_file.exists():
@@ -278,7 +270,7 @@ class FileLock:
     def _take(self, file: OpenFile) -> None:
         file.path = self.lock_file
         self._held, self._pid = file, os.getpid()
-        held_locks.all.add(self)
+        held_locks.add(self)
 
     def _confirm(self) -> bool:
         """Return True if our file is still in its place, else give up the lock."""
@@ -286,7 +278,7 @@ class FileLock:
         if file is not None and file.is_at_path():
             return True
         self._held = None
-        held_locks.all.discard(self)
+        held_locks.discard(self)
         if file is not None:
             file.close()
         return False
@@ -344,7 +336,7 @@ class FileLock:
 
 @atexit.register
 def _release_all() -> None:
-    for lock in list(held_locks.all):
+    for lock in list(held_locks):
         with suppress(LockError, OSError):
             lock.release()
 

@@ -5,22 +5,13 @@ A forked child shares its parent's open files and knows its parent's leases, but
 """
 
 import os
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any
 from weakref import WeakValueDictionary
 
 
-class Part(Protocol):
-    """State that a module keeps for the whole process, such as its threads or its open files."""
-
-    def after_fork(self) -> None:
-        """Forget what belongs to the parent. Runs in the child."""
-
-
-P = TypeVar("P", bound=Part)
-
-
 class Process:
-    """The leases of this process, its process id, and the parts that other modules add."""
+    """The leases of this process, its process id, and what other modules do after a fork."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -28,11 +19,11 @@ class Process:
         self.leases: WeakValueDictionary[int, Any] = WeakValueDictionary()
         # A mutex is lost with its process, not with the last reference to its lease.
         self.pinned_leases: set[Any] = set()
-        self._parts: list[Part] = []
+        self._forget: list[Callable[[], object]] = []
 
-    def add_part(self, part: P) -> P:
-        self._parts.append(part)
-        return part
+    def forget_after_fork(self, forget: Callable[[], object]) -> None:
+        """Call `forget` in each child, where what a module keeps belongs to the parent."""
+        self._forget.append(forget)
 
     def list_leases(self) -> list[Any]:
         """Return every lease that is still referenced, even while other threads acquire more."""
@@ -41,8 +32,8 @@ class Process:
     def after_fork(self) -> None:
         self.pid = os.getpid()
         # In import order: open files are closed before the objects that hold them go.
-        for part in self._parts:
-            part.after_fork()
+        for forget in self._forget:
+            forget()
 
 
 process = Process()

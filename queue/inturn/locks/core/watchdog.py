@@ -199,7 +199,8 @@ class Watchdog:
         )
 
 
-watchdog = process.add_part(Watchdog())
+watchdog = Watchdog()
+process.forget_after_fork(watchdog.after_fork)
 
 
 def watch(lease: BaseLease) -> None:

@@ -106,7 +106,8 @@ class Guards:
                 self.made.append(Guard(folder))
 
 
-guards = process.add_part(Guards())
+guards = Guards()
+process.forget_after_fork(guards.after_fork)
 
 
 def guard_lock(lock_id: str) -> str:

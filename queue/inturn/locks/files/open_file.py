@@ -29,7 +29,7 @@ class OpenFile:
         self.path = path
         self.status = os.fstat(fd)
         self.inode = self.status.st_dev, self.status.st_ino
-        open_files.all.add(self)
+        open_files.add(self)
 
     def lock(self, kind: int) -> bool:
         """Lock the file, without waiting. Return False if it is already locked."""
@@ -83,19 +83,16 @@ class OpenFile:
         self.close()
 
 
-class OpenFiles:
-    """Every open file of this process that may be locked."""
-
-    def __init__(self) -> None:
-        self.all: WeakSet[OpenFile] = WeakSet()
-
-    def after_fork(self) -> None:
-        for file in list(self.all):
-            with suppress(OSError):  # its descriptor was closed
-                file.forget()
+open_files: WeakSet[OpenFile] = WeakSet()
 
 
-open_files = process.add_part(OpenFiles())
+def _forget_open_files() -> None:
+    for file in list(open_files):
+        with suppress(OSError):  # its descriptor was closed
+            file.forget()
+
+
+process.forget_after_fork(_forget_open_files)
 
 
 def open_lock_file(
