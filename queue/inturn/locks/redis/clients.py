@@ -9,7 +9,6 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 SILENCE = 2.5  # seconds without a response after which the connection is dropped
-UNIX = "unix://"
 
 
 def client_at(address: str, **options: Any) -> Any:
@@ -26,17 +25,13 @@ def async_client_at(address: str, **options: Any) -> Any:
 
 
 def _make_client(kind: Any, address: str, **options: Any) -> Any:
+    limits = {"socket_timeout": SILENCE}
+    if not address.startswith("unix://"):
+        limits["socket_connect_timeout"] = SILENCE
     try:
-        return kind.from_url(address, **_limits(address), **options)
+        return kind.from_url(address, **limits, **options)
     except ValueError:  # the client's message repeats the address, which may contain a password
         raise ValueError(
             "this is not a Redis address. Write redis://user:password@host:6379/0. In a password, "
             "write / @ ? # [ and % as %2F %40 %3F %23 %5B and %25"
         ) from None
-
-
-def _limits(address: str) -> dict[str, Any]:
-    limits = {"socket_timeout": SILENCE}
-    if address.startswith(UNIX):
-        return limits
-    return {**limits, "socket_connect_timeout": SILENCE}

@@ -6,7 +6,6 @@ the scripts also run on a Redis Cluster.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -16,16 +15,11 @@ SCRIPTS = Path(__file__).parent / "lua"
 MARK_MS = 30_000  # how long a release can be repeated: longer than any client retries
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(NamedTuple):
     """The text of a script, and the hash by which the server knows it."""
 
     text: str
-    sha: bytes = field(init=False)
-
-    def __post_init__(self) -> None:
-        sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
-        object.__setattr__(self, "sha", sha.encode())
+    sha: bytes
 
 
 class Call(NamedTuple):
@@ -47,10 +41,10 @@ class Call(NamedTuple):
 @cache
 def script(name: str, *preludes: str) -> Script:
     """Return a script from the folder `lua`, after the preludes that it needs."""
-    parts = (*preludes, name)
-    return Script(
-        "\n".join((SCRIPTS / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
-    )
+    files = [SCRIPTS / f"{part}.lua" for part in (*preludes, name)]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return Script(text, sha.encode())
 
 
 class Keys:
