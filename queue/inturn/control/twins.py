@@ -60,16 +60,20 @@ def outside_loop(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate
 
     @functools.wraps(method)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if is_in_loop():
             name = f"{method.__name__}_async"
             raise ConfigurationError(f"Called in an event loop. Write: await job_manager.{name}(…)")
         return method(self, *args, **kwargs)
 
     return run
+
+
+def is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _make_finder(method: Callable[..., Any]) -> Callable[[Any, Any], object]:

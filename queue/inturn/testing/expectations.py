@@ -89,8 +89,7 @@ def check_enqueued(
     wanted: Wanted, jobs: Sequence[Seen], count: int | None
 ) -> tuple[list[Seen], str | None]:
     """Return the waiting jobs that match, and what is wrong, if anything."""
-    waiting = [job for job in jobs if job.is_waiting]
-    found = [job for job in waiting if not wanted.differences(job)]
+    found = [job for job in jobs if job.is_waiting and not wanted.differences(job)]
     if found if count is None else len(found) == count:
         return found, None
     if found or count == 0:

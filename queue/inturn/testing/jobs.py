@@ -7,6 +7,7 @@ from typing import Any
 from inturn.model import Progress, Status
 from inturn.operations import Operation, Statement, decode_column
 from inturn.operations.changes.jobs import make_progress
+from inturn.states import WAITING
 
 ALL = """
 SELECT id, status::text, queue, task, lock, priority, attempts, args::text, errors,
@@ -38,14 +39,6 @@ SELECT min(due.at) FROM (
     SELECT due_at FROM batch_events
 ) AS due(at) WHERE due.at > clock()
 """
-WAITING = (
-    Status.TODO,
-    Status.BLOCKED,
-    Status.LIMITED,
-    Status.SCHEDULED,
-    Status.PENDING,
-    Status.CLAIMED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +79,7 @@ class Seen:
     @property
     def is_waiting(self) -> bool:
         """True if the job has yet to start or restart."""
-        return self.status in WAITING
+        return self.status in (*WAITING, Status.CLAIMED)
 
     def __str__(self) -> str:
         lane = "".join(f', lock "{lock}"' for lock in self.lanes)

@@ -11,6 +11,7 @@ from uuid import uuid4
 import anyio
 
 from inturn.app import App
+from inturn.control.twins import is_in_loop
 from inturn.errors import ConfigurationError
 from inturn.model import Status
 from inturn.operations import Operation
@@ -154,19 +155,11 @@ class Runner:
 
 def run_in_a_loop(name: str, function: Callable[..., Awaitable[T]], *args: Any) -> T:
     """Run the coroutine function in a new event loop, for a sync test."""
-    if _is_in_a_loop():
+    if is_in_loop():
         raise ConfigurationError(
             f"This test runs in an event loop. Use: await queue.{name}_async(…)"
         )
     return anyio.run(function, *args)
-
-
-def _is_in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def shorten(run: Run) -> BaseException:
