@@ -17,6 +17,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cached_property
 from inspect import Parameter, Signature
+from operator import is_
 from typing import Annotated, Any, NewType, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
@@ -49,13 +50,9 @@ def simplify(value: Any, depth: int = 0) -> Any:
         return value if all(simple[key] is value[key] for key in value) else simple
     if isinstance(value, list | tuple):
         items = [simplify(item, depth + 1) for item in value]
-        return value if all(map(_is_same, items, value)) else items
+        return value if all(map(is_, items, value)) else items
     write = _find_writer(type(value))
     return value if write is None else simplify(write(value), depth + 1)
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other
 
 
 def _find_writer(kind: type) -> Callable[[Any], Any] | None:

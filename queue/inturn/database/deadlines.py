@@ -9,7 +9,7 @@ apply.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, LiteralString
 
 import psycopg
@@ -67,10 +67,6 @@ class Terms:
     settings: dict[str, str] = field(default_factory=dict)
     failure: BaseException | None = None
     is_question: bool = False
-
-    def for_caller(self) -> "Terms":
-        """Return terms without a limit for silence, for statements of the caller."""
-        return replace(self, give_up_after=None)
 
     def settle(self, pid: int) -> tuple[LiteralString, list[Any]]:
         """Return the statement that applies the settings, unless a pooler made up the id.

@@ -7,6 +7,7 @@ connect every second while a caller waits for a connection, and not at all other
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import psycopg
@@ -149,7 +150,8 @@ def lend(own: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterato
     """
     terms = None
     if isinstance(own, Session | AsyncSession):
-        terms, own.terms = own.terms, own.terms.for_caller()
+        # A statement of the caller may take as long as it needs.
+        terms, own.terms = own.terms, replace(own.terms, give_up_after=None)
     try:
         yield
     except psycopg.Error as error:
