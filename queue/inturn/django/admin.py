@@ -126,7 +126,6 @@ class JobPage(SearchPage):
 
     @admin.display(description="batch")
     def batch(self, job: Any) -> str:
-        """Return its batch, with a link to the batch's jobs."""
         return link_to("batch_id", job.batch_id)
 
 
@@ -153,7 +152,6 @@ class JobAdmin(JobPage):
 
     @admin.display(description="group")
     def group(self, job: Job) -> str:
-        """Return its group, with a link to the group's live jobs."""
         return link_to("group_key", job.group_key)
 
     @admin.display(description="progress")

@@ -4,7 +4,8 @@ A job and its lane change together, in SQL functions. A row that the ORM changes
 lane as it was: a deleted job that holds its lane stops it.
 """
 
-from typing import Any, NoReturn
+from functools import wraps
+from typing import Any
 
 from django.db import models
 
@@ -12,43 +13,27 @@ from inturn.django.configuration import configuration
 from inturn.django.exceptions import ReadOnlyModel
 
 
+def _refusing(usual: Any, verb: str) -> Any:
+    """Return the method of Django's queryset, with its marks, but refusing to write."""
+
+    @wraps(usual)
+    def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+        refuse_write(self.model, verb)
+        return usual(self, *args, **kwargs)
+
+    return write
+
+
 class ReadOnlyQuerySet(models.QuerySet):
     """A queryset that refuses to write. Its async methods call these."""
 
-    def create(self, **kwargs: Any) -> Any:
-        self._refuse("create")
-        return super().create(**kwargs)
-
-    def get_or_create(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse("create")
-        return super().get_or_create(*args, **kwargs)
-
-    def update_or_create(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse("update")
-        return super().update_or_create(*args, **kwargs)
-
-    def bulk_create(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse("create")
-        return super().bulk_create(*args, **kwargs)
-
-    def bulk_update(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse("update")
-        return super().bulk_update(*args, **kwargs)
-
-    def update(self, **kwargs: Any) -> Any:
-        self._refuse("update")
-        return super().update(**kwargs)
-
-    def delete(self) -> Any:
-        self._refuse("delete")
-        return super().delete()
-
-    def _refuse(self, verb: str) -> None:
-        refuse_write(self.model, verb)
-
-    # Django reads these marks from a method.
-    delete.alters_data = True  # type: ignore[attr-defined]  # templates must not call it
-    delete.queryset_only = True  # type: ignore[attr-defined]  # managers need not offer it
+    create = _refusing(models.QuerySet.create, "create")
+    get_or_create = _refusing(models.QuerySet.get_or_create, "create")
+    bulk_create = _refusing(models.QuerySet.bulk_create, "create")
+    update = _refusing(models.QuerySet.update, "update")
+    update_or_create = _refusing(models.QuerySet.update_or_create, "update")
+    bulk_update = _refusing(models.QuerySet.bulk_update, "update")
+    delete = _refusing(models.QuerySet.delete, "delete")
 
 
 class ReadOnlyModelBase(models.Model):
@@ -73,11 +58,8 @@ def refuse_save(sender: Any, instance: models.Model, **_: Any) -> None:
 
 def refuse_write(model: Any, verb: str) -> None:
     """Raise ReadOnlyModel, unless the setting READONLY_MODELS is False."""
-    if configuration().readonly_models:
-        raise_read_only(model, verb)
-
-
-def raise_read_only(model: Any, verb: str) -> NoReturn:
+    if not configuration().readonly_models:
+        return
     instead = model.instead.get(verb)
     remedy = f"Use {instead}" if instead else "Only the queue changes it"
     raise ReadOnlyModel(

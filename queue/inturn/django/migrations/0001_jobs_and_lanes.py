@@ -1,9 +1,22 @@
 """The queue's revision 0001, and the models that read it. Each revision has such a migration."""
 
+from typing import Any
+
 from django.db import migrations, models
 
 from inturn.django.models import table
 from inturn.django.operations import Revision
+
+KEY = ("id", models.BigIntegerField(primary_key=True))
+
+
+def read(name: str, view: str, key: tuple[str, models.Field] = KEY, **options: str) -> Any:
+    """Return the operation for a model that reads a table or view of the queue.
+
+    Its key is enough: of unmanaged models, Django compares the options but not the fields.
+    """
+    stored: dict[str, Any] = {"db_table": table(view), "managed": False, **options}
+    return migrations.CreateModel(name=name, fields=[key], options=stored)
 
 
 class Migration(migrations.Migration):
@@ -11,48 +24,11 @@ class Migration(migrations.Migration):
     atomic = False  # the queue's migrations use their own transaction
     operations = [
         Revision("0001"),
-        # Keys are enough: of unmanaged models, Django compares the options but not the fields.
-        migrations.CreateModel(
-            name="Job",
-            fields=[("id", models.BigIntegerField(primary_key=True))],
-            options={"db_table": table("live_jobs"), "managed": False, "verbose_name": "live job"},
-        ),
-        migrations.CreateModel(
-            name="FinishedJob",
-            fields=[("id", models.BigIntegerField(primary_key=True))],
-            options={
-                "db_table": table("finished_jobs"),
-                "managed": False,
-                "verbose_name": "finished job",
-            },
-        ),
-        migrations.CreateModel(
-            name="Lane",
-            fields=[("lock", models.TextField(primary_key=True))],
-            options={"db_table": table("lanes"), "managed": False},
-        ),
-        migrations.CreateModel(
-            name="AnyJob",
-            fields=[("id", models.BigIntegerField(primary_key=True))],
-            options={"db_table": table("all_jobs"), "managed": False, "verbose_name": "job"},
-        ),
-        migrations.CreateModel(
-            name="Batch",
-            fields=[("id", models.BigIntegerField(primary_key=True))],
-            options={
-                "db_table": table("batch_status"),
-                "managed": False,
-                "verbose_name_plural": "batches",
-            },
-        ),
-        migrations.CreateModel(
-            name="Worker",
-            fields=[("id", models.UUIDField(primary_key=True))],
-            options={"db_table": table("worker_status"), "managed": False},
-        ),
-        migrations.CreateModel(
-            name="Schedule",
-            fields=[("task", models.TextField(primary_key=True))],
-            options={"db_table": table("schedules"), "managed": False},
-        ),
+        read("Job", "live_jobs", verbose_name="live job"),
+        read("FinishedJob", "finished_jobs", verbose_name="finished job"),
+        read("Lane", "lanes", ("lock", models.TextField(primary_key=True))),
+        read("AnyJob", "all_jobs", verbose_name="job"),
+        read("Batch", "batch_status", verbose_name_plural="batches"),
+        read("Worker", "worker_status", ("id", models.UUIDField(primary_key=True))),
+        read("Schedule", "schedules", ("task", models.TextField(primary_key=True))),
     ]

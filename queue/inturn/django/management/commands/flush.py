@@ -41,15 +41,10 @@ class Command(flush.Command):
         finally:
             post_migrate.disconnect(note, sender=apps.get_app_config("inturn"))
         if confirmed and is_ours(connection) and is_migrated(connection):
-            empty_queue()
+            from inturn.django import app
+
+            app.connector.run(_empty_queue())
 
 
-def empty_queue() -> None:
-    from inturn.django import app
-
-    app.connector.run(delete_everything())
-
-
-def delete_everything() -> Operation[None]:
-    """Delete all jobs, lanes and schedules, live and past."""
+def _empty_queue() -> Operation[None]:
     yield Statement(EMPTY)
