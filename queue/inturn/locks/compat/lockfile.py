@@ -25,8 +25,6 @@ SLACK = 2.0  # seconds: process start times and file times are rounded
 
 @dataclass(frozen=True, slots=True)
 class LockFileRecord:
-    """The contents of a lock file."""
-
     pid: int
     name: str
     lock_id: str | None  # only in a lock file of ours

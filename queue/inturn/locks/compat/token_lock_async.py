@@ -18,8 +18,6 @@ logger = logging.getLogger(__name__)
 
 
 class TaskToken:
-    """The token of each task."""
-
     def __init__(self) -> None:
         self._tokens: dict[object, bytes] = {}
 
@@ -39,11 +37,9 @@ class TaskToken:
 
     def _key(self) -> object:
         mine = _get_task()
-        return (
-            mine
-            if mine in self._tokens
-            else next((key for key in self._tokens if _has_ended(key)), None)
-        )
+        if mine in self._tokens:
+            return mine
+        return next((key for key in self._tokens if _has_ended(key)), None)
 
 
 def _get_task() -> object:

@@ -77,15 +77,10 @@ class AsyncLock(BaseLock[AsyncLease]):
         self,
         timeout: float | None,  # noqa: ASYNC109 (as in Lock)
     ) -> tuple[AsyncLease | None, Refusal | None]:
-        """Return a lease, or the refusal with its holder. Only the caller releases this lease."""
         return await self._acquire_until(self._deadline(timeout, True))
 
     @asynccontextmanager
     async def until_released(self, lease: AsyncLease | None) -> AsyncIterator[AsyncLease | None]:
-        """Release the lease at the end of the body.
-
-        Raise LockLost if it was lost, unless the body itself raises an error.
-        """
         try:
             yield lease
         except BaseException as error:
@@ -100,7 +95,6 @@ class AsyncLock(BaseLock[AsyncLease]):
         await self._release(self._leave(), kind)
 
     async def _release(self, lease: AsyncLease | None, error: object) -> None:
-        """Release the lease, if there is one. An error of the body counts more than ours."""
         if lease is None:
             return
         with nullcontext() if error is None else suppress(LockLost, LockBackendError):

@@ -111,8 +111,6 @@ class Watch(ABC):
 
 
 class ThreadWatch(Watch):
-    """Watches a lease of a thread."""
-
     def after(self, seconds: float, action: Action) -> None:
         in_thread(seconds, action)
 
@@ -131,8 +129,6 @@ class ThreadWatch(Watch):
 
 
 class TaskWatch(Watch):
-    """Watches a lease of a task."""
-
     renewal: "asyncio.Task[None] | None" = None  # a task without references could be collected
 
     def after(self, seconds: float, action: Action) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from typing import Any
 
 from inturn.locks.core.protocol import Pause
 
@@ -12,9 +11,8 @@ class PausePort:
 
     server = "local"
 
-    def do(self, request: Any) -> None:
-        if isinstance(request, Pause):
-            time.sleep(request.seconds)
+    def do(self, request: Pause) -> None:
+        time.sleep(request.seconds)
 
     def rest(self) -> None: ...
     def close(self) -> None: ...
@@ -23,9 +21,8 @@ class PausePort:
 class AsyncPausePort:
     """Sleeps in a task."""
 
-    async def do(self, request: Any) -> None:
-        if isinstance(request, Pause):
-            await asyncio.sleep(request.seconds)
+    async def do(self, request: Pause) -> None:
+        await asyncio.sleep(request.seconds)
 
     async def rest(self) -> None: ...
     async def close(self) -> None: ...

@@ -39,8 +39,6 @@ LONGEST_SLICE = 30.0  # seconds that one statement waits in the server's queue
 
 
 class AdvisoryContender(Contender):
-    """A contender for an advisory lock."""
-
     def __init__(self, lock: "_Pg[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self._lock = lock
@@ -90,8 +88,6 @@ class AdvisoryContender(Contender):
 
 
 class RowContender(Contender):
-    """A contender for a row."""
-
     def __init__(self, lock: "_Pg[Any]", lock_id: str | None) -> None:
         super().__init__(lock.name, lock_id)
         self._lock = lock

@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 
 from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.session import AsyncSession, Session
-from inturn.locks.core.protocol import Listen, Pause
+from inturn.locks.core.protocol import Pause
 from inturn.locks.errors import LockBackendError
 
 # Seconds to connect. After half of them, a silent server is asked if it still works on the call.
@@ -53,8 +53,6 @@ class PgPort:
         match request:
             case Pause(seconds):
                 time.sleep(seconds)
-            case Listen():
-                pass
             case Query():
                 with translate_errors(request):
                     return self._query(request)
@@ -94,8 +92,6 @@ class AsyncPgPort:
         match request:
             case Pause(seconds):
                 await asyncio.sleep(seconds)
-            case Listen():
-                pass
             case Query():
                 with translate_errors(request):
                     return await self._query(request)

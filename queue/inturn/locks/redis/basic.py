@@ -20,8 +20,6 @@ from inturn.locks.redis.scripts import Call, Keys, milliseconds, script
 
 
 class BasicContender(Contender):
-    """A contender for a basic lock."""
-
     longest_pause = LONGEST_PAUSE
 
     def __init__(self, lock: "_Basic[Any]", lock_id: str | None) -> None:

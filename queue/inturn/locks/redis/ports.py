@@ -119,7 +119,6 @@ class AsyncRedisPort:
 
 
 def translate_error(error: Exception) -> LockBackendError:
-    """Return the lock error for a client error."""
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
         return LockBackendError(f"Redis cannot be reached or went away: {error}", unclear=True)
     return LockBackendError(f"Redis refused: {error}")

@@ -29,8 +29,6 @@ PATIENCE_MS = 4000
 
 
 class PermitContender(Contender):
-    """A contender for one of the permits."""
-
     longest_pause = LONGEST_PAUSE
 
     def __init__(self, lock: "_Semaphore[Any]", lock_id: str | None) -> None:

@@ -60,8 +60,6 @@ class Identity:
 
 
 class SmartContender(Contender):
-    """A contender for a smart lock."""
-
     longest_pause = LONGEST_PAUSE
 
     def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
