@@ -95,7 +95,7 @@ def check_enqueued(
     if found or count == 0:
         lines = [
             f"Expected {_jobs(count)} of {wanted}, found {len(found)}:",
-            *_list_jobs(found),
+            *list_jobs(found),
         ]
         others = [job for job in jobs if job not in found]
         if others and len(found) < (count or 0):
@@ -110,7 +110,7 @@ def check_not_enqueued(wanted: Wanted, jobs: Sequence[Seen]) -> str | None:
     if not found:
         return None
     return "\n".join(
-        [f"Expected no waiting job of {wanted}, found {len(found)}:", *_list_jobs(found)]
+        [f"Expected no waiting job of {wanted}, found {len(found)}:", *list_jobs(found)]
     )
 
 
@@ -138,7 +138,7 @@ def _nearest(wanted: Wanted, jobs: Sequence[Seen]) -> list[str]:
     return lines
 
 
-def _list_jobs(jobs: Sequence[Seen]) -> list[str]:
+def list_jobs(jobs: Sequence[Seen]) -> list[str]:
     lines = [f"  {job}" for job in jobs[:SHOWN]]
     return lines if len(jobs) <= SHOWN else [*lines, f"  … and {len(jobs) - SHOWN} more"]
 

@@ -5,14 +5,14 @@ Workers do not see what such a test writes, so its jobs cannot run there.
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from inturn.database import drive
+from inturn.database.connector import Connector
 from inturn.errors import ConfigurationError
-from inturn.operations import Operation
+from inturn.testing.expectations import list_jobs
 from inturn.testing.jobs import Seen, all_jobs
 
-LISTED = 5
 OTHER_DATABASE = (
     "This app uses the connections of a web framework, whose test runner creates the test "
     "database. Omit the DSN: Queue(app)"
@@ -23,8 +23,6 @@ OTHER_DATABASE = (
 class FrameworkConnector(Protocol):
     """A connector that shares a web framework's connections, and therefore its transactions."""
 
-    schema: str
-
     def explain_transaction(self) -> str | None: ...
 
     async def explain_transaction_async(self) -> str | None: ...
@@ -33,14 +31,8 @@ class FrameworkConnector(Protocol):
 
     async def close_idle_async(self) -> None: ...
 
-    def connect(self, role: str = ...) -> Any: ...
 
-    def run(self, operation: Operation[Any]) -> Any: ...
-
-    async def run_async(self, operation: Operation[Any]) -> Any: ...
-
-
-def check_drain(connector: object) -> None:
+def check_drain(connector: Connector) -> None:
     """Raise an error if jobs wait in this test's own transaction, invisible to workers."""
     if isinstance(connector, FrameworkConnector):
         remedy = connector.explain_transaction()
@@ -48,7 +40,7 @@ def check_drain(connector: object) -> None:
             _check_visible(connector, connector.run(all_jobs()), remedy)
 
 
-async def check_drain_async(connector: object) -> None:
+async def check_drain_async(connector: Connector) -> None:
     """Do the same in an event loop."""
     if isinstance(connector, FrameworkConnector):
         remedy = await connector.explain_transaction_async()
@@ -56,32 +48,26 @@ async def check_drain_async(connector: object) -> None:
             _check_visible(connector, await connector.run_async(all_jobs()), remedy)
 
 
-def check_perform(connector: object) -> None:
+def check_perform(connector: Connector) -> None:
     """Raise an error if this test is in a transaction, since the job would not see its rows."""
     if isinstance(connector, FrameworkConnector):
         _check_no_transaction(connector.explain_transaction())
 
 
-async def check_perform_async(connector: object) -> None:
+async def check_perform_async(connector: Connector) -> None:
     """Do the same in an event loop."""
     if isinstance(connector, FrameworkConnector):
         _check_no_transaction(await connector.explain_transaction_async())
 
 
-def _check_visible(connector: FrameworkConnector, mine: Sequence[Seen], remedy: str) -> None:
+def _check_visible(connector: Connector, mine: Sequence[Seen], remedy: str) -> None:
     with closing(connector.connect("test")) as own:
         committed = {job.id for job in drive.run(all_jobs(), own, connector.schema)}
     hidden = [job for job in mine if job.is_waiting and job.id not in committed]
     if hidden:
         count = "1 job waits" if len(hidden) == 1 else f"{len(hidden)} jobs wait"
-        jobs = [f"  {job}" for job in hidden[:LISTED]]
-        more = [f"  … and {len(hidden) - LISTED} more"] if len(hidden) > LISTED else []
-        raise ConfigurationError(
-            "\n".join(
-                [f"{count} in this test's own transaction, invisible to workers:", *jobs, *more]
-            )
-            + f"\n{remedy}."
-        )
+        told = f"{count} in this test's own transaction, invisible to workers:"
+        raise ConfigurationError("\n".join([told, *list_jobs(hidden), f"{remedy}."]))
 
 
 def _check_no_transaction(remedy: str | None) -> None:
