@@ -38,7 +38,6 @@ class ThreadBeside:
 
     @property
     def trouble(self) -> str | None:
-        """Return why the database refuses its calls, or None if it does not."""
         return self._failures.trouble
 
     def start(self) -> None:

@@ -6,7 +6,6 @@ If one chore fails, the others are still done.
 import logging
 import time
 from collections.abc import Callable
-from datetime import timedelta
 
 import psycopg
 
@@ -112,13 +111,11 @@ class Chores:
         ]
 
     def do_others(self, connection: psycopg.Connection) -> None:
-        """Do the chores other than `rescue` that are due."""
         for chore in self._others:
             chore.do(connection)
 
     @property
     def trouble(self) -> str | None:
-        """Return why the database refuses a chore, or None if it does not."""
         return next((each.trouble for each in (self.rescue, *self._others) if each.trouble), None)
 
     def until_retry(self) -> float:
@@ -126,9 +123,8 @@ class Chores:
         return min(each.retry_at for each in (self.rescue, *self._others)) - time.monotonic()
 
     def _rescue(self, connection: psycopg.Connection) -> float:
-        for job_id, worker_id, ended_as in self._run(
-            workers.rescue_jobs(self._max_lost), connection
-        ):
+        rescued = self._run(workers.rescue_jobs(self._max_lost), connection)
+        for job_id, worker_id, ended_as in rescued:
             if ended_as == Status.FAILED:
                 logger.error(
                     "job.failed: job %s of dead worker %s: more than %s of its workers died",
@@ -174,10 +170,18 @@ class Chores:
         return MINUTE
 
     def _prune(self, connection: psycopg.Connection) -> float:
-        """Drop old days, and retry soon if one is being read."""
-        dropped = 0 if self._keep is None else self._drop_days(self._keep, connection)
-        if dropped is None:
-            return MINUTE
+        """Drop old days, a few at a time, so that workers can store the ends of jobs in between."""
+        if self._keep is not None:
+            prune = maintenance.prune_history
+            while dropped := self._run(prune(self._keep, self._is_default), connection):
+                logger.info(
+                    "history.pruned: days dropped: %d; this worker keeps %s%s",
+                    dropped,
+                    span(self._keep),
+                    " by default, longer if a live worker is set to" if self._is_default else "",
+                )
+            if dropped is None:  # a day is being read
+                return MINUTE
         # A day is dropped only after it was counted.
         return EACH_ROUND if self._is_counting else HOUR
 
@@ -196,15 +200,3 @@ class Chores:
             batches.prune_batches(self._keep, BATCHES_A_ROUND, self._is_default), connection
         )
         return EACH_ROUND if pruned == BATCHES_A_ROUND else HOUR
-
-    def _drop_days(self, keep: timedelta, connection: psycopg.Connection) -> int | None:
-        """Drop a few days at a time, so that workers can store the ends of jobs in between."""
-        prune = maintenance.prune_history
-        while dropped := self._run(prune(keep, self._is_default), connection):
-            logger.info(
-                "history.pruned: days dropped: %d; this worker keeps %s%s",
-                dropped,
-                span(keep),
-                " by default, longer if a live worker is set to" if self._is_default else "",
-            )
-        return dropped

@@ -21,7 +21,6 @@ class WorkerConnection:
 
     @property
     def schema(self) -> str:
-        """Return the queue's schema."""
         return self._connector.schema
 
     async def run(self, operation: Operation[T]) -> T:

@@ -43,7 +43,6 @@ class Listener:
 
     @property
     def trouble(self) -> str | None:
-        """Return why the database refuses its calls, or None if it does not."""
         return self._failures.trouble
 
     async def run(self) -> None:

@@ -45,7 +45,6 @@ class Loop:
         self.turned_at = time.monotonic()  # when it last did something
 
     async def work(self) -> None:
-        """Run until there is nothing left to do."""
         try:
             while not self._is_over():
                 self.turned_at = time.monotonic()

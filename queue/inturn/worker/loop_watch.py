@@ -43,7 +43,6 @@ class LoopWatch:
         return self._loop.is_closed() or not pauses
 
     def stack(self) -> str:
-        """Return the stack of the loop's thread."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         return (
             "".join(traceback.format_stack(frame)).rstrip()

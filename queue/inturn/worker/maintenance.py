@@ -56,7 +56,6 @@ class Maintenance(ThreadBeside):
 
     @property
     def trouble(self) -> str | None:
-        """Return why the database refuses its calls, or None if it does not."""
         return super().trouble or self._chores.trouble
 
     async def begin(self, connection: WorkerConnection) -> None:

@@ -82,11 +82,9 @@ class ResourceLocks:
         return outcome
 
     def add(self, held: "HeldLocks", attempt: Attempt) -> None:
-        """Remember that an attempt holds these locks."""
         self._held[key(attempt)] = held
 
     def forget(self, attempt: Attempt) -> None:
-        """Forget the locks of an attempt."""
         self._held.pop(key(attempt), None)
 
     def release(self, outcomes: Sequence[Outcome]) -> Coroutine[Any, Any, None] | None:
@@ -178,11 +176,9 @@ class HeldLocks:
 
     def loss(self) -> LockError | None:
         """Return why a lock is no longer certainly held, or None if all are."""
-        return (
-            next((lease.loss() for lease in self._leases if not lease.valid), None)
-            if self._all
-            else None
-        )
+        if self._all is None:
+            return None
+        return next((lease.loss() for lease in self._leases if not lease.valid), None)
 
     def _note_loss(self) -> None:
         if loss := self.loss():  # None if the lock was released first
@@ -203,7 +199,6 @@ class HeldLocks:
         return Again(self._attempt.job, LOST_PAUSE, storable(str(loss)))
 
     async def release(self) -> None:
-        """Release the locks, if they are held."""
         self._resource_locks.forget(self._attempt)
         locks, self._all = self._all, None
         if locks is None:

@@ -233,7 +233,6 @@ class RunningJobs:
                 self._slots.start(release)
 
     async def close(self) -> None:
-        """Release all resources."""
         if self._resource_locks is not None:
             await self._resource_locks.close()
 
@@ -307,7 +306,6 @@ class RunningJobs:
         return self._slots.waiting[0].since if self._slots.waiting else None
 
     def take_waiting(self) -> list[Job]:
-        """Return the jobs that wait for a slot and forget them."""
         return [job for job, _ in self._slots.take_waiting()]
 
 

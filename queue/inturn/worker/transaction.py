@@ -71,9 +71,7 @@ class FinishingTransaction(JobTransaction):
                 self._connector.run(self._end(), connection)
         except BaseException as error:
             self._attempt.lost_database = isinstance(error, DatabaseUnavailable)
-            if not body_is_done or isinstance(error, JobLost):
-                raise
-            if not self._ask(error):
+            if not body_is_done or isinstance(error, JobLost) or not self._ask(error):
                 raise
             self._attempt.note_committed(self._result)
             if not isinstance(error, Exception):
@@ -144,12 +142,10 @@ class FinishingTransaction(JobTransaction):
             raise error from None  # what the worker then reports is fenced too
 
     async def _ask_async(self, error: BaseException) -> bool:
-        """Return True if the COMMIT took effect. Raise `error` if that is unknown."""
+        has_ended = finish.has_ended(self._attempt.job)
         try:
             async with await self._connector.connect_async("task") as connection:
-                return await self._connector.run_async(
-                    finish.has_ended(self._attempt.job), connection
-                )
+                return await self._connector.run_async(has_ended, connection)
         except ConnectorException:
             raise error from None
 

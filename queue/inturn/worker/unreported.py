@@ -37,7 +37,6 @@ class UnreportedOutcomes:
         return len(self._new) + len(self._held)
 
     def claims(self) -> set[tuple[int, str]]:
-        """Return the job and claim of each outcome."""
         return {(each.job.id, each.job.claim_id) for each in (*self._new, *self._held)}
 
     def until_due(self) -> float:
@@ -47,7 +46,6 @@ class UnreportedOutcomes:
         return max(0.0, self._held_until - time.monotonic()) if self._held else math.inf
 
     def add(self, outcome: Outcome) -> None:
-        """Add a new outcome."""
         self._new.append(outcome)
 
     def take(self, *, everything: bool = False) -> list[Outcome]:
