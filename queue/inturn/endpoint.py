@@ -19,8 +19,6 @@ STOP_SECONDS = 0.1  # between checks whether the server should stop
 
 
 class Answer(NamedTuple):
-    """A route's response."""
-
     status: int
     content_type: str
     body: bytes
@@ -53,7 +51,6 @@ class Endpoint:
 
     @property
     def port(self) -> int:
-        """Return the port that it listens on."""
         return int(self._server.server_address[1])
 
     @property

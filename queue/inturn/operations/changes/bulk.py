@@ -170,7 +170,6 @@ class LaneFilter:
 def preview_jobs(
     action: JobAction, which: JobFilter, move: Move = NO_MOVE
 ) -> Operation[JobPreview]:
-    """Say what a change is about. Nothing is changed."""
     asked = for_action(action, which).parameters()
     (row,) = yield Statement(
         PREVIEW_JOBS, [*asked, PREVIEWED, _last_first(action, move), *move.parameters()]
@@ -253,7 +252,6 @@ def split_by_lane(found: Sequence[tuple[int, str | None]]) -> list[list[int]]:
 
 
 def preview_lanes(action: LaneAction, which: LaneFilter) -> Operation[LanePreview]:
-    """Say what a change is about. Nothing is changed."""
     (row,) = yield Statement(
         PREVIEW_LANES, [_states(action, which), which.prefix, PREVIEWED, which.error]
     )

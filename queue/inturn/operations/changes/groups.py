@@ -12,14 +12,12 @@ HEAVIEST = 1_000
 
 
 def set_group(pattern: str, weight: int, by: str | None) -> Operation[None]:
-    """Set or replace the weight of a pattern."""
     check_pattern(pattern)
     check_count("weight", weight, HEAVIEST)
     yield Statement(SET, [pattern, weight, by])
 
 
 def remove_group(pattern: str, by: str | None) -> Operation[bool]:
-    """Remove the weight of a pattern. Return False if it has none."""
     return ask(bool, REMOVE, check_pattern(pattern), by)
 
 

@@ -183,13 +183,11 @@ class End(NamedTuple):
 
 
 def get_status(job_id: int) -> Operation[Status | None]:
-    """Return the job's status, or None if there is no such job."""
     rows = yield Statement(STATUS, [job_id])
     return Status(rows[0][0]) if rows else None
 
 
 def get_job(job_id: int) -> Operation[StoredJob | None]:
-    """Return the job, or None if there is no such job."""
     rows = yield Statement(GET, JobFilter(id=job_id).page_parameters(LISTED))
     return _make_job(rows[0]) if rows else None
 
@@ -242,7 +240,6 @@ def count_jobs_by(by: By, which: JobFilter) -> Operation[list[StatusCounts]]:
 
 
 def explain(job_id: int) -> Operation[list[Reason]]:
-    """Return the reasons why a job is not running."""
     return read(Reason, EXPLAIN, job_id)
 
 

@@ -47,7 +47,6 @@ class LimitKey:
 def set_limit(
     pattern: str, concurrency: int | None, rate: str | None, burst: int | None, by: str | None
 ) -> Operation[None]:
-    """Set or replace the limit of a pattern."""
     count, period = _check_limit(pattern, concurrency, rate, burst)
     if concurrency is None and rate is None:
         raise BadArgument("concurrency", "is missing. Give a concurrency, a rate or both")
@@ -73,12 +72,10 @@ def change_limit(
 
 
 def remove_limit(pattern: str, by: str | None) -> Operation[bool]:
-    """Remove the limit of a pattern. Return False if there is none."""
     return ask(bool, REMOVE, check_pattern(pattern), by)
 
 
 def list_limits(limit: int) -> Operation[list[Limit]]:
-    """Return the limits, by pattern."""
     rows = yield Statement(LIST, [limit])
     return [
         Limit(pattern, slots, rate and format_rate(rate, period), burst, running, limited)

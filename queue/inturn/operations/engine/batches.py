@@ -41,7 +41,6 @@ class ForgottenBatch:
 
 
 def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
-    """Open a batch and return its id."""
     checked = check_lock(name or None, "name")
     if checked is None:
         raise BadArgument("name", "is missing. Give the batch a name")
@@ -103,7 +102,6 @@ def cancel_some(
 
 
 def show_batch(batch: int) -> Operation[BatchProgress | None]:
-    """Return the batch, or None if it does not exist."""
     rows = yield Statement(SHOW, [check_batch(batch)])
     return BatchProgress(*rows[0]) if rows else None
 

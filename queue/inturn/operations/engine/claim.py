@@ -105,7 +105,6 @@ def list_claims_of_worker(worker_id: UUID) -> Operation[list[tuple[int, str]]]:
 
 
 def list_jobs_of_worker(worker_id: UUID) -> Operation[list[Job]]:
-    """Return the jobs that the worker is doing."""
     asked_at = time.monotonic()
     return to_jobs((yield Statement(JOBS_OF_WORKER, [worker_id])), asked_at)
 

@@ -201,7 +201,6 @@ def get_now() -> Operation[datetime]:
 
 
 def get_user() -> Operation[str]:
-    """Return the name of the current database user."""
     return ask(str, USER)
 
 

@@ -37,16 +37,12 @@ def name_schedule(task: str, periodic_id: str) -> str:
 
 
 class ScheduleProgress(NamedTuple):
-    """The progress of a schedule."""
-
     now: datetime
     after: datetime | None  # defer only later instants; None: register it first
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSchedule:
-    """A stored schedule."""
-
     task: str
     periodic_id: str
     cron: str

@@ -60,8 +60,6 @@ class LastHeartbeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A row of the view worker_status."""
-
     id: UUID
     name: str
     hostname: str
@@ -88,8 +86,6 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """A row of the view queue_status."""
-
     queue: str
     runnable: int
     runnable_since: datetime | None
@@ -173,7 +169,6 @@ def record_heartbeat(
 
 
 def list_last_heartbeats(late_after: timedelta) -> Operation[list[LastHeartbeat]]:
-    """Return the last heartbeat of each worker."""
     return read(LastHeartbeat, LAST_HEARTBEATS, late_after)
 
 

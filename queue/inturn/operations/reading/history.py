@@ -122,7 +122,6 @@ def list_buckets(
 
 
 def measure_lane(lock: str) -> Operation[LanePace]:
-    """Return how fast a lane went in the last hour."""
     (row,) = yield Statement(LANE, [lock])
     return LanePace(*row)
 
@@ -137,7 +136,6 @@ def measure_paces(locks: Sequence[str]) -> Operation[dict[str, float]]:
 
 
 def measure_size() -> Operation[StoredBytes]:
-    """Return how large the history is."""
     (row,) = yield Statement(SIZE)
     history, database, days, keep, worker, *last = row
     verified = None if last[0] is None else LastVerification(*last)

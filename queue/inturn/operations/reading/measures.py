@@ -75,7 +75,6 @@ class WorkerMeasures:
 
     @property
     def worker_states(self) -> dict[str, int]:
-        """How many workers are in each state."""
         return dict.fromkeys(ALWAYS, 0) | {state: count for state, count, _ in self.workers}
 
     @property
@@ -112,7 +111,6 @@ def get_revision(schema: str) -> Operation[int]:
 
 
 def measure_server() -> Operation[ServerMeasure]:
-    """Return the server's own statistics."""
     (row,) = yield Statement(SERVER)
     return ServerMeasure(*row)
 

@@ -82,5 +82,4 @@ class Situation(Load):
 
 
 def get_situation(schema: str) -> Operation[Situation]:
-    """Return the situation, in one statement."""
     return (yield from read_parts(Situation, schema))

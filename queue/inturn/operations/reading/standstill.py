@@ -40,6 +40,5 @@ class StandstillWithoutErrors(Standstill):
 
 
 def find_standstill(schema: str, *, with_errors: bool) -> Operation[Standstill]:
-    """Return what the doctor judges."""
     kind = Standstill if with_errors else StandstillWithoutErrors
     return (yield from read_parts(kind, schema))

@@ -67,7 +67,6 @@ class RecordedChange:
 
 
 def get_server_facts() -> Operation[ServerFacts]:
-    """Return the version of the server and of the schema."""
     (row,) = yield Statement(SERVER)
     return ServerFacts(*row)
 
