@@ -30,8 +30,13 @@ def read(kind: Callable[..., T], text: LiteralString, *parameters: Any) -> Opera
 
 def ask(kind: Callable[[Any], T], text: LiteralString, *parameters: Any) -> Operation[T]:
     """Return the only value of the only row, as this kind."""
+    return kind((yield from get_value(text, *parameters)))
+
+
+def get_value(text: LiteralString, *parameters: Any) -> Operation[Any]:
+    """Return the only value of the only row, as the driver reads it."""
     ((value,),) = yield Statement(text, parameters)
-    return kind(value)
+    return value
 
 
 def unless_all(default: object, values: Iterable[Any]) -> list[Any] | None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from inturn.model import Progress, Status
-from inturn.operations import Operation, Statement, decode_column
+from inturn.operations import Operation, Statement, decode_column, get_value
 from inturn.operations.changes.jobs import make_progress
 from inturn.states import WAITING
 
@@ -103,9 +103,8 @@ def next_due() -> Operation[datetime | None]:
     It needs its own connection, since it sets the search path.
     """
     yield Statement(SEARCH)
-    ((at,),) = yield Statement(NEXT_DUE)
-    assert at is None or isinstance(at, datetime)
-    return at
+    due: datetime | None = yield from get_value(NEXT_DUE)
+    return due
 
 
 def format_args(args: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from inturn.model import Lane
-from inturn.operations import Operation, Statement, ask, read
+from inturn.operations import Operation, Statement, ask, get_value, read
 
 _LANE: LiteralString = (
     "SELECT lock, state::text, since, job_id, job_status::text, task, attempts, due_at, worker, "
@@ -111,8 +111,6 @@ class LaneReport:
 
 @dataclass(frozen=True, slots=True)
 class PausedLane:
-    """A paused lane."""
-
     lock: str
     since: datetime
     until: datetime | None  # None: until it is resumed
@@ -164,7 +162,6 @@ def count_lanes(limit: int, states: Sequence[str] = ()) -> Operation[int]:
 
 
 def report_lane(lock: str) -> Operation[LaneReport]:
-    """Return the full report on a lane."""
     (row,) = yield Statement(REPORT, [lock])
     lane, head, failed, (behind, oldest, ids, tasks) = row[:9], row[9:16], row[16:22], row[22:26]
     first = [NextJob(id, task) for id, task in zip(ids, tasks, strict=True)]
@@ -187,24 +184,20 @@ def pause_lane(
 
 
 def resume_lane(lock: str, by: str | None) -> Operation[bool]:
-    """Let a stopped lane continue. Return False if it was not stopped."""
     return ask(bool, RESUME, lock, by)
 
 
 def skip_head(lock: str, by: str | None) -> Operation[int | None]:
     """Cancel the next job of a lane and return its id, or None if nothing waits."""
-    ((job_id,),) = yield Statement(SKIP_HEAD, [lock, by])
-    return None if job_id is None else int(job_id)
+    return get_value(SKIP_HEAD, lock, by)
 
 
 def retry_head(lock: str, by: str | None) -> Operation[int | None]:
     """Retry the job that a lane waits for now. Return its id, or None if there is none."""
-    ((job_id,),) = yield Statement(RETRY_HEAD, [lock, by])
-    return None if job_id is None else int(job_id)
+    return get_value(RETRY_HEAD, lock, by)
 
 
 def cancel_waiting(lock: str, by: str | None) -> Operation[int]:
-    """Cancel all waiting jobs of a lane, and return how many."""
     return ask(int, CANCEL_WAITING, lock, by)
 
 

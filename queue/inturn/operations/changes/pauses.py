@@ -23,8 +23,6 @@ SELECT task, paused_at AS since, until, paused_by AS by, reason FROM {schema}.pa
 
 @dataclass(frozen=True, slots=True)
 class PausedQueue:
-    """A paused queue."""
-
     queue: str | None  # None: all queues
     since: datetime
     until: datetime | None  # None: until it is resumed
@@ -34,8 +32,6 @@ class PausedQueue:
 
 @dataclass(frozen=True, slots=True)
 class PausedTask:
-    """A paused task."""
-
     task: str
     since: datetime
     until: datetime | None  # None: until it is resumed
@@ -50,7 +46,6 @@ def pause_queue(
     by: str | None,
     length: timedelta | None = None,
 ) -> Operation[None]:
-    """Pause a queue, or all (None)."""
     yield Statement(PAUSE_QUEUE, [queue, reason, until, length, by])
 
 
@@ -71,7 +66,6 @@ def pause_task(
     by: str | None,
     length: timedelta | None = None,
 ) -> Operation[None]:
-    """Pause a task."""
     yield Statement(PAUSE_TASK, [task, reason, until, length, by])
 
 

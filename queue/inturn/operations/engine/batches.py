@@ -50,24 +50,22 @@ def open_batch(name: str, callback: NewJob | None) -> Operation[int]:
             raise BadArgument("callback", f"cannot have the option {option}. Leave it out")
     lanes = options.lock if isinstance(options.lock, JobLanes) else None
     task, args = (None, "{}") if callback is None else (callback.task_name, callback.args)
-    ((id,),) = yield Statement(
+    return ask(
+        int,
         OPEN,
-        [
-            checked,
-            task,
-            args,
-            None if lanes else options.lock,
-            options.queue,
-            options.priority,
-            options.on_retry,
-            options.on_failure,
-            options.timeout,
-            options.limit,
-            lanes and [*lanes.locks],
-            lanes and [*lanes.shared],
-        ],
+        checked,
+        task,
+        args,
+        None if lanes else options.lock,
+        options.queue,
+        options.priority,
+        options.on_retry,
+        options.on_failure,
+        options.timeout,
+        options.limit,
+        lanes and [*lanes.locks],
+        lanes and [*lanes.shared],
     )
-    return int(id)
 
 
 def close_batch(batch: int, by: str | None) -> Operation[bool]:

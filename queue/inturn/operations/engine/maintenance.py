@@ -7,7 +7,7 @@ from typing import LiteralString, NamedTuple
 
 from inturn import sql
 from inturn.errors import SchemaMismatch
-from inturn.operations import Operation, Statement, ask, read
+from inturn.operations import Operation, Statement, ask, get_value, read
 
 DAYS_AHEAD = 3  # for which the history has partitions
 RECONCILE = "SELECT {schema}.reconcile(%s, %s)"
@@ -89,8 +89,7 @@ def prepare_history(days: int) -> Operation[int | None]:
 
     None means that the history is in use: try again soon.
     """
-    ((created,),) = yield Statement(PREPARE_HISTORY, [days])
-    return None if created is None else int(created)
+    return get_value(PREPARE_HISTORY, days)
 
 
 def prune_history(keep: timedelta, is_default: bool = False) -> Operation[int | None]:
@@ -99,8 +98,7 @@ def prune_history(keep: timedelta, is_default: bool = False) -> Operation[int | 
     None means that the history is being read and nothing was dropped. With `is_default`, a longer
     time set on a live worker takes precedence.
     """
-    ((dropped,),) = yield Statement(PRUNE_HISTORY, [keep, is_default])
-    return None if dropped is None else int(dropped)
+    return get_value(PRUNE_HISTORY, keep, is_default)
 
 
 def roll_up_history(pages: int) -> Operation[bool]:
@@ -195,9 +193,7 @@ def _split_advice(error: SchemaMismatch) -> tuple[str, str]:
 
 def get_now() -> Operation[datetime]:
     """Return the time of the engine's clock."""
-    ((at,),) = yield Statement(NOW)
-    assert isinstance(at, datetime)
-    return at
+    return get_value(NOW)
 
 
 def get_user() -> Operation[str]:
@@ -206,16 +202,12 @@ def get_user() -> Operation[str]:
 
 def get_ahead_of_clock() -> Operation[timedelta]:
     """Return how far recorded events are ahead of the server's clock, if it was set back."""
-    ((ahead,),) = yield Statement(AHEAD_OF_CLOCK)
-    assert isinstance(ahead, timedelta)
-    return ahead
+    return get_value(AHEAD_OF_CLOCK)
 
 
 def get_server_time() -> Operation[datetime]:
     """Return the time of the server's clock, even if the engine's clock was set."""
-    ((at,),) = yield Statement(SERVER_TIME)
-    assert isinstance(at, datetime)
-    return at
+    return get_value(SERVER_TIME)
 
 
 def list_sequences_behind() -> Operation[list[tuple[str, int, int]]]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from inturn.operations import Operation, Statement, ask, read
+from inturn.operations import Operation, Statement, ask, get_value, read
 
 REGISTER = """
 SELECT {schema}.register_worker(%s, %s, %s, %s::text[], %s, %s::text[], %s::text[], %s,
@@ -143,11 +143,9 @@ def register_worker(
     names = None if queues is None else list(queues)
     known = [None if tasks is None else list(tasks), list(schedules)]
     told = [heartbeat_every, keep_history, age, datetime.now(UTC)]
-    ((worker_id,),) = yield Statement(
-        REGISTER,
-        [name, hostname, pid, names, concurrency, *known, *told],
+    worker_id: UUID = yield from get_value(
+        REGISTER, name, hostname, pid, names, concurrency, *known, *told
     )
-    assert isinstance(worker_id, UUID)
     return worker_id
 
 
