@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from inturn import arguments
 from inturn.control.bulk import JobBulks
 from inturn.control.job_lists import JobLists
-from inturn.control.results import ResultDeadline, ResultListener, wait, wait_async
+from inturn.control.results import ResultListener
 from inturn.control.twins import blocking, in_loop, outside_loop
 from inturn.database.connector import Connector
 from inturn.model import LIVE, Reason, Status
@@ -55,7 +55,7 @@ class Jobs(JobLists, JobBulks):
     def __init__(self, connector: Connector, tracing: Tracer | None = None) -> None:
         super().__init__(connector)
         self.tracing = tracing
-        self._listener = ResultListener(connector)
+        self._results = ResultListener(connector)
 
     def __getattr__(self, name: str) -> NoReturn:
         """Name the replacement of a procrastinate method that inturn does not need."""
@@ -191,17 +191,11 @@ class Jobs(JobLists, JobBulks):
         ResultTimeout, which is a TimeoutError. The result is None if the task returned None or a
         value that cannot be stored, which the worker logs.
         """
-        return wait(
-            self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
-        ).value()
+        return self._results.wait(job_id, timeout).value()
 
     async def result_async(self, job_id: int, timeout: float | timedelta | None = None) -> Any:  # noqa: ASYNC109 (as in result)
         """Like `result`, in an event loop."""
-        return (
-            await wait_async(
-                self._connector, self._listener, job_id, ResultDeadline(job_id, timeout)
-            )
-        ).value()
+        return (await self._results.wait_async(job_id, timeout)).value()
 
     @outside_loop
     @blocking

@@ -29,7 +29,7 @@ Callback = Callable[[], object]
 
 
 class ResultListener:
-    """Calls the callback of each waiter when its job ends."""
+    """Waits for jobs, and calls the callback of each waiter when its job ends."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
@@ -52,6 +52,37 @@ class ResultListener:
                 self._callbacks[str(job_id)].remove(callback)
                 if not self._callbacks[str(job_id)]:
                     del self._callbacks[str(job_id)]
+
+    def wait(self, job_id: int, timeout: float | timedelta | None) -> End:
+        """Return how a job ended, or raise ResultTimeout."""
+        deadline, ended = ResultDeadline(job_id, timeout), Event()
+        end = self._connector.run(jobs.await_end(job_id))
+        if end is None:
+            with self.call_back(job_id, ended.set):
+                while end is None:
+                    ended.wait(deadline.next_wait())
+                    ended.clear()
+                    end = self._connector.run(jobs.await_end(job_id))
+        return end
+
+    async def wait_async(self, job_id: int, timeout: float | timedelta | None) -> End:  # noqa: ASYNC109 (as in wait)
+        """Like `wait`, in an event loop."""
+        deadline, ended = ResultDeadline(job_id, timeout), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def callback() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(ended.set)
+
+        end = await self._connector.run_async(jobs.await_end(job_id))
+        if end is None:
+            with self.call_back(job_id, callback):
+                while end is None:
+                    with anyio.move_on_after(deadline.next_wait()):
+                        await ended.wait()
+                    ended.clear()
+                    end = await self._connector.run_async(jobs.await_end(job_id))
+        return end
 
     def _listen(self) -> None:
         while self._has_callers():
@@ -109,37 +140,3 @@ class ResultDeadline:
                 f"To see why, run: queue jobs explain {self._job_id}"
             )
         return min(POLL, left)
-
-
-def wait(
-    connector: Connector, listener: ResultListener, job_id: int, deadline: ResultDeadline
-) -> End:
-    ended = Event()
-    end = connector.run(jobs.await_end(job_id))
-    if end is None:
-        with listener.call_back(job_id, ended.set):
-            while end is None:
-                ended.wait(deadline.next_wait())
-                ended.clear()
-                end = connector.run(jobs.await_end(job_id))
-    return end
-
-
-async def wait_async(
-    connector: Connector, listener: ResultListener, job_id: int, deadline: ResultDeadline
-) -> End:
-    ended, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def callback() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has been closed
-            loop.call_soon_threadsafe(ended.set)
-
-    end = await connector.run_async(jobs.await_end(job_id))
-    if end is None:
-        with listener.call_back(job_id, callback):
-            while end is None:
-                with anyio.move_on_after(deadline.next_wait()):
-                    await ended.wait()
-                ended.clear()
-                end = await connector.run_async(jobs.await_end(job_id))
-    return end
