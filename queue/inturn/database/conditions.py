@@ -53,7 +53,6 @@ PLAN_CHANGED = (
 )
 
 AT_LIMIT = ("too many connections", "too many clients", "remaining connection slots")
-MISSING = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)
 
 
 def translate(
@@ -66,7 +65,7 @@ def translate(
     """
     if error.sqlstate == FORBIDDEN:
         return _refusal(error, tried)
-    return _condition(error, connecting) or _about_the_schema(error) or _answer(error)
+    return _condition(error, connecting) or _answer(error)
 
 
 def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | None:
@@ -114,18 +113,18 @@ def refuses_more(error: BaseException | None) -> bool:
     return any(words in str(error) for words in AT_LIMIT)
 
 
-def _about_the_schema(error: psycopg.Error) -> SchemaMismatch | None:
-    if isinstance(error, MISSING):
-        return SchemaMismatch(
-            f"Part of inturn's schema is missing ({first_line(error)}). Create or update it: queue "
-            "migrate"
-        )
-    return None
-
-
 def _answer(error: psycopg.Error) -> InturnError:
     reason = first_line(error)
     match error:
+        case (
+            pg.InvalidSchemaName()
+            | pg.UndefinedTable()
+            | pg.UndefinedFunction()
+            | pg.UndefinedColumn()
+        ):
+            return SchemaMismatch(
+                f"Part of inturn's schema is missing ({reason}). Create or update it: queue migrate"
+            )
         case pg.ObjectInUse():
             return LaneBusy(f"{reason}. Abort the job, or wait until it ends")
         case pg.ObjectNotInPrerequisiteState() if _is_ours(error):

@@ -133,7 +133,7 @@ class Connector:
         `lock_timeout` is how many seconds a statement may wait for a lock: 0 means forever, None
         the role's default.
         """
-        terms = self._terms(role, self._address(to_listen), lock_timeout)
+        terms = self._terms(role, to_listen, lock_timeout)
         with drive.translate_errors(connecting=True):
             return Session.connect(
                 terms.address, terms=terms, application_name=f"inturn {role}", **self._session
@@ -143,7 +143,7 @@ class Connector:
         self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
     ) -> AsyncSession:
         """Like `connect`, in an event loop."""
-        terms = self._terms(role, self._address(to_listen), lock_timeout)
+        terms = self._terms(role, to_listen, lock_timeout)
         name = f"inturn {role}"
         with drive.translate_errors(connecting=True):
             return await AsyncSession.connect(
@@ -198,11 +198,10 @@ class Connector:
             "json_loads": self.json_loads,
         }
 
-    def _address(self, to_listen: bool = False) -> str:
+    def _terms(
+        self, role: str, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> Terms:
         address = find_dsn(self._listen_dsn) if to_listen and self._listen_dsn else self.dsn
-        return with_deadlines(address, self._timeout)
-
-    def _terms(self, role: str, address: str, lock_timeout: float | None = None) -> Terms:
         settings = RELIED_ON | (UNLIMITED if role in WORKING and role != "task" else {})
         if lock_timeout is None and role in CAUTIOUS:
             lock_timeout = LOCK_TIMEOUT
@@ -213,7 +212,7 @@ class Connector:
             settings["client_connection_check_interval"] = "1s"
         limits = {**dict.fromkeys(WORKING, WORKING_SILENCE), "pool": self._call_timeout}
         return Terms(
-            address,
+            with_deadlines(address, self._timeout),
             ask_after=self._timeout / 2,
             give_up_after=limits.get(role),
             settle_within=self._timeout,

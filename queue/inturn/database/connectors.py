@@ -251,7 +251,7 @@ class PsycopgConnector(Connector):
         """Like `open`, in an event loop."""
         new = None
         if pool is None and self._async_pool is None:
-            terms = self._terms("pool", self._address())
+            terms = self._terms("pool")
             new = await pools.open_async(terms, self._pooled, self._pool_options)
         with self._opening:
             if pool is not None:
@@ -296,16 +296,14 @@ class PsycopgConnector(Connector):
             return self._pool
 
     def _new_pool(self) -> Pool:
-        return pools.open_sync(
-            self._terms("pool", self._address()), self._pooled, self._pool_options
-        )
+        return pools.open_sync(self._terms("pool"), self._pooled, self._pool_options)
 
     async def _find_async_pool(self) -> AsyncPool:
         pool = self._async_pool
         if self._opens_async_later and (pool is None or pool.closed):
             with self._opening:
                 if self._async_pool is None:
-                    terms = self._terms("pool", self._address())
+                    terms = self._terms("pool")
                     self._async_pool = pools.new_async(terms, self._pooled, self._pool_options)
                 pool = self._async_pool
             await pool.open()  # does nothing if another task opened it

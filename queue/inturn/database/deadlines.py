@@ -8,7 +8,6 @@ apply.
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, LiteralString
 
@@ -93,16 +92,16 @@ class Terms:
         ), Terms("", give_up_after=patience, is_question=True)
 
 
-def with_deadlines(dsn: str, timeout: float, environment: Mapping[str, str] = os.environ) -> str:
+def with_deadlines(dsn: str, timeout: float) -> str:
     """Return the address with limits for connecting and for TCP.
 
     Limits that the address sets itself stay.
     """
     parts = conninfo_to_dict(dsn)
-    if "service" in parts or environment.get("PGSERVICE"):
+    if "service" in parts or os.environ.get("PGSERVICE"):
         return dsn  # the service file may set limits, which the address would override
     limits = {"connect_timeout": max(SHORTEST_CONNECT, round(timeout)), **KEEPALIVE}
-    if environment.get("PGCONNECT_TIMEOUT"):
+    if os.environ.get("PGCONNECT_TIMEOUT"):
         del limits["connect_timeout"]
     return make_conninfo(
         dsn, **{name: value for name, value in limits.items() if name not in parts}
