@@ -16,12 +16,9 @@ class WorkerConnection:
     """A connection that is opened on demand and dropped when it fails."""
 
     def __init__(self, connector: Connector) -> None:
+        self.schema = connector.schema
         self._connector = connector
         self._connection: AsyncSession | None = None
-
-    @property
-    def schema(self) -> str:
-        return self._connector.schema
 
     async def run(self, operation: Operation[T]) -> T:
         """Run one operation and return its result.
@@ -34,7 +31,7 @@ class WorkerConnection:
             self._connection = await self._connector.connect_async("worker")
         try:
             cursor = self._connection.kept_cursor()
-            return await drive.run_on_async(cursor, operation, self._connector.schema)
+            return await drive.run_on_async(cursor, operation, self.schema)
         except DatabaseUnavailable as error:
             if error.connection_lost:
                 await self.close()

@@ -233,7 +233,7 @@ class AwakeFlag:
     def __init__(self, connection: WorkerConnection, registration: Registration) -> None:
         self._connection = connection
         self._registration = registration
-        self._awake = False  # what our row says, or may say
+        self.is_set = False  # our row says it, or may say it: producers need not notify us
         self._horizon: str | None = None  # see next_wake.sql
         self._idle_at = time.monotonic()  # when a claim was last not filled
         self._found_at = 0.0  # when a claim last found something
@@ -241,13 +241,8 @@ class AwakeFlag:
 
     def reset(self) -> None:
         """Start again with a new row. Producers that do not see it yet do not notify us."""
-        self._awake = False
+        self.is_set = False
         self._horizon = None
-
-    @property
-    def is_set(self) -> bool:
-        """Return True if producers may count on the worker to find their jobs by itself."""
-        return self._awake
 
     async def note_filled(self) -> None:
         """Note that a claim returned as many jobs as it asked for."""
@@ -265,17 +260,17 @@ class AwakeFlag:
         self._note_found(now)
         if self._in_a_row >= IN_A_ROW:
             await self._set()
-        return self._awake
+        return self.is_set
 
     async def clear(self) -> claim.Wake:
         """Clear the flag, since the worker may sleep now. Return when it must wake up."""
         self._idle_at = time.monotonic()
-        if self._awake:
+        if self.is_set:
             lower = claim.set_awake(self._registration.worker_id, False)
-            self._awake = not await self._connection.run(lower)
+            self.is_set = not await self._connection.run(lower)
         # This look decides whether to sleep, so it must come after the flag is committed.
         wake = await self._connection.run(claim.next_wake(self._registration.queues, self._horizon))
-        if self._awake:  # our row was locked, so no producer will notify us
+        if self.is_set:  # our row was locked, so no producer will notify us
             return wake._replace(notified=False)
         self._horizon = wake.horizon
         return wake
@@ -285,7 +280,7 @@ class AwakeFlag:
         self._found_at = now
 
     async def _set(self) -> None:
-        if not self._awake:
-            self._awake = True  # before the call: its reply may get lost
+        if not self.is_set:
+            self.is_set = True  # before the call: its reply may get lost
             self._horizon = None
             await self._connection.run(claim.set_awake(self._registration.worker_id, True))
