@@ -130,10 +130,8 @@ class Blueprint(Periodics):
     def _list_places(
         self, tasks: Mapping[str, Task[..., Any]], namespace: str
     ) -> Iterator[tuple[Blueprint, dict[str, Task[..., Any]]]]:
-        named = {
-            arguments.check_task_name(_qualify(namespace, name)): task
-            for name, task in tasks.items()
-        }
+        prefix = f"{namespace}:" if namespace else ""
+        named = {arguments.check_task_name(prefix + name): task for name, task in tasks.items()}
         yield self, named
         for home, their_namespace in self._homes:
             yield from home._list_places(named, their_namespace)
@@ -269,7 +267,3 @@ def _check_options(given: DefaultOptions) -> CheckedOptions:
     if unknown := given.keys() - DefaultOptions.__annotations__.keys():
         raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
     return CheckedOptions().change(given)
-
-
-def _qualify(namespace: str, name: str) -> str:
-    return f"{namespace}:{name}" if namespace else name
