@@ -1,6 +1,5 @@
 """How an app under test reaches its database."""
 
-import contextlib
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -38,8 +37,6 @@ class OpenConnector(Connector):
             return drive.run(operation, self._kept, self.schema)
 
     def close_kept(self) -> None:
-        with (
-            self._using,
-            contextlib.closing(self._kept) if self._kept else contextlib.nullcontext(),
-        ):
-            self._kept = None
+        with self._using:
+            if self._kept is not None:
+                self._kept.close()
