@@ -73,12 +73,6 @@ class OpenFile:
                 fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
-    def forget(self) -> None:
-        """Close the file without unlocking it, which in a child would unlock the parent's."""
-        fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
-
     def __del__(self) -> None:
         self.close()
 
@@ -87,9 +81,11 @@ open_files: WeakSet[OpenFile] = WeakSet()
 
 
 def _forget_open_files() -> None:
+    """Close the files without unlocking them, which in a child would unlock the parent's."""
     for file in list(open_files):
+        fd, file.fd = file.fd, -1
         with suppress(OSError):  # its descriptor was closed
-            file.forget()
+            os.close(fd)
 
 
 process.forget_after_fork(_forget_open_files)

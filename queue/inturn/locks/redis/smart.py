@@ -19,7 +19,6 @@ import copy
 import json
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from inturn.locks.core.base_lock import BaseLock, L
@@ -50,15 +49,6 @@ def host_name(prefix: str = "inturn", process: str | None = None) -> str:
     return "-".join(part for part in (prefix, socket.gethostname(), process) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who takes the lock, as recorded in its value."""
-
-    hostname: str
-    owner: str
-    guarded: bool
-
-
 class SmartContender(Contender):
     longest_pause = LONGEST_PAUSE
 
@@ -77,7 +67,7 @@ class SmartContender(Contender):
             return self._refuse(reply)
         self._taken_at = self._lock.settings.clock()
         fence, acquired_at = reply.split()
-        return Grant(self._lock.identity.owner, int(fence), int(acquired_at))
+        return Grant(self._lock.owner, int(fence), int(acquired_at))
 
     def _ask_again(self, reply: Any) -> Steps[Any]:
         """Ask again, with what the server lacks: the dead process and the fence's seed."""
@@ -100,8 +90,7 @@ class SmartContender(Contender):
 
     def _request(self, words: bytes) -> Call:
         lock = self._lock
-        guarded = lock.identity.guarded
-        proof = f'"guard":"{guard_lock(self.lock_id)}"' if guarded else '"portable":true'
+        proof = f'"guard":"{guard_lock(self.lock_id)}"' if lock.is_guarded else '"portable":true'
         value = f'{{"lock_id":"{self.lock_id}",{lock.members},{proof}'
         return Call(TAKE, (self.keys.lock, self.keys.fence), (value, lock.life, words))
 
@@ -161,14 +150,14 @@ class _Smart(BaseLock[L]):
         life expires after this many seconds.
         """
         super().__init__(name, LockSettings(ttl, timeout, on_timeout, renew, max_hold, **settings))
-        hostname = check_utf8("host", host or host_name(prefix, process))
+        self.hostname = self.owner = check_utf8("host", host or host_name(prefix, process))
         self.redis = redis
         self.keys = Keys(prefix, name)
         self.policy = policy
         self.min_hold = min_hold
         self.seed = seed
-        self.identity = Identity(hostname, hostname, guarded=not portable)
-        self.members = _write_members(self.identity)
+        self.is_guarded = not portable
+        self.members = self._write_members()
         self.life = b"%d" % milliseconds(self.settings.first_ttl)
         self.first_words = self.words(NO_GUARD)
         if sigterm is not None and ttl > sigterm:
@@ -190,10 +179,20 @@ class _Smart(BaseLock[L]):
         """
         other = copy.copy(self.template())
         other._held, other._entered, other._template = {}, {}, None
-        owner = f"{self.identity.hostname} for {whom}, attempt {attempt}"
-        other.identity = replace(self.identity, owner=owner)
-        other.members = _write_members(other.identity, on_behalf_of=whom, attempt=attempt)
+        other.owner = f"{self.hostname} for {whom}, attempt {attempt}"
+        other.members = other._write_members(on_behalf_of=whom, attempt=attempt)
         return other
+
+    def _write_members(self, **more: str | int) -> str:
+        """Return the constant members of the value, as JSON without its braces."""
+        boot = boot_id()
+        members = {
+            "hostname": self.hostname,
+            "owner": self.owner,
+            **({"boot": boot} if boot else {}),
+            **more,
+        }
+        return json.dumps(members, separators=(",", ":"))[1:-1]
 
     def look(self) -> Steps[Holder | None]:
         reply = yield Call(script("look", "held"), (self.keys.lock,))
@@ -221,18 +220,6 @@ class AsyncSmartLock(_Smart[Any], AsyncLock):
 
     def port(self) -> AsyncRedisPort:
         return AsyncRedisPort(self.redis)
-
-
-def _write_members(identity: Identity, **more: str | int) -> str:
-    """Return the constant members of the value, as JSON without its braces."""
-    boot = boot_id()
-    members = {
-        "hostname": identity.hostname,
-        "owner": identity.owner,
-        **({"boot": boot} if boot else {}),
-        **more,
-    }
-    return json.dumps(members, separators=(",", ":"))[1:-1]
 
 
 def _check_seed(seed: int) -> int:
