@@ -3,30 +3,24 @@
 CREATE OR REPLACE VIEW batch_status AS
 SELECT batches.id, batches.name,
        CASE WHEN batches.ended_at IS NOT NULL THEN 'ended'
-            WHEN batches.closed_at IS NOT NULL OR new.closed_at IS NOT NULL THEN 'closed'
+            WHEN now_at.closed_at IS NOT NULL THEN 'closed'
             ELSE 'open' END AS state,
        now_at.total,
        now_at.total - now_at.succeeded - now_at.failed - now_at.cancelled - now_at.aborted
            AS remaining,
        now_at.succeeded, now_at.failed, now_at.cancelled, now_at.aborted, batches.opened_at,
-       coalesce(batches.closed_at, new.closed_at) AS closed_at, batches.ended_at,
-       batches.callback_id
+       now_at.closed_at, batches.ended_at, batches.callback_id
 FROM batches
 CROSS JOIN LATERAL (
-    SELECT min(event.at) FILTER (WHERE event.event = 'closed') AS closed_at,
-           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'joined'), 0)::bigint AS total,
-           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'succeeded'), 0)::bigint
-               AS succeeded,
-           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'failed'), 0)::bigint AS failed,
-           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'cancelled'), 0)::bigint
-               AS cancelled,
-           coalesce(sum(event.jobs) FILTER (WHERE event.event = 'aborted'), 0)::bigint AS aborted
-    FROM batch_events AS event WHERE event.batch_id = batches.id
-) AS new
-CROSS JOIN LATERAL (
-    SELECT batches.total + new.total AS total, batches.succeeded + new.succeeded AS succeeded,
-           batches.failed + new.failed AS failed, batches.cancelled + new.cancelled AS cancelled,
-           batches.aborted + new.aborted AS aborted
+    SELECT coalesce(batches.closed_at, min(at) FILTER (WHERE event = 'closed')) AS closed_at,
+        batches.total + coalesce(sum(jobs) FILTER (WHERE event = 'joined'), 0)::bigint AS total,
+        batches.succeeded + coalesce(sum(jobs) FILTER (WHERE event = 'succeeded'), 0)::bigint
+            AS succeeded,
+        batches.failed + coalesce(sum(jobs) FILTER (WHERE event = 'failed'), 0)::bigint AS failed,
+        batches.cancelled + coalesce(sum(jobs) FILTER (WHERE event = 'cancelled'), 0)::bigint
+            AS cancelled,
+        batches.aborted + coalesce(sum(jobs) FILTER (WHERE event = 'aborted'), 0)::bigint AS aborted
+    FROM batch_events WHERE batch_id = batches.id
 ) AS now_at;
 
 COMMENT ON VIEW batch_status IS 'Batches, and how their jobs have ended.';
