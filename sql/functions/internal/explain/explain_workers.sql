@@ -9,7 +9,12 @@ LANGUAGE sql STABLE AS $$
             (SELECT count(*) FROM jobs WHERE status = 'doing' AND worker_id = workers.id) AS busy
         FROM workers WHERE is_live(workers) AND (queues IS NULL OR p_queue = ANY (queues))
     ), knowing AS (
-        SELECT * FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
+        SELECT count(*) AS workers, bool_and(blocked) AS blocked,
+            bool_and(trouble IS NOT NULL) AS refused, min(trouble) AS trouble,
+            CASE count(*) WHEN 1 THEN 'the only worker'
+                          ELSE 'each of the ' || count(*) || ' workers' END
+                || ' that could run it' AS who
+        FROM serving WHERE tasks IS NULL OR p_task = ANY (tasks)
     )
     SELECT 'queue unserved',
         'no live worker serves queue ' || p_queue || coalesce(': ' || explain_read_only(), ''),
@@ -18,21 +23,15 @@ LANGUAGE sql STABLE AS $$
     UNION ALL
     SELECT 'task unknown', 'no worker of queue ' || p_queue || ' knows task ' || p_task,
         'deploy the code that declares it'
-    WHERE EXISTS (SELECT FROM serving) AND NOT EXISTS (SELECT FROM knowing)
+    FROM knowing WHERE EXISTS (SELECT FROM serving) AND workers = 0
     UNION ALL
-    SELECT 'workers blocked', 'the event loop of '
-            || CASE count(*) WHEN 1 THEN 'the only worker'
-                             ELSE 'each of the ' || count(*) || ' workers' END
-            || ' that could run it is blocked; loop.blocked in the log shows the cause',
+    SELECT 'workers blocked',
+        'the event loop of ' || who || ' is blocked; loop.blocked in the log shows the cause',
         'queue worker --queues ' || p_queue
-    FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(blocked)
+    FROM knowing WHERE NOT p_waits AND blocked
     UNION ALL
-    SELECT 'workers refused', 'the database refuses calls from '
-            || CASE count(*) WHEN 1 THEN 'the only worker'
-                             ELSE 'each of the ' || count(*) || ' workers' END
-            || ' that could run it: ' || min(trouble),
-        NULL
-    FROM knowing HAVING NOT p_waits AND count(*) > 0 AND bool_and(trouble IS NOT NULL)
+    SELECT 'workers refused', 'the database refuses calls from ' || who || ': ' || trouble, NULL
+    FROM knowing WHERE NOT p_waits AND refused
     UNION ALL
     SELECT 'slots busy',
         CASE sum(concurrency) WHEN 1 THEN 'the only slot of the only worker is taken'
