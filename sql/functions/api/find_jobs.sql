@@ -43,9 +43,7 @@ BEGIN
         SELECT job.id, job.lock::text, job.priority FROM jobs AS job
         WHERE v_lanes AND ((p_filter).statuses IS NULL
                 OR v_stored <> '{}' AND job.status = ANY (v_stored))
-            AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
-                job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-                job.created_at)
+            AND matches_live(p_filter, job)
             AND (num_nonnulls(p_priority, p_queue) = 0
                 OR job.priority <> p_priority OR job.queue <> p_queue)
             AND (NOT v_exact OR (SELECT live_jobs.status = ANY (v_live) FROM live_jobs

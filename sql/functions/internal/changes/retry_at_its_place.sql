@@ -25,11 +25,9 @@ BEGIN
             has_parents = CASE WHEN v_status = 'scheduled' THEN has_parents END
         WHERE id = p_id;
         PERFORM join_lanes(ARRAY[id]) FROM jobs WHERE id = p_id AND locks IS NOT NULL;
-        PERFORM notify_workers(NULL);
-        RETURN true;
-    ELSIF restore_job(p_id, p_from, p_until) > 0 THEN
-        PERFORM notify_workers(NULL);
-        RETURN true;
+    ELSIF restore_job(p_id, p_from, p_until) = 0 THEN
+        RETURN false;
     END IF;
-    RETURN false;
+    PERFORM notify_workers(NULL);
+    RETURN true;
 END $$;
