@@ -253,17 +253,17 @@ CREATE TYPE claim_round AS (
     reach        integer,   -- how many tokens it reads
     lost         text[],    -- lanes that other sessions took, or have locked
     missed       text[],    -- lanes that jobs with several lanes have lost
-    -- what look_ahead has found (see claim_candidates):
+    -- what look_ahead has found:
     ids          bigint[],  -- the jobs to start: free ones, later also the heads
     limited      boolean,   -- some of them have a limit
-    lanes        text[],
-    seen         bigint[],
-    behind       bigint[],
-    behind_locks text[],
-    more         boolean,
-    widest       bigint,
-    several      bigint[],
-    shut         bigint[],
+    lanes        text[],    -- the best that can be acquired (see lane_tokens), at most lanes_left
+    seen         bigint[],  -- the tokens of these lanes, in the same order
+    behind       bigint[],  -- tokens to block, because another job of their lane is ahead
+    behind_locks text[],    -- the lanes of these
+    more         boolean,   -- the window was full, or there were more lanes than lanes_left
+    widest       bigint,    -- how wide it may become: wider if many jobs in front stay locked
+    several      bigint[],  -- the best tokens with several or shared lanes, at most lanes_left / 8
+    shut         bigint[],  -- tokens like these that cannot start now, to be blocked
     windows      integer[], -- how many tokens it read in each queue
     short        boolean,   -- other claims took some of the free jobs
     -- what win_heads has won:

@@ -1,16 +1,6 @@
 -- Reads the front for a claim: the best free jobs (locking their rows, without waiting), and a
--- window of lane tokens, without locks.
---   ids     free jobs among the best `wanted`
---   lanes   locks among the best that can be acquired (see lane_tokens), at most `lanes_left`
---   seen    the tokens of these lanes, in the same order
---   behind  tokens to block, because another job of their lane is ahead (lanes: behind_locks)
---   more    true if the window was full, or there were more lanes than `lanes_left`
---   widest  how wide the window may become: wider if many jobs in front stay locked
---   limited true if some of the free jobs have a limit
---   several tokens among the best that have several lanes or share one, the best first, at most
---           `lanes_left` / 8
---   shut    tokens like these that cannot start now, to be blocked
--- Reads at most p_shares free jobs and `windows` tokens in each queue (see front_shares).
+-- window of lane tokens, without locks (see claim_round). Reads at most p_shares free jobs and
+-- `windows` tokens in each queue (see front_shares).
 CREATE OR REPLACE FUNCTION claim_candidates(INOUT r claim_round, p_shares integer[])
 LANGUAGE plpgsql AS $$
 DECLARE
