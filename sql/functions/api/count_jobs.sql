@@ -2,15 +2,13 @@
 -- p_search live jobs, continues where an index fits (see candidates), and checks about p_limit of
 -- those that may have the status. It also searches the newest p_search jobs that have ended (see
 -- newest_ended). `more` is true if there may be more.
---
--- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION count_jobs(
     p_limit  integer,
     p_filter job_filter DEFAULT NULL,   -- see jobs_where
     p_search integer    DEFAULT 10000
 ) RETURNS TABLE (jobs_count bigint, more boolean)
 LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_custom_plan
+SET plan_cache_mode = force_custom_plan   -- the plan leaves out conditions that are NULL
 AS $$
 DECLARE
     v_statuses job_status[] := (p_filter).statuses;

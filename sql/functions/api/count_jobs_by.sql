@@ -3,8 +3,6 @@
 -- searches the newest p_looked that have ended (see newest_ended). `more` is true in each row if
 -- there may be more jobs or rows than it returns: the counts are then lower bounds. NULL in a
 -- filter means any. By lock, a job counts in each of its lanes.
---
--- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION count_jobs_by(
     p_by       text,
     p_looked   integer,
@@ -19,7 +17,7 @@ CREATE OR REPLACE FUNCTION count_jobs_by(
     aborted bigint, more boolean
 )
 LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_custom_plan
+SET plan_cache_mode = force_custom_plan   -- the plan leaves out conditions that are NULL
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -5,8 +5,6 @@
 -- some that match.
 --
 -- To get the next page, pass the id of the last job as p_before_id.
---
--- It is planned anew in each call, so that the plan leaves out conditions that are NULL.
 CREATE OR REPLACE FUNCTION list_jobs(
     p_limit     integer,
     p_filter    job_filter DEFAULT NULL,   -- see jobs_where
@@ -21,7 +19,7 @@ CREATE OR REPLACE FUNCTION list_jobs(
     headers jsonb
 )
 LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_custom_plan
+SET plan_cache_mode = force_custom_plan   -- the plan leaves out conditions that are NULL
 AS $$
 #variable_conflict use_column
 DECLARE
