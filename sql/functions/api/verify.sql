@@ -20,27 +20,21 @@ DECLARE
 BEGIN
     WHILE v_after IS NOT NULL LOOP
         FOR v_row IN SELECT * FROM verify_slice(v_after, v_kept, clock(), p_since, p_lock) LOOP
-            verdict := v_row.verdict;
-            promise := v_row.promise;
-            reason := v_row.reason;
-            lock := v_row.lock;
-            job_id := CASE WHEN verdict <> 'read' THEN v_row.job_id END;
-            other_id := CASE WHEN verdict <> 'read' THEN v_row.other_id END;
-            seen := v_row.seen;
-            jobs := v_row.jobs;
-            IF verdict IN ('broken', 'unknown') THEN
-                RETURN NEXT;
+            IF v_row.verdict IN ('broken', 'unknown') THEN
+                RETURN QUERY SELECT v_row.verdict, v_row.promise, v_row.reason, v_row.lock,
+                    v_row.job_id, v_row.other_id, v_row.seen, v_row.jobs;
                 CONTINUE;
-            ELSIF verdict = 'read' THEN
+            ELSIF v_row.verdict = 'read' THEN
                 v_after := v_row.job_id;
                 v_kept := v_row.kept;
+                v_row.job_id := NULL;     -- how far the slice came
+                v_row.other_id := NULL;
+                v_row.kept := NULL;
             END IF;
-            v_key := concat_ws(' ', verdict, promise, reason);
-            v_sums := v_sums || jsonb_build_object(v_key, jsonb_build_object('lock', lock,
-                'job_id', job_id, 'other_id', other_id, 'seen', seen, 'verdict', verdict,
-                'promise', promise, 'reason', reason) || coalesce(v_sums -> v_key, '{}')
-                || jsonb_build_object('jobs',
-                    jobs + coalesce((v_sums #>> ARRAY[v_key, 'jobs'])::bigint, 0)));
+            v_key := concat_ws(' ', v_row.verdict, v_row.promise, v_row.reason);
+            v_sums := v_sums || jsonb_build_object(v_key, to_jsonb(v_row)
+                || coalesce(v_sums -> v_key, '{}') || jsonb_build_object('jobs',
+                    v_row.jobs + coalesce((v_sums #>> ARRAY[v_key, 'jobs'])::bigint, 0)));
         END LOOP;
     END LOOP;
     RETURN QUERY
