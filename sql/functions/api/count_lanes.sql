@@ -4,10 +4,5 @@ CREATE OR REPLACE FUNCTION count_lanes(p_limit integer, p_states text[] DEFAULT 
 RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT count(*) FROM (
-        SELECT FROM lanes_to_list(p_limit) AS found
-        WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])
-        UNION ALL
-        SELECT FROM idle_lanes WHERE p_states IS NULL OR 'idle' = ANY (p_states)
-        LIMIT p_limit
-    ) AS counted
+        SELECT FROM lanes_to_list(p_limit, p_states) LIMIT p_limit) AS counted
 $$;

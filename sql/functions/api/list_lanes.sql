@@ -16,14 +16,8 @@ BEGIN
     RETURN QUERY
     SELECT * FROM lane_status
     WHERE lock = ANY (ARRAY(
-        SELECT lanes.lock FROM (
-            SELECT lock, stopped, since FROM lanes_to_list(p_limit) AS found
-            WHERE p_states IS NULL OR found.state = ANY (p_states::lane_state[])
-            UNION ALL
-            SELECT lock, NULL, since FROM idle_lanes
-            WHERE p_states IS NULL OR 'idle' = ANY (p_states)
-        ) AS lanes
-        ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since LIMIT p_limit
+        SELECT found.lock FROM lanes_to_list(p_limit, p_states) AS found
+        ORDER BY found.stopped IS NULL, found.stopped = 'paused', found.since LIMIT p_limit
     ))
     ORDER BY stopped IS NULL, stopped = 'paused', since;
 END $$;
