@@ -37,10 +37,8 @@ LOST = ("08", "57", "40003")
 READ_ONLY = "25006"
 WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", "42P13")
 
-# The server undid the statement because it temporarily lacks something: memory, disk space or
-# connections (53), or a privilege that was revoked (42501).
-FORBIDDEN = "42501"
-WANTING = "53"
+FORBIDDEN = "42501"  # the server undid the statement, since a privilege is lacking
+WANTING = "53"  # since it temporarily lacks memory, disk space or connections
 
 # Arguments that only the server can check: see defer_after, join_batches and change_limit.
 CHECKED_BY_SERVER = ("after", "batch", "burst")
