@@ -22,7 +22,9 @@ CREATE OR REPLACE FUNCTION finish(
     p_floors   jsonb DEFAULT NULL,        -- where to begin in some lanes: {lock: [priority, id]}
     p_horizon  text DEFAULT NULL          -- as final_ids gave it in the session of these floors
 ) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET enable_memoize = off   -- it looks at each lane once
+AS $$
 DECLARE
     v_held    record;
     v_stopped text[];
@@ -56,11 +58,13 @@ BEGIN
     INTO v_done FROM archive_jobs(p_ids, p_claims, p_statuses, p_errors, p_results, p_forget) AS b;
 
     RETURN QUERY SELECT id, NULL::jobs, NULL::bigint FROM unnest(v_done.ids) AS id;
-    IF v_done.gates IS NOT NULL AND (p_want = 0 OR (
-        SELECT true FROM gated_jobs WHERE gate = ANY (v_done.gates) LIMIT 1) IS NULL)
-    THEN
-        PERFORM notify_workers(open_gates(v_done.gates, true));
-        v_done.gates := NULL;
+    IF v_done.gates IS NOT NULL THEN
+        IF p_want = 0
+            OR (SELECT true FROM gated_jobs WHERE gate = ANY (v_done.gates) LIMIT 1) IS NULL
+        THEN
+            PERFORM notify_workers(open_gates(v_done.gates, true));
+            v_done.gates := NULL;
+        END IF;
     END IF;
     IF v_done.several IS NOT NULL THEN
         v_done.lanes := v_done.lanes || ARRAY(SELECT leave_lanes(v_done.several));
@@ -115,7 +119,7 @@ BEGIN
             ARRAY(SELECT unnest(v_done.lanes) EXCEPT SELECT unnest(v_next.lanes)),
             p_floors => p_floors));
     END IF;
-    IF p_floors IS NULL AND v_read IS NOT NULL THEN
-        PERFORM leave_front(v_read, cardinality(v_done.lanes));
+    IF p_floors IS NULL AND reads_much(v_read, cardinality(v_done.lanes)) THEN
+        PERFORM leave_front(v_read);
     END IF;
 END $$;

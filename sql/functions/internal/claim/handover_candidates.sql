@@ -68,19 +68,21 @@ BEGIN
         WHERE ready.lock IS NULL OR ready.lock NOT IN (SELECT unnest(p_locks))
         ORDER BY ready.priority DESC, ready.id
         LIMIT 1
-    ), lane AS (
+    )
+    SELECT next.lock, next.gate, next.id
+    FROM (
         SELECT head.lock, NULL AS gate, head.id, head.queue, head.priority
         FROM (
-            SELECT lane.lock, best.id, best.priority, best.queue, best.touched,
-                best.start_before, best.limited, best.several, best.grouped, best.task, best.aside,
-                held.since,
-                row_number() OVER (ORDER BY held.since, best.id) AS place
-            FROM unnest(p_locks) AS lane(lock)
-            CROSS JOIN LATERAL (
-                SELECT lanes.since FROM lanes
-                WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+            SELECT held.since, held.place, best.*
+            FROM (
+                SELECT lane.lock, own.since, row_number() OVER (ORDER BY own.since) AS place
+                FROM unnest(p_locks) AS lane(lock)
+                CROSS JOIN LATERAL (
+                    SELECT lanes.since FROM lanes
+                    WHERE lanes.lock = lane.lock AND lanes.worker_id = p_worker LIMIT 1
+                ) AS own
             ) AS held
-            CROSS JOIN LATERAL lane_heads(ARRAY[lane.lock], p_floors) AS best
+            CROSS JOIN LATERAL lane_heads(ARRAY[held.lock], p_floors) AS best
         ) AS head
         LEFT JOIN first ON true
         WHERE (head.start_before IS NULL OR head.start_before > clock())
@@ -92,13 +94,12 @@ BEGIN
                OR (head.priority = first.priority AND first.id > 0 AND NOT head.grouped
                    AND (head.since + interval '0.1 s' > clock()
                         OR head.place > (cardinality(p_locks) + 3) / 4)))
-    ), slot AS (
+        UNION ALL
         SELECT NULL, slot.gate, slot.id, slot.queue, slot.priority
         FROM slot_heads(p_gates, p_paused) AS slot LEFT JOIN first ON true
-        WHERE first.id IS NULL OR (slot.priority, first.id) > (first.priority, slot.id)
-    )
-    SELECT next.lock, next.gate, next.id
-    FROM (TABLE lane UNION ALL TABLE slot) AS next
+        WHERE p_gates IS NOT NULL
+          AND (first.id IS NULL OR (slot.priority, first.id) > (first.priority, slot.id))
+    ) AS next
     WHERE EXISTS (SELECT FROM workers WHERE workers.id = p_worker)
       AND (p_queues IS NULL OR next.queue = ANY (p_queues))
     ORDER BY next.priority DESC, next.id

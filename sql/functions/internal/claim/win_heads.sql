@@ -36,8 +36,8 @@ BEGIN
       AND won.job_id IS NULL AND NOT next.several AND NOT next.aside
       AND (next.start_before IS NULL OR next.start_before > clock())
       AND (NOT next.touched OR try_lock_job(next.id));
-    IF r.watches THEN
-        PERFORM leave_front(v_read, cardinality(r.won));
+    IF reads_much(v_read, cardinality(r.won)) THEN
+        PERFORM leave_front(v_read);
     END IF;
     -- A job that waits for its retry goes before the head of its lane.
     IF cardinality(array_remove(r.retries, NULL)) > 0 THEN

@@ -33,7 +33,7 @@ BEGIN
         SELECT token.id, token.priority, token.lock, false, token.group_key, token.several
         FROM token WHERE open
     ), known AS (
-        SELECT array_agg(DISTINCT startable.name) AS names FROM startable
+        SELECT array_agg(DISTINCT startable.name) AS names FROM startable HAVING count(*) > 0
     ), weighed AS (
         SELECT each.name, each.weight
         FROM known CROSS JOIN LATERAL unnest(names, group_weights(names)) AS each(name, weight)

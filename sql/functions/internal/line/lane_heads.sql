@@ -16,20 +16,15 @@ LANGUAGE sql STABLE AS $$
         head.status IN ('limited', 'paused')
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
-        SELECT line.id FROM (
-            SELECT priority, id FROM line_of(lane.lock, 1)
-            WHERE (p_floors ? lane.lock) IS NOT TRUE
-            UNION ALL
-            SELECT priority, id FROM line_from(lane.lock,
-                (p_floors -> lane.lock ->> 0)::integer, (p_floors -> lane.lock ->> 1)::bigint)
-            WHERE p_floors ? lane.lock
-        ) AS line
-        ORDER BY line.priority DESC, line.id LIMIT 1
-    ) AS first
-    CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,
             jobs.was_attempted, jobs.expires_at, jobs.limit_key, jobs.group_key, jobs.locks,
             jobs.task
-        FROM jobs WHERE jobs.id = first.id LIMIT 1
+        FROM jobs
+        WHERE jobs.id = CASE WHEN p_floors ? lane.lock
+            THEN (SELECT id FROM line_from(lane.lock, (p_floors -> lane.lock ->> 0)::integer,
+                      (p_floors -> lane.lock ->> 1)::bigint)
+                  ORDER BY priority DESC, id LIMIT 1)
+            ELSE (SELECT id FROM line_of(lane.lock, 1) ORDER BY priority DESC, id LIMIT 1) END
+        LIMIT 1
     ) AS head
 $$;

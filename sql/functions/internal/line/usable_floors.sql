@@ -4,7 +4,8 @@
 CREATE OR REPLACE FUNCTION usable_floors(p_floors jsonb, p_horizon text) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     -- If the clock was set back, it begins at the front.
-    SELECT p_floors WHERE p_horizon = current_setting('inturn.horizon', true)
+    SELECT CASE WHEN p_horizon = current_setting('inturn.horizon', true)
         AND nullif(current_setting('inturn.front_at', true), '')::timestamptz - clock()
             BETWEEN '0' AND '5 s'
+        THEN p_floors END
 $$;
