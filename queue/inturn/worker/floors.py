@@ -7,8 +7,8 @@ that wait. A search from the front would walk over them after every job.
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 from inturn.model import Ended, Job
 from inturn.operations.engine.finish import final_ids
@@ -21,11 +21,17 @@ MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
 
 
-class LaneFloor(NamedTuple):
+@dataclass(slots=True)
+class LaneFloor:
     """How many jobs the lane has run, and its floor: a priority and an id."""
 
     found: int = 0
     floor: tuple[int, int] | None = None
+
+    def note_first(self, job: Job, final: int) -> None:
+        reached = job.priority, min(job.id, final + 1)
+        if self.floor is None or self.floor[0] != job.priority or self.floor < reached:
+            self.floor = reached
 
 
 class Floors:
@@ -89,15 +95,17 @@ class Floors:
         for job in jobs:
             if job.lock is None or job.locks is not None:
                 continue
-            found, floor = self._lanes.pop(job.lock, LaneFloor())
-            if found >= HOT - 1:
+            lane = self._lanes.get(job.lock)
+            if lane is None:
+                lane = self._lanes[job.lock] = LaneFloor()
+            else:
+                self._lanes.move_to_end(job.lock)
+            lane.found += 1
+            if lane.found >= HOT:
                 is_hot = True
                 if final:
-                    reached = job.priority, min(job.id, final + 1)
-                    if floor is None or floor[0] != job.priority or floor < reached:
-                        floor = reached
-            self._lanes[job.lock] = LaneFloor(found + 1, floor)
-            if len(self._lanes) > MOST_LANES:
-                self._lanes.popitem(last=False)
+                    lane.note_first(job, final)
+        while len(self._lanes) > MOST_LANES:
+            self._lanes.popitem(last=False)
         self._count += is_hot
         self.are_due = self._count >= EVERY
