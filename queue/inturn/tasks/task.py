@@ -134,10 +134,7 @@ class Deferrer(Generic[P, R_co]):
         jobs = []
         for index, kwargs in enumerate(task_kwargs):
             try:
-                if isinstance(kwargs, list | tuple | Iterator):
-                    kind = kind_of(kwargs)
-                    raise BadArgument("arguments", f"are {kind}. Unpack it: batch_defer(*jobs)")
-                given = kwargs if type(kwargs) is dict else arguments.check_mapping(kwargs)
+                given = kwargs if isinstance(kwargs, dict) else _check_mapping(kwargs)
                 jobs.append(self._job((), given))
             except BadArgument as error:
                 raise BadArgument(f"job {index}, {error.argument}", error.problem) from None
@@ -300,6 +297,13 @@ class Task(Deferrer[P, R_co]):
         connection = options.pop("connection", None)
         changed = self._options.change(options)
         return Deferrer(self._owner, self.name, self, changed, task_kwargs, connection)
+
+
+def _check_mapping(kwargs: object) -> Mapping[str, Any]:
+    if isinstance(kwargs, list | tuple | Iterator):
+        kind = kind_of(kwargs)
+        raise BadArgument("arguments", f"are {kind}. Unpack it: batch_defer(*jobs)")
+    return arguments.check_mapping(kwargs)
 
 
 def _find_signature(func: Callable[..., Any]) -> inspect.Signature:
