@@ -641,7 +641,7 @@ CREATE INDEX finished_jobs_default_finished_at_idx ON inturn.finished_jobs_defau
 CREATE INDEX finished_jobs_id ON ONLY inturn.finished_jobs USING btree (id);
 CREATE INDEX finished_jobs_default_id_idx ON inturn.finished_jobs_default USING btree (id);
 CREATE INDEX gates_look ON inturn.gates USING btree (look_at) WHERE (look_at IS NOT NULL);
-CREATE INDEX jobs_back ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (lock IS NOT NULL) AND (keeps_lanes IS NULL) AND ((fence IS NOT NULL) OR (scheduled_at IS NOT NULL) OR (delayed_at IS NOT NULL)));
+CREATE INDEX jobs_back ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((lock IS NOT NULL) AND (keeps_lanes IS NULL) AND ((fence IS NOT NULL) OR (scheduled_at IS NOT NULL) OR (delayed_at IS NOT NULL)) AND (status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])));
 CREATE INDEX jobs_batch ON inturn.jobs USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX jobs_delayed ON inturn.jobs USING btree (delayed_at) WHERE ((status = 'scheduled'::inturn.job_status) AND (delayed_at IS NOT NULL));
 CREATE INDEX jobs_due ON inturn.jobs USING btree (status, scheduled_at) WHERE (status = ANY (ARRAY['scheduled'::inturn.job_status, 'pending'::inturn.job_status]));
@@ -654,7 +654,7 @@ CASE
 END), queue, ((was_attempted AND (on_retry = 'hold'::inturn.retry_policy) AND (lock IS NOT NULL))) DESC, priority DESC, id) INCLUDE (status, task, limit_key) WHERE (status = ANY (ARRAY['limited'::inturn.job_status, 'paused'::inturn.job_status]));
 CREATE INDEX jobs_heads ON inturn.jobs USING btree (queue, priority DESC, id) WHERE ((status = 'todo'::inturn.job_status) AND (lock IS NOT NULL) AND (group_key IS NULL));
 CREATE INDEX jobs_keeping ON inturn.jobs USING btree (id) WHERE keeps_lanes;
-CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])) AND (lock IS NOT NULL) AND (keeps_lanes IS NULL));
+CREATE INDEX jobs_lane ON inturn.jobs USING btree (lock, priority DESC, id) WHERE ((lock IS NOT NULL) AND (keeps_lanes IS NULL) AND (status = ANY (ARRAY['todo'::inturn.job_status, 'blocked'::inturn.job_status, 'limited'::inturn.job_status, 'paused'::inturn.job_status])));
 CREATE UNIQUE INDEX jobs_queueing ON inturn.jobs USING btree (queueing_lock) WHERE ((queueing_lock IS NOT NULL) AND (status <> 'doing'::inturn.job_status) AND (NOT lost_queueing_lock));
 CREATE INDEX jobs_running ON inturn.jobs USING btree (worker_id) WHERE (status = 'doing'::inturn.job_status);
 CREATE INDEX jobs_turns ON inturn.jobs USING btree (queue, (((lock IS NULL))::integer), priority DESC, group_key, id) WHERE ((group_key IS NOT NULL) AND (status = 'todo'::inturn.job_status));

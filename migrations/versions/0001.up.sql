@@ -288,15 +288,16 @@ CREATE INDEX jobs_heads ON jobs (queue, priority DESC, id)
 -- a comparison with a constant boolean into something that is not in the index.
 CREATE INDEX jobs_turns ON jobs (queue, ((lock IS NULL)::integer), priority DESC, group_key, id)
     WHERE group_key IS NOT NULL AND status = 'todo';
+-- Here and below, the cheapest condition comes first: each is checked for each new row.
 CREATE INDEX jobs_lane ON jobs (lock, priority DESC, id)
-    WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
-        AND keeps_lanes IS NULL;
+    WHERE lock IS NOT NULL AND keeps_lanes IS NULL
+        AND status IN ('todo', 'blocked', 'limited', 'paused');
 -- Those that may take a place before jobs that have already run: they had a time to wait for, an
 -- attempt, or another priority (see line_from).
 CREATE INDEX jobs_back ON jobs (lock, priority DESC, id)
-    WHERE status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL
-        AND keeps_lanes IS NULL
-        AND (fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL);
+    WHERE lock IS NOT NULL AND keeps_lanes IS NULL
+        AND (fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL)
+        AND status IN ('todo', 'blocked', 'limited', 'paused');
 -- Jobs that wait at a gate, as the view gated_jobs names it. Jobs that lanes wait for go first.
 CREATE INDEX jobs_gated ON jobs (
     (CASE WHEN status = 'paused' THEN 'task:' || task ELSE 'limit:' || limit_key END), queue,

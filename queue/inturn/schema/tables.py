@@ -92,19 +92,19 @@ jobs = Table(
 _order: tuple[Any, ...] = (desc("priority"), jobs.c.id)
 _free = text("status = 'todo' AND lock IS NULL AND group_key IS NULL")
 _heads = text("status = 'todo' AND lock IS NOT NULL AND group_key IS NULL")
-_in_line = (
-    "status IN ('todo', 'blocked', 'limited', 'paused') AND lock IS NOT NULL"
-    " AND keeps_lanes IS NULL"
-)
+_in_lane = "lock IS NOT NULL AND keeps_lanes IS NULL"
+_waits = "status IN ('todo', 'blocked', 'limited', 'paused')"
 Index("jobs_free", jobs.c.queue, *_order, postgresql_where=_free)
 Index("jobs_heads", jobs.c.queue, *_order, postgresql_where=_heads)
 _is_free = text("((lock IS NULL)::integer)")
 _turns: tuple[Any, ...] = (jobs.c.queue, _is_free, desc("priority"), jobs.c.group_key, jobs.c.id)
 _grouped = text("group_key IS NOT NULL AND status = 'todo'")
 Index("jobs_turns", *_turns, postgresql_where=_grouped)
-Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=text(_in_line))
+Index("jobs_lane", jobs.c.lock, *_order, postgresql_where=text(f"{_in_lane} AND {_waits}"))
 _back = "(fence IS NOT NULL OR scheduled_at IS NOT NULL OR delayed_at IS NOT NULL)"
-Index("jobs_back", jobs.c.lock, *_order, postgresql_where=text(f"{_in_line} AND {_back}"))
+Index(
+    "jobs_back", jobs.c.lock, *_order, postgresql_where=text(f"{_in_lane} AND {_back} AND {_waits}")
+)
 _kept = desc(text("(was_attempted AND on_retry = 'hold' AND lock IS NOT NULL)"))
 # As PostgreSQL returns it, for Alembic to compare.
 _gate = text("""
