@@ -190,8 +190,8 @@ def test_a_lane_that_was_just_won_is_handed_on_although_an_older_job_waits(stage
     Mutation(
         "it does not matter how long a lane was held",
         "handover_candidates.sql",
-        "ORDER BY held.since, best.id",
-        "ORDER BY best.id DESC",
+        "ORDER BY own.since",
+        "ORDER BY own.since DESC",
     ),
 )
 def test_of_many_lanes_in_hand_a_quarter_gives_way_to_older_jobs(stage: Stage) -> None:

@@ -98,7 +98,7 @@ BEGIN
         SELECT NULL, slot.gate, slot.id, slot.queue, slot.priority
         FROM slot_heads(p_gates, p_paused) AS slot LEFT JOIN first ON true
         WHERE p_gates IS NOT NULL
-          AND (first.id IS NULL OR (slot.priority, first.id) > (first.priority, slot.id))
+          AND coalesce((slot.priority, first.id) > (first.priority, slot.id), true)
     ) AS next
     WHERE EXISTS (SELECT FROM workers WHERE workers.id = p_worker)
       AND (p_queues IS NULL OR next.queue = ANY (p_queues))
