@@ -316,7 +316,7 @@ class Worker:
 def test_a_search_from_the_floor_finds_what_one_from_the_front_finds(
     bin_dir: Path | None, mutant: Mutation | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"HOT": 1, "EVERY": 1, "PATIENCE": 0}.items():
+    for name, value in {"HOT": 1, "EVERY": 1, "SOON": 1, "PATIENCE": 0}.items():
         monkeypatch.setattr(floors, name, value)
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")  # shown if it fails

@@ -231,7 +231,7 @@ def test_a_forgotten_prepared_transaction_keeps_ids_open_only_if_it_has_written_
                 mine.execute("SELECT defer('t', lock => 'a')")
             mine.execute("PREPARE TRANSACTION 'forgotten'")
             direct = Direct(mine)
-            _, noted, horizon = direct.do(finish.final_ids(None, None, patient=False))
+            _, noted, horizon, _ = direct.do(finish.final_ids(None, None, patient=False))
             assert direct.do(finish.final_ids(noted, horizon, patient=False)).final is None
             final = direct.do(finish.final_ids(noted, horizon, patient=True)).final
             assert final == (None if writes_jobs else noted)

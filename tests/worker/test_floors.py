@@ -13,7 +13,7 @@ from inturn.model import Ended, Job, Status
 from inturn.operations.engine import claim, finish
 from inturn.operations.engine.finish import FinalIds
 from inturn.worker.connection import WorkerConnection
-from inturn.worker.floors import EVERY, HOT, MOST_LANES, Floors
+from inturn.worker.floors import EVERY, HOT, MOST_LANES, SOON, Floors
 from tests.conftest import Query
 
 
@@ -58,7 +58,7 @@ def test_a_lane_gets_a_floor_once_it_is_hot_and_ids_are_final() -> None:
     refresh(floors)
     assert server.asked == []
     for _ in range(2):
-        hand_over(floors, *range(HOT, HOT + HOT + EVERY), final=floors.final)
+        hand_over(floors, *range(HOT, HOT + HOT + SOON), final=floors.final)
         refresh(floors)
     assert floors.of(ended("a")) == {}
     assert [asked[:2] for asked in server.asked] == [[None, None], [100, "1"]]
@@ -80,9 +80,9 @@ def test_a_floor_is_not_above_what_was_final_before_the_look() -> None:
 
 def test_a_new_session_starts_over() -> None:
     floors, _ = make(FinalIds(None, 9, "1"), FinalIds(None, 3, "2"))
-    hand_over(floors, *range(1, HOT + EVERY))
+    hand_over(floors, *range(1, HOT + SOON))
     refresh(floors)
-    hand_over(floors, *range(1, HOT + EVERY), final=5)
+    hand_over(floors, *range(1, HOT + SOON), final=5)
     assert floors.of(ended("a"))
     refresh(floors)
     assert (floors.of(ended("a")), floors.final, floors.horizon) == ({}, 0, "2")
@@ -97,17 +97,27 @@ def test_while_ids_are_not_final_it_keeps_what_it_knows_and_becomes_patient(
     floors, server = make(first, first, first)
     for at in (0.0, 0.1, 1.0):
         now = at
-        hand_over(floors, *range(1, HOT + EVERY), final=5)
+        hand_over(floors, *range(1, HOT + SOON), final=5)
         floors_before = floors.of(ended("a"))
         refresh(floors)
         assert at == 0.0 or floors.of(ended("a")) == floors_before != {}
     assert [asked[2] for asked in server.asked] == [False, False, True]
 
 
+def test_while_no_look_reads_much_it_asks_less_often() -> None:
+    answers = FinalIds(None, 9, "1"), FinalIds(9, 20, "2"), FinalIds(20, 30, "3", "now")
+    floors, server = make(*answers, FinalIds(30, 40, "4", "now"))
+    heat = HOT - 1 + SOON  # the second time, it starts over
+    for calls, asked in ((heat, 1), (heat, 2), (EVERY, 3), (SOON, 4), (EVERY - 1, 4)):
+        hand_over(floors, *range(calls))
+        refresh(floors)
+        assert len(server.asked) == asked
+
+
 def test_the_coldest_lanes_are_forgotten() -> None:
     floors, _ = make(FinalIds(None, 9, "1"), FinalIds(9, 20, "2"))
     for _ in range(2):
-        hand_over(floors, *range(1, HOT + EVERY), final=floors.final)
+        hand_over(floors, *range(1, HOT + SOON), final=floors.final)
         refresh(floors)
     hand_over(floors, 8, final=9)
     for number in range(3_000):

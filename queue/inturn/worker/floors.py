@@ -15,7 +15,9 @@ from inturn.operations.engine.finish import final_ids
 from inturn.worker.connection import WorkerConnection
 
 HOT = 32  # jobs that a lane must have run before it gets a floor: until then, little is in front
-EVERY = 32  # calls that found jobs of such lanes, after which to ask again which ids are final
+# Calls that found jobs of such lanes, after which to ask again which ids are final: sooner while
+# looks read much, or while nothing is final.
+EVERY, SOON = 256, 32
 PATIENCE = 0.25  # seconds that open transactions may keep ids from becoming final
 MOST_LANES = 1000
 MOST_AT_ONCE = 100  # that a claim is given
@@ -47,6 +49,8 @@ class Floors:
         self.horizon: str | None = None  # tells the server that the floors are from its session
         self._noted: int | None = None
         self._noted_at = 0.0
+        self._front_at: str | None = None
+        self._every = SOON
         self._begin()
 
     def _begin(self) -> None:
@@ -60,9 +64,11 @@ class Floors:
         self.are_due, self._count = False, 0
         asked_at = time.monotonic()
         patient = asked_at - self._noted_at > PATIENCE
-        final, noted, horizon = await self._connection.run(
+        final, noted, horizon, front_at = await self._connection.run(
             final_ids(self._noted, self.horizon, patient=patient)
         )
+        is_settled = final is not None and front_at == self._front_at
+        self._front_at, self._every = front_at, EVERY if is_settled else SOON
         if horizon == self.horizon:  # not known yet
             return
         if final is None:  # a new session, perhaps of another server
@@ -108,4 +114,4 @@ class Floors:
         while len(self._lanes) > MOST_LANES:
             self._lanes.popitem(last=False)
         self._count += is_hot
-        self.are_due = self._count >= EVERY
+        self.are_due = self._count >= self._every

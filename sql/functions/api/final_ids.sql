@@ -17,13 +17,15 @@ CREATE OR REPLACE FUNCTION final_ids(
     p_patient boolean,   -- the last call was long ago
     OUT final   bigint,  -- or NULL
     OUT noted   bigint,
-    OUT horizon text
+    OUT horizon text,
+    OUT front_at text    -- changes when a look reads much (leave_front)
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     v_horizon xid8 := CASE WHEN p_horizon = current_setting('inturn.horizon', true)
                            THEN split_part(p_horizon, ' ', 1)::xid8 END;
 BEGIN
+    front_at := current_setting('inturn.front_at', true);
     IF v_horizon IS NOT NULL THEN
         IF pg_snapshot_xmin(pg_current_snapshot()) < v_horizon AND NOT (p_patient AND (
             -- One look at the locks, since they change. A transaction that is being prepared may

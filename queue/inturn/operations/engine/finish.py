@@ -32,7 +32,7 @@ SELECT id, busy FROM {schema}.retry(
 """
 PUT_BACK = "SELECT {schema}.put_back(%s::bigint[], %s::text[]::uuid[])"
 UNCLEAR_SECONDS = 5.0  # how long an open transaction may leave it unclear whether a job has ended
-FINAL_IDS = "SELECT final, noted, horizon FROM {schema}.final_ids(%s, %s, %s)"
+FINAL_IDS = "SELECT final, noted, horizon, front_at FROM {schema}.final_ids(%s, %s, %s)"
 HAS_ENDED = "SELECT {schema}.has_ended(%s, %s::uuid, %s)"
 ABORT_REQUESTS = "SELECT id FROM {schema}.abort_requests(%s)"
 
@@ -43,6 +43,7 @@ class FinalIds(NamedTuple):
     final: int | None
     noted: int | None
     horizon: str
+    front_at: str | None = None
 
 
 class Finished(NamedTuple):
