@@ -4,6 +4,7 @@ Each test here writes a module of tests, runs it in a process of its own, and re
 """
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from inturn.django.management.commands import flush
+from inturn.schema.rollup_tables import metadata
 from inturn.testing import Databases
 
 pytestmark = pytest.mark.landing
@@ -130,6 +133,12 @@ def test_flush_empties_the_queue_once_you_have_said_yes(databases: Databases) ->
         connection.execute("SELECT inturn.defer('shop.ship', lock => 'a')")
         manage("flush", "--no-input", "--verbosity=0")
         assert count() == (0,)
+
+
+def test_flush_empties_each_table_that_a_test_can_fill() -> None:
+    kept = {"applied_code", "granted_roles", "workers"}
+    emptied = set(re.findall(r"DELETE FROM {schema}\.(\w+)", flush.EMPTY))
+    assert emptied == set(metadata.tables) - kept
 
 
 def test_drain_leaves_no_connection_that_keeps_the_test_database(run: Run) -> None:

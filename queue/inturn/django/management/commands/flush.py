@@ -16,11 +16,18 @@ from inturn.operations import Operation, Statement
 
 # Workers stay: a live one would stop if its row vanished.
 EMPTY = """
-WITH jobs AS (DELETE FROM {schema}.jobs), lanes AS (DELETE FROM {schema}.lanes),
-    finished AS (DELETE FROM {schema}.finished_jobs), audit AS (DELETE FROM {schema}.lane_audit),
-    schedules AS (DELETE FROM {schema}.schedules), fences AS (DELETE FROM {schema}.fences_seen),
+WITH audit AS (DELETE FROM {schema}.lane_audit), batches AS (DELETE FROM {schema}.batches),
+    batch_events AS (DELETE FROM {schema}.batch_events),
+    batch_gates AS (DELETE FROM {schema}.batch_gates), edges AS (DELETE FROM {schema}.edges),
+    ends AS (DELETE FROM {schema}.ends), fences AS (DELETE FROM {schema}.fences_seen),
+    finished AS (DELETE FROM {schema}.finished_jobs), gates AS (DELETE FROM {schema}.gates),
+    gate_looks AS (DELETE FROM {schema}.gate_looks), groups AS (DELETE FROM {schema}.groups),
+    jobs AS (DELETE FROM {schema}.jobs), lanes AS (DELETE FROM {schema}.lanes),
+    limits AS (DELETE FROM {schema}.limits), pauses AS (DELETE FROM {schema}.pauses),
     progress AS (DELETE FROM {schema}.progress), rollups AS (DELETE FROM {schema}.rollups),
-    uncounted AS (DELETE FROM {schema}.uncounted_ends)
+    rollup_days AS (DELETE FROM {schema}.rollup_days),
+    schedules AS (DELETE FROM {schema}.schedules),
+    uncounted AS (DELETE FROM {schema}.uncounted_ends), waits AS (DELETE FROM {schema}.waits)
 SELECT
 """
 
