@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import datetime, timedelta
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from inturn import arguments
 from inturn.control.batches import BatchBlock, Batches
@@ -29,9 +31,14 @@ from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
-from inturn.tasks.task import Deferrer
+from inturn.tasks.task import Deferrer, Schedule
 from inturn.tasks.tracer import Tracer
 from inturn.values import JsonDumps
+
+if TYPE_CHECKING:
+    from inturn.cells.map import CellsOption
+
+CELLS = "INTURN_CELLS"  # names the file of the map of cells
 
 
 class App(Blueprint):
@@ -49,6 +56,8 @@ class App(Blueprint):
 
     dsn, connector: the queue's database. Give one of them, or set INTURN_DSN, DATABASE_URL or
     libpq's PG variables.
+    cells: instead of them, many databases; see docs/cells.md. A list of DSNs or connectors, or the
+    path of a TOML file, which you can also set as INTURN_CELLS.
     import_paths: modules that declare tasks. A worker imports them before it starts.
     worker_defaults: default options for the app's workers.
     periodic_defaults: `max_delay` and `catch_up` for schedules that do not set them; see
@@ -65,15 +74,16 @@ class App(Blueprint):
         dsn: str | None = None,
         *,
         connector: Connector | None = None,
+        cells: CellsOption | None = None,
         import_paths: Iterable[str] | None = None,
         worker_defaults: Mapping[str, Any] | None = None,
         periodic_defaults: Mapping[str, Any] | None = None,
         tracing: Tracer | None = None,
     ) -> None:
         super().__init__()
-        if dsn is not None and connector is not None:
+        if [dsn, connector, cells].count(None) < 2:
             raise ConfigurationError(
-                "The App was given both a DSN and a connector. Give only one of them."
+                "The App was given two of a DSN, a connector and cells. Give only one of them."
             )
         if not isinstance(dsn, str | None):
             raise ConfigurationError(
@@ -81,7 +91,7 @@ class App(Blueprint):
                 "App(connector=...)."
             )
         self._tracing = tracing
-        self.connector = connector or PsycopgConnector(dsn)
+        self.connector = connector or _make_connector(dsn, cells)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
         self.misfires = misfires.make_default_policy(periodic_defaults or {})
@@ -99,14 +109,14 @@ class App(Blueprint):
     def connector(self, connector: Connector) -> None:
         self._connector = connector
         self.json_dumps = connector.json_dumps
-        self.lanes = Lanes(connector)
-        self.queues = Queues(connector)
-        self.limits = Limits(connector)
-        self.groups = Groups(connector)
-        self.batches = Batches(connector)
-        self.job_manager = Jobs(connector, self._tracing)
-        self.schema_manager = SchemaManager(connector)
-        self._verifier = Verifier(connector)
+        self.lanes = connector.serve(Lanes)
+        self.queues = connector.serve(Queues)
+        self.limits = connector.serve(Limits)
+        self.groups = connector.serve(Groups)
+        self.batches = connector.serve(Batches)
+        self.job_manager = connector.serve(Jobs, self._tracing)
+        self.schema_manager = connector.serve(SchemaManager)
+        self._verifier = connector.serve(Verifier)
 
     @property
     def tracing(self) -> Tracer | None:
@@ -129,6 +139,27 @@ class App(Blueprint):
             yield self
         finally:
             self.connector = before
+
+    def cell(self, cell: int | str) -> Self:
+        """Return this app on one cell, which you give as its number or a cell key.
+
+            app.cell("tenant:7").limits.set("stripe", concurrency=5)
+            app.cell(0).run_worker(wait=False)
+
+        Tasks defer into all cells nevertheless. Without cells, it is the app itself. See
+        docs/cells.md.
+        """
+        view = copy(self)
+        view.connector = self.connector.find_home(cell)
+        return view
+
+    def schedules(self) -> Iterator[Schedule]:
+        """Return the schedules of all tasks, in order of declaration; in a cell, those of it.
+
+        for schedule in app.schedules():
+            print(schedule.task.name, schedule.periodic_id)
+        """
+        return filter(self.connector.has_schedule, super().schedules())
 
     @classmethod
     def from_path(cls, dotted_path: str) -> App:
@@ -306,3 +337,13 @@ class App(Blueprint):
 
         self.perform_import_paths()
         return await run(self, self.connector, {**self.worker_defaults, **options})
+
+
+def _make_connector(dsn: str | None, cells: CellsOption | None) -> Connector:
+    if cells is None:
+        cells = None if dsn else os.environ.get(CELLS) or None
+    if cells is None:
+        return PsycopgConnector(dsn)
+    from inturn.cells.connector import Cells  # here, so that an app without cells does not load it
+
+    return Cells(cells)

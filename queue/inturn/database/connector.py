@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from inturn.database.session import AsyncSession, Session
 from inturn.errors import ConfigurationError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
+from inturn.tasks.task import Schedule
 from inturn.values import JsonDumps, JsonLoads
 
 T = TypeVar("T")
@@ -103,6 +104,23 @@ class Connector:
                 "The connector was given an option that libpq does not know. Remove it: "
                 f"{str(error).strip()}"
             ) from None
+
+    @property
+    def homes(self) -> Sequence[Connector]:
+        """The connectors of all cells, by number. Without cells, this one; see docs/cells.md."""
+        return (self,)
+
+    def find_home(self, cell: int | str) -> Connector:
+        """Return the connector of a cell, by its number or a cell key."""
+        return self
+
+    def has_schedule(self, schedule: Schedule) -> bool:
+        """Return True if the jobs of a schedule are deferred here."""
+        return True
+
+    def serve(self, control: Callable[..., T], *more: Any) -> T:
+        """Return a part of the app, such as `app.lanes`, that uses this connector."""
+        return control(self, *more)
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> Connector:
         """Return a connector to another database or schema, with this one's settings."""

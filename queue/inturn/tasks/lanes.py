@@ -67,6 +67,25 @@ def check_locks(lock: object) -> str | JobLanes | None:
     return JobLanes(_sort(locks), _sort(some))
 
 
+def check_cell_key(cell: object) -> str | None:
+    """Return a cell key as text, or raise BadArgument."""
+    key = check_lock(cell, "cell")
+    if key is not None and ("{" in key or "}" in key):
+        raise BadArgument("cell", f"{key!r} contains braces, which are added to it")
+    return key
+
+
+def add_cell_key(cell: str, lock: str | JobLanes | None) -> str | JobLanes | None:
+    """Return the lock or locks with the cell key in braces in front."""
+    if lock is None:
+        return None
+    prefix = f"{{{cell}}}"
+    if isinstance(lock, str):
+        return lock if lock.startswith(prefix) else check_lock(prefix + lock)
+    locks, shared = ([str(add_cell_key(cell, each)) for each in some] for some in lock)
+    return JobLanes(_sort(locks), _sort(shared))
+
+
 def first_lock(lock: str | JobLanes | None) -> str | None:
     """Return the lock to show where there is room for only one."""
     return lock.locks[0] if isinstance(lock, JobLanes) else lock

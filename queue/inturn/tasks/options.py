@@ -36,7 +36,7 @@ from inturn.arguments import (
 from inturn.errors import BadArgument, UnknownOption
 from inturn.model import OnConflict, OnFailure, OnParent, OnRetry
 from inturn.tasks.headers import check_headers
-from inturn.tasks.lanes import Lock, check_locks
+from inturn.tasks.lanes import Lock, add_cell_key, check_cell_key, check_locks
 from inturn.values import Decoders
 from inturn.whole_numbers import HIGHEST_ID, is_whole
 
@@ -162,6 +162,12 @@ class ParentOptions(TypedDict, total=False):
     ]
 
 
+class CellOptions(TypedDict, total=False):
+    """What keeps jobs in one cell; see docs/cells.md."""
+
+    cell: Annotated[str | int | UUID | None, Stored(check_cell_key)]
+
+
 class JobOptions(
     PlaceOptions,
     TimeOptions,
@@ -170,6 +176,7 @@ class JobOptions(
     HeaderOptions,
     ParentOptions,
     BatchOptions,
+    CellOptions,
     total=False,
 ):
     """The options of a job, for your own wrappers.
@@ -244,6 +251,8 @@ class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at 
         if not changes.keys().isdisjoint(_EXPIRY):  # it replaces the one that the task declares
             changes = _EXPIRY | changes
         changed: CheckedOptions = self._replace(**changes)
+        if changed.cell is not None:
+            changed = changed._replace(lock=add_cell_key(changed.cell, changed.lock))
         if changed.expires_at is not None or changed.expires_in is not None:
             _check_expiry(changed._asdict())
         return changed

@@ -1,0 +1,109 @@
+"""Ask all cells side by side, and merge what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any, TypeVar
+
+from inturn.errors import InturnError
+
+T = TypeVar("T")
+MOST_THREADS = 64
+
+
+class CellsUnanswered(InturnError):
+    """Some cells did not answer. `errors` has why, and `answers` what the others answered."""
+
+    def __init__(self, errors: Mapping[int, InturnError], answers: Mapping[int, Any]) -> None:
+        numbers = ", ".join(map(str, errors))
+        super().__init__(
+            f"{len(errors)} of {len(errors) + len(answers)} cells did not answer ({numbers}): "
+            f"{next(iter(errors.values()))}"
+        )
+        self.errors = dict(errors)
+        self.answers = dict(answers)
+
+
+def ask_all(cells: Sequence[int], ask: Callable[[int], T]) -> dict[int, T]:
+    """Return the answer of each cell, or raise CellsUnanswered."""
+    with ThreadPoolExecutor(min(MOST_THREADS, len(cells)), "inturn cells") as threads:
+        return sort_answers(cells, list(threads.map(lambda cell: _try(ask, cell), cells)))
+
+
+async def ask_all_async(cells: Sequence[int], ask: Callable[[int], Awaitable[T]]) -> dict[int, T]:
+    """Like `ask_all`, in an event loop."""
+    found = await asyncio.gather(*map(ask, cells), return_exceptions=True)
+    return sort_answers(cells, found)
+
+
+def _try(ask: Callable[[int], T], cell: int) -> T | BaseException:
+    try:
+        return ask(cell)
+    except Exception as error:
+        return error
+
+
+def sort_answers(cells: Sequence[int], found: Sequence[T | BaseException]) -> dict[int, T]:
+    """Return the answers, or raise CellsUnanswered, or the error itself if all refused."""
+    answers: dict[int, T] = {}
+    errors: dict[int, InturnError] = {}
+    for cell, each in zip(cells, found, strict=True):
+        if isinstance(each, InturnError):
+            errors[cell] = each
+        elif isinstance(each, BaseException):
+            raise each
+        else:
+            answers[cell] = each
+    refused = next((each for each in errors.values() if isinstance(each, ValueError)), None)
+    if refused is not None and not answers:
+        raise refused
+    if errors:
+        raise CellsUnanswered(errors, answers)
+    return answers
+
+
+def merge(answers: Sequence[Any]) -> Any:
+    """Return one answer for all cells: sums of numbers, True if any is, all rows of lists."""
+    merged = reduce(_add, answers)
+    return _merge_counts(merged) if isinstance(merged, list) else merged
+
+
+def _add(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, bool):
+        return one or other
+    if isinstance(one, datetime):
+        return max(one, other)
+    if isinstance(one, int | float | list | Counter):
+        return one + other
+    if isinstance(one, tuple) and not hasattr(one, "_fields"):
+        return one + other
+    if is_dataclass(one) and not isinstance(one, type):
+        names = [field.name for field in fields(one)]
+        return type(one)(**{name: _add(getattr(one, name), getattr(other, name)) for name in names})
+    raise TypeError(f"answers of the type {type(one).__name__} cannot be merged")
+
+
+def _merge_counts(rows: list[Any]) -> list[Any]:
+    """Return one row for each name, if the rows are counts by name."""
+    if not rows or not isinstance(rows[0], dict):
+        return rows
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        known = found.get(row["name"])
+        found[row["name"]] = (
+            row
+            if known is None
+            else {
+                name: value if name == "name" else _add(value, known[name])
+                for name, value in row.items()
+            }
+        )
+    return list(found.values())

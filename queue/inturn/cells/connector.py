@@ -1,0 +1,322 @@
+"""The connector of one cell, and the one of an app with cells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from itertools import count
+from typing import Any, NoReturn, TypeVar, cast
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from psycopg.conninfo import conninfo_to_dict
+
+from inturn.cells.identity import Identity, WrongCell, check_identity, list_cells, show_cell
+from inturn.cells.jobs import CellBatches, CellJobs
+from inturn.cells.map import CellMap, CellsOption, read_map
+from inturn.cells.placing import cell_of, place_job
+from inturn.cells.router import Router
+from inturn.control.batches import Batches
+from inturn.control.jobs import Jobs
+from inturn.database import caller_connection, drive
+from inturn.database.connector import Connector
+from inturn.database.connectors import PsycopgConnector
+from inturn.database.pools import AsyncPool, Pool
+from inturn.database.session import AsyncSession, Session
+from inturn.errors import BadArgument, ConfigurationError
+from inturn.operations import Operation
+from inturn.tasks.task import Schedule
+
+T = TypeVar("T")
+ROUTERS: dict[object, type[Router]] = {Jobs: CellJobs, Batches: CellBatches}
+Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
+
+
+class CellConnector(PsycopgConnector):
+    """A connector to one cell. It checks once that its database is that cell.
+
+    `siblings` are the connectors of all cells. While one is open, the others open when needed, so
+    that a cell that is down does not keep an app from opening.
+    """
+
+    number: int
+    cells: Cells
+    _is_checked = False
+    _on_demand = False
+
+    def __str__(self) -> str:
+        given = conninfo_to_dict(self.dsn)
+        host = given.get("host") or given.get("hostaddr") or "local"
+        place = f"{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
+        return f"cell {self.number} ({place}, schema {self.schema})"
+
+    def accept(self, found: Identity | None) -> None:
+        """Remember that this is the right cell, or raise WrongCell."""
+        try:
+            check_identity(found, self.number, len(self.cells.homes), self.cells.map_id)
+        except WrongCell as error:
+            raise WrongCell(f"{self} {error}") from None
+        assert found is not None
+        self.cells.map_id = found.map
+        self._is_checked = True
+
+    def connect(
+        self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> Session:
+        session = super().connect(role, to_listen=to_listen, lock_timeout=lock_timeout)
+        if not self._is_checked:
+            try:
+                self.accept(drive.run(show_cell(self.schema), session, self.schema))
+            except BaseException:
+                session.close()
+                raise
+        return session
+
+    async def connect_async(
+        self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
+    ) -> AsyncSession:
+        session = await super().connect_async(role, to_listen=to_listen, lock_timeout=lock_timeout)
+        if not self._is_checked:
+            try:
+                self.accept(await drive.run_async(show_cell(self.schema), session, self.schema))
+            except BaseException:
+                await session.close()
+                raise
+        return session
+
+    def run(self, operation: Operation[T], connection: object = None) -> T:
+        if connection is None:
+            if not self._is_checked:
+                self.accept(super().run(show_cell(self.schema)))
+        elif not isinstance(connection, Session):
+            self._refuse_elsewhere(self.cells.find_local(connection))
+        return super().run(operation, connection)
+
+    async def run_async(self, operation: Operation[T], connection: object = None) -> T:
+        if connection is None:
+            if not self._is_checked:
+                self.accept(await super().run_async(show_cell(self.schema)))
+        elif not isinstance(connection, AsyncSession):
+            self._refuse_elsewhere(await self.cells.find_local_async(connection))
+        return await super().run_async(operation, connection)
+
+    def _refuse_elsewhere(self, local: frozenset[int]) -> None:
+        if self.number not in local:
+            has = f"cell{'s' if len(local) > 1 else ''} {', '.join(map(str, sorted(local)))}"
+            raise BadArgument(
+                "connection",
+                f"is to a database with {has if local else 'no cell of this map'}, but this is for "
+                f"{self}. A job can join a transaction only in its cell's own database. Call it "
+                "without connection= after your commit, or give it the cell key of a cell there",
+            )
+
+    def has_schedule(self, schedule: Schedule) -> bool:
+        return self.cells.place_schedule(schedule) == self.number
+
+    def open(self, pool: Pool | None = None) -> None:
+        _refuse_pool(pool)
+        with self._opening:
+            self._opens += 1
+
+    async def open_async(self, pool: AsyncPool | None = None) -> None:
+        _refuse_pool(pool)
+        await self.open_async_later()
+
+    def close(self) -> None:
+        super().close()
+        for each in self._idle_siblings():
+            super(CellConnector, each).close()
+
+    async def close_async(self) -> None:
+        await super().close_async()
+        for each in self.cells.homes:
+            if not each._opens:
+                await super(CellConnector, each).close_async()
+
+    def _idle_siblings(self) -> list[CellConnector]:
+        """Return those to close with the last that was opened by name."""
+        homes = self.cells.homes
+        is_open = any(each._opens and not each._on_demand for each in homes)
+        return [] if is_open else [each for each in homes if each._on_demand]
+
+    def _open_on_demand(self, *, in_loop: bool) -> None:
+        with self._opening:
+            if not self._opens and any(each._opens for each in self.cells.homes):
+                self._opens, self._on_demand = 1, True
+            if self._opens and in_loop:
+                self._opens_async_later = True
+
+    def _sync_pool(self) -> Pool:
+        self._open_on_demand(in_loop=False)
+        return super()._sync_pool()
+
+    async def _find_async_pool(self) -> AsyncPool:
+        self._open_on_demand(in_loop=True)
+        return await super()._find_async_pool()
+
+
+class Cells(Connector):
+    """The connector of an app with cells. It runs nothing itself: `App.cell` returns one cell.
+
+    app = App(cells="inturn_cells.toml")
+    print(len(app.connector.homes), app.cell("tenant:7").check_connection())
+    """
+
+    def __init__(self, cells: CellsOption | CellMap) -> None:
+        given = cells if isinstance(cells, CellMap) else read_map(cells)
+        self.file = given.file
+        self.map_id: UUID | None = given.id
+        self._homes = [_make_home(self, *each) for each in enumerate(given.homes)]
+        self._turn = count(os.getpid())
+        self._locals: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+        self.json_dumps = self._homes[0].json_dumps
+        self.json_loads = self._homes[0].json_loads
+
+    @property
+    def homes(self) -> Sequence[CellConnector]:
+        return self._homes
+
+    def find_home(self, cell: int | str) -> CellConnector:
+        if isinstance(cell, str):
+            return self._homes[cell_of(cell, len(self._homes))]
+        if isinstance(cell, bool) or not 0 <= cell < len(self._homes):
+            raise BadArgument("cell", f"{cell!r} is not one of 0 to {len(self._homes) - 1}")
+        return self._homes[cell]
+
+    def place_schedule(self, schedule: Schedule) -> int:
+        """Return the cell of a schedule: that of its jobs' lock, else that of its name."""
+        options = schedule.task.configure(**schedule.options)._options
+        place = place_job(options, len(self._homes))
+        name = f"{schedule.task.name} {schedule.periodic_id}"
+        return cell_of(name, len(self._homes)) if place is None else place
+
+    def serve(self, control: Callable[..., T], *more: Any) -> T:
+        parts: list[Any] = [control(home, *more) for home in self._homes]
+        return cast(T, ROUTERS.get(control, Router)(self, parts))
+
+    def choose_free(self, used: set[int], local: frozenset[int] | None) -> int:
+        """Return the cell of work that may be in any: one in use, else the next in turn.
+
+        `local` has the cells in the database of the caller's connection, if there is one.
+        """
+        if local is not None and not local:
+            raise BadArgument(
+                "connection",
+                "is to a database with no cell of this map, so no job can join its transaction. "
+                "Defer without connection= after your commit",
+            )
+        allowed = range(len(self._homes)) if local is None else sorted(local)
+        if shared := used.intersection(allowed):
+            return min(shared)
+        return allowed[next(self._turn) % len(allowed)]
+
+    def find_local(self, connection: object) -> frozenset[int]:
+        """Return the cells in the database of the caller's connection."""
+        given: Any = caller_connection.find_connection(connection)
+        looks, answer = self._look(given), None
+        while True:
+            try:
+                operation, schema = looks.send(answer)
+            except StopIteration as end:
+                return cast(frozenset[int], end.value)
+            answer = drive.run(operation, given, schema)
+
+    async def find_local_async(self, connection: object) -> frozenset[int]:
+        """Like `find_local`, in an event loop."""
+        given: Any = await caller_connection.find_connection_async(connection)
+        looks, answer = self._look(given), None
+        while True:
+            try:
+                operation, schema = looks.send(answer)
+            except StopIteration as end:
+                return cast(frozenset[int], end.value)
+            answer = await drive.run_async(operation, given, schema)
+
+    def _look(self, given: Any) -> Looks:
+        """Yield operations with their schemas, once for each connection."""
+        driver = getattr(given, "_driver", given)
+        known = self._locals.get(driver)
+        if known is not None:
+            return known
+        there = yield list_cells([home.schema for home in self._homes]), self._homes[0].schema
+        local = set()
+        for schema in there:
+            found: Identity | None = yield show_cell(schema), schema
+            if found is not None and found.number < len(self._homes):
+                home = self._homes[found.number]
+                if home.schema == schema and found.of == len(self._homes):
+                    home.accept(found)
+                    local.add(home.number)
+        self._locals[driver] = frozenset(local)
+        return frozenset(local)
+
+    def open(self, pool: Pool | None = None) -> None:
+        _refuse_pool(pool)
+        self._homes[0].open()
+
+    def close(self) -> None:
+        self._homes[0].close()
+
+    async def open_async(self, pool: AsyncPool | None = None) -> None:
+        _refuse_pool(pool)
+        await self._homes[0].open_async_later()
+
+    async def open_async_later(self) -> None:
+        await self._homes[0].open_async_later()
+
+    async def close_async(self) -> None:
+        await self._homes[0].close_async()
+
+    @property
+    def is_open_async(self) -> bool:
+        return self._homes[0].is_open_async
+
+    def at(self, dsn: str | None = None, *, schema: str | None = None) -> NoReturn:
+        raise ConfigurationError(
+            "The app has cells, which a DSN or a schema cannot replace. Name one: --cell 3"
+        )
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigurationError(
+            f"This concerns one database, but the app has {len(self._homes)} cells. "
+            "Name one: app.cell(3), or --cell 3"
+        )
+
+    @property
+    def dsn(self) -> str:
+        self._refuse()
+
+    @property
+    def schema(self) -> str:  # type: ignore[override]
+        self._refuse()
+
+    def connect(self, *_: Any, **__: Any) -> NoReturn:
+        self._refuse()
+
+    async def connect_async(self, *_: Any, **__: Any) -> NoReturn:
+        self._refuse()
+
+    def run(self, *_: Any, **__: Any) -> NoReturn:
+        self._refuse()
+
+    async def run_async(self, *_: Any, **__: Any) -> NoReturn:
+        self._refuse()
+
+    def lend(self) -> NoReturn:
+        self._refuse()
+
+    def lend_async(self) -> NoReturn:
+        self._refuse()
+
+
+def _make_home(cells: Cells, number: int, given: PsycopgConnector) -> CellConnector:
+    home = CellConnector(**given._pool_options, **given._settings_at(None, None))
+    home.number, home.cells = number, cells
+    return home
+
+
+def _refuse_pool(pool: object) -> None:
+    if pool is not None:
+        raise ConfigurationError(
+            "An app with cells opens a pool for each cell, so it cannot use yours. Omit the pool."
+        )

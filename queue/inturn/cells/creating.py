@@ -1,0 +1,69 @@
+"""Create cells, and write their map."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+from inturn.cells.asking import ask_all
+from inturn.cells.connector import CellConnector, Cells
+from inturn.cells.identity import Identity, show_cell
+from inturn.database import drive
+from inturn.database.connector import Connector
+from inturn.sql import SCHEMA
+
+TEXT = """\
+# The map of cells: see docs/cells.md. Never change `map` and `of`.
+map = "{map}"
+of = {of}
+
+# To use more servers, move numbers to another [[servers]] before they are created.
+[[servers]]
+{dsn}{schema}cells = {cells}
+"""
+
+
+def write_map(file: Path, count: int, dsn: str | None, schema: str | None) -> None:
+    """Write the map of so many cells on one server. The file must not exist."""
+    text = TEXT.format(
+        map=uuid4(),
+        of=count,
+        dsn="" if dsn is None else f'dsn = "{_quote(dsn)}"\n',
+        schema="" if schema in (None, SCHEMA) else f'schema = "{_quote(schema)}"\n',
+        cells=list(range(count)),
+    )
+    # The address may contain a password.
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
+
+
+def _quote(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def create_cells(cells: Cells) -> Iterator[tuple[CellConnector, bool]]:
+    """Create or migrate each cell. Yield it, and whether it is new. It can be repeated."""
+    from inturn.schema.migrate import make_cell, migrate, prepare_history
+
+    if cells.map_id is None:
+        found_all = ask_all(range(len(cells.homes)), lambda cell: find_identity(cells.homes[cell]))
+        known = [found.map for found in found_all.values() if found is not None]
+        cells.map_id = known[0] if known else uuid4()
+    for home in cells.homes:
+        migrate(home.dsn, home.schema)
+        prepare_history(home.dsn, home.schema)
+        # First, so that another cell's schema is refused in words.
+        found = find_identity(home)
+        if found is not None:
+            home.accept(found)
+        yield home, make_cell(home.dsn, home.schema, home.number, len(cells.homes), cells.map_id)
+
+
+def find_identity(home: CellConnector) -> Identity | None:
+    """Return which cell a database is, whatever the map says."""
+    session = Connector.connect(home)
+    with session:
+        return drive.run(show_cell(home.schema), session, home.schema)

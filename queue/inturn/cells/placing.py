@@ -1,0 +1,68 @@
+"""From a lock, a job or an id to a cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from inturn.errors import BadArgument
+from inturn.tasks.lanes import JobLanes
+
+if TYPE_CHECKING:
+    from inturn.tasks.options import CheckedOptions
+
+STEP = 1024  # of the sequences of ids, and so the highest number of cells
+_KEY = re.compile(r"[^{]*\{([^}]+)\}", re.DOTALL)
+
+
+def cell_of(lock: str, cells: int) -> int:
+    """Return the cell of a lock. The SQL function of this name returns the same."""
+    found = _KEY.match(lock)
+    hashed = sha256((lock if found is None else found[1]).encode()).digest()
+    return int.from_bytes(hashed[:8]) % cells
+
+
+def cell_of_id(id: int, cells: int) -> int:
+    """Return the cell of a job or batch, or raise BadArgument if no cell has such ids."""
+    cell = id % STEP
+    if cell >= cells:
+        raise BadArgument(
+            "id", f"{id} is in cell {cell}, but this map has the cells 0 to {cells - 1}"
+        )
+    return cell
+
+
+def place_job(options: CheckedOptions, cells: int) -> int | None:
+    """Return the cell of a job, or None if any will do. Raise BadArgument if it needs several."""
+    named = list(_name_cells(options, cells))
+    places = {cell for _, cell in named}
+    if len(places) > 1:
+        raise refuse_span(named)
+    return places.pop() if places else None
+
+
+def _name_cells(options: CheckedOptions, cells: int) -> Sequence[tuple[str, int]]:
+    """Return what binds a job to a cell, with that cell."""
+    lock = options.lock
+    locks = () if lock is None else lock.locks if isinstance(lock, JobLanes) else (lock,)
+    named = [(f"lock {each!r}", cell_of(each, cells)) for each in locks]
+    named += [(f"after job {id}", cell_of_id(id, cells)) for id in options.after or ()]
+    if options.batch is not None:
+        named.append((f"batch {options.batch}", cell_of_id(options.batch, cells)))
+    if options.cell is not None and not locks:
+        named.append((f"cell {options.cell!r}", cell_of(options.cell, cells)))
+    if not named and options.queueing_lock is not None:
+        named.append(("queueing_lock", cell_of(options.queueing_lock, cells)))
+    return named
+
+
+def refuse_span(named: Sequence[tuple[str, int]]) -> BadArgument:
+    """Return the error about work that would need several cells."""
+    list_of = ", ".join(f"{name} is in cell {cell}" for name, cell in dict(named).items())
+    return BadArgument(
+        "cell",
+        f"{list_of}. Put what belongs together under one cell key, such as "
+        '"{tenant:7}order:9" or cell="tenant:7"',
+    )

@@ -1,0 +1,221 @@
+"""An app over eight cells on two servers, as its user sees it."""
+
+import subprocess
+import sys
+from datetime import timedelta
+
+import psycopg
+import pytest
+import sqlalchemy
+from psycopg.conninfo import conninfo_to_dict
+
+from inturn import App, Task
+from inturn.cells.asking import CellsUnanswered
+from inturn.cells.jobs import PartlyDeferred
+from inturn.cells.placing import cell_of
+from inturn.database.connectors import PsycopgConnector
+from inturn.errors import AlreadyEnqueued, BadArgument, DatabaseUnavailable
+from tests.cells.conftest import AT, COUNT, WORKER
+from tests.cells.test_refusals import in_cell
+
+pytestmark = pytest.mark.anyio
+LOCKS = [in_cell(cell, "lane") for cell in range(COUNT)]
+Double = Task[[int], int]
+AWAY = "postgresql://postgres@127.0.0.1:1/cells"
+
+
+@pytest.fixture
+def task(app: App) -> Double:
+    @app.task(name="double")
+    def double(n: int) -> int:
+        return 2 * n
+
+    return double
+
+
+def run_all(app: App) -> None:
+    for cell in range(COUNT):
+        app.cell(cell).run_worker()
+
+
+def test_each_lane_runs_in_its_cell_and_results_come_from_there(app: App, task: Double) -> None:
+    jobs = [task.configure(lock=lock).defer(n) for n, lock in enumerate(LOCKS)]
+    assert [job % 1024 for job in jobs] == list(range(COUNT))
+    assert app.job_manager.get_job_status(jobs[6]) == "todo"
+    assert [each.reason for each in app.job_manager.explain(jobs[6])] != []
+    assert app.job_manager.cancel_job_by_id(jobs[7])
+    run_all(app)
+    assert [job.result(timeout=5) for job in jobs[:7]] == [2 * n for n in range(7)]
+    assert app.job_manager.retry_job_by_id(jobs[7])
+    assert [job.id for job in app.job_manager.list_jobs(status="todo")] == [jobs[7]]
+    [counts] = app.job_manager.list_queues()
+    assert (counts["succeeded"], counts["todo"]) == (7, 1)
+    assert app.verify(timedelta(hours=1)).is_kept
+    assert app.check_connection()
+
+
+async def test_the_same_in_an_event_loop(homes: list[PsycopgConnector]) -> None:
+    app = App(cells=homes, worker_defaults=WORKER)
+
+    @app.task
+    async def double(n: int) -> int:
+        if n < 10:
+            return int(
+                await (await double.configure(lock=LOCKS[n]).defer_async(n + 10)).result_async(1)
+            )
+        return 2 * n
+
+    async with app.open_async():
+        manager = app.job_manager
+        new = [double.configure(lock=lock).make_new_job(n + 20) for n, lock in enumerate(LOCKS)]
+        jobs = await manager.batch_defer_jobs_async(new)
+        for cell in range(COUNT):
+            await app.cell(cell).run_worker_async()
+        assert [await job.result_async(5) for job in jobs] == [2 * n + 40 for n in range(COUNT)]
+        [counts] = await manager.list_queues_async()
+        assert counts["succeeded"] == COUNT
+        assert len(await manager.list_jobs_async(limit=3)) == 3
+        assert [job.id for job in await manager.list_jobs_async(lock=LOCKS[6])] == [jobs[6]]
+
+
+def test_a_task_defers_into_other_cells(app: App) -> None:
+    seen = []
+
+    @app.task
+    def start() -> None:
+        end.configure(lock=LOCKS[7]).defer()
+
+    @app.task
+    def end() -> None:
+        seen.append("end")
+
+    start.configure(lock=LOCKS[0]).defer()
+    app.cell(0).run_worker()
+    app.cell(7).run_worker()
+    assert seen == ["end"]
+
+
+def test_lanes_limits_and_pauses(app: App, task: Double) -> None:
+    task.configure(lock=LOCKS[3]).defer(1)
+    assert app.lanes.pause(LOCKS[3], reason="no paper", by="eve")
+    app.queues.pause("mail")
+    assert [lane.lock for lane in app.lanes.list()] == [LOCKS[3]]
+    assert getattr(app.lanes.show(LOCKS[3]), "state", None) == "paused"
+    assert app.cell(4).lanes.list() == []
+    assert len(app.queues.list_paused()) == COUNT, "one for each cell"
+    app.cell("tenant:7").limits.set("stripe", concurrency=2)
+    assert len(app.limits.list()) == 1
+    assert app.lanes.resume(LOCKS[3])
+    assert app.job_manager.preview_jobs("cancel", everything=True).count == 1
+    assert app.job_manager.cancel_jobs(everything=True).changed == 1
+
+
+def test_free_jobs_go_round_and_queueing_locks_do_not(app: App, task: Double) -> None:
+    free = {task.defer(n) % 1024 for n in range(COUNT)}
+    assert free == set(range(COUNT))
+    once = task.configure(queueing_lock="report")
+    assert once.defer(1) % 1024 == cell_of("report", COUNT)
+    with pytest.raises(AlreadyEnqueued):
+        once.defer(1)
+
+
+def test_jobs_join_the_transaction_of_their_own_database(
+    app: App, task: Double, homes: list[PsycopgConnector]
+) -> None:
+    near, far = [psycopg.connect(homes[cell].dsn) for cell in (0, 7)]
+    with near, far:
+        job = task.configure(lock=LOCKS[0], connection=near).defer(1)
+        free = [task.configure(connection=far).defer(n) for n in range(6)]
+        assert {AT[id % 1024] for id in free} == {1}
+        assert len({*free}) == 6
+        far.rollback()
+        near.commit()
+    assert [each.id for each in app.job_manager.list_jobs()] == [job]
+    given = conninfo_to_dict(homes[0].dsn)
+    url = f"postgresql+psycopg://postgres@/{given['dbname']}?host={given['host']}&port={given['port']}"
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        task.configure(lock=LOCKS[1], connection=connection).defer(2)
+        with pytest.raises(BadArgument, match="but this is for cell 6"):
+            task.configure(lock=LOCKS[6], connection=connection).defer(2)
+    engine.dispose()
+    assert len(app.job_manager.list_jobs()) == 2
+
+
+def test_a_batch_is_in_one_cell(app: App, task: Double) -> None:
+    ended = []
+
+    @app.task
+    def report() -> None:
+        ended.append("all")
+
+    with app.batch("import", callback=report.configure(lock=LOCKS[5])) as batch:
+        jobs = [task.configure(batch=batch).defer(n) for n in range(3)]
+    assert {id % 1024 for id in [batch, *jobs]} == {5}
+    assert getattr(app.batches.show(batch), "total", 0) == 3
+    app.cell(5).run_worker()
+    app.cell(5).run_worker()
+    assert ended == ["all"]
+    assert [each.name for each in app.batches.list()] == ["import"]
+
+
+def test_a_schedule_is_in_one_cell(app: App) -> None:
+    def declare(name: str, lock: str | None = None) -> None:
+        @app.periodic(cron="* * * * *", periodic_id=name, lock=lock)
+        @app.task(name=name)
+        def tick(timestamp: int) -> None: ...
+
+    for n in range(20):
+        declare(f"free {n}")
+        declare(f"locked {n}", lock=LOCKS[n % COUNT])
+    found = {
+        schedule.periodic_id: cell
+        for cell in range(COUNT)
+        for schedule in app.cell(cell).schedules()
+    }
+    assert len(found) == len(list(app.schedules())) == 40
+    assert all(found[f"locked {n}"] == n % COUNT for n in range(20))
+    assert len({found[f"free {n}"] for n in range(20)}) > 1
+
+
+def test_one_cell_down_stops_only_its_lanes(homes: list[PsycopgConnector]) -> None:
+    away = PsycopgConnector(AWAY, schema="inturn_06", timeout=1)
+    app = App(cells=[*homes[:6], away, homes[7]], worker_defaults=WORKER)
+
+    @app.task(name="double")
+    def double(n: int) -> int:
+        return 2 * n
+
+    with app.open():
+        jobs = {n: double.configure(lock=LOCKS[n]).defer(n) for n in range(COUNT) if n != 6}
+        with pytest.raises(DatabaseUnavailable):
+            double.configure(lock=LOCKS[6]).defer(6)
+        for cell in jobs:
+            app.cell(cell).run_worker()
+        assert [job.result(5) for job in jobs.values()] == [2 * n for n in jobs]
+        with pytest.raises(CellsUnanswered, match=r"1 of 8 cells did not answer \(6\): ") as raised:
+            app.job_manager.list_queues()
+        assert sorted(raised.value.answers) == [*jobs]
+        new = [double.configure(lock=lock).make_new_job(n) for n, lock in enumerate(LOCKS * 2)]
+        with pytest.raises(
+            PartlyDeferred, match=r"14 of 16 jobs were deferred. Those of cell 6"
+        ) as part:
+            app.job_manager.batch_defer_jobs(new)
+        assert part.value.left == [6, 14]
+        assert list(part.value.errors) == [6]
+        made = [job for job in part.value.deferred if job is not None]
+        assert {id for cell in jobs for id in _waiting(app.cell(cell))} == set(made)
+
+
+def _waiting(app: App) -> list[int]:
+    return [job.id for job in app.job_manager.list_jobs() if job.status in ("todo", "blocked")]
+
+
+def test_an_app_without_cells_loads_none_of_it() -> None:
+    code = (
+        "import sys, inturn; app = inturn.App('postgresql://a/b'); app.lanes\n"
+        "assert app.cell(3).connector is app.connector\n"
+        "print([name for name in sys.modules if name.startswith('inturn.cells')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
