@@ -12,9 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 from inturn import App, Task
 from inturn.cells.asking import CellsUnanswered
 from inturn.cells.jobs import PartlyDeferred
-from inturn.cells.placing import cell_of
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import AlreadyEnqueued, BadArgument, DatabaseUnavailable
+from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import AT, COUNT, WORKER
 from tests.cells.test_refusals import in_cell
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inturn import App
-from inturn.cells.placing import cell_of, cell_of_id
+from inturn.cells.placing import cell_of_id
 from inturn.errors import BadArgument
+from inturn.tasks.lanes import cell_of
 from inturn.tasks.options import CheckedOptions
 from tests.cells.conftest import COUNT
 

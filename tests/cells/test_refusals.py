@@ -9,9 +9,9 @@ import pytest
 from inturn import App
 from inturn.cells.connector import Cells
 from inturn.cells.identity import WrongCell
-from inturn.cells.placing import cell_of
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import BadArgument, ConfigurationError, ConnectorException
+from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import COUNT, make_home
 
 Homes = list[PsycopgConnector]

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.cells.identity import Identity, WrongCell, check_identity, list_cells, show_cell
+from inturn.cells.identity import WrongCell, check_identity
 from inturn.cells.jobs import CellBatches, CellJobs
 from inturn.cells.map import CellMap, CellsOption, read_map
-from inturn.cells.placing import cell_of, place_job
+from inturn.cells.placing import place_job
 from inturn.cells.router import Router
 from inturn.control.batches import Batches
 from inturn.control.jobs import Jobs
@@ -25,6 +25,8 @@ from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import BadArgument, ConfigurationError
 from inturn.operations import Operation
+from inturn.operations.engine.cells import Identity, list_cells, show_cell
+from inturn.tasks.lanes import cell_of
 from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
@@ -44,11 +46,15 @@ class CellConnector(PsycopgConnector):
     _is_checked = False
     _on_demand = False
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """The database, without its password."""
         given = conninfo_to_dict(self.dsn)
         host = given.get("host") or given.get("hostaddr") or "local"
-        place = f"{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
-        return f"cell {self.number} ({place}, schema {self.schema})"
+        return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
+
+    def __str__(self) -> str:
+        return f"cell {self.number} ({self.place}, schema {self.schema})"
 
     def accept(self, found: Identity | None) -> None:
         """Remember that this is the right cell, or raise WrongCell."""

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from inturn.cells.asking import ask_all
 from inturn.cells.connector import CellConnector, Cells
-from inturn.cells.identity import Identity, show_cell
 from inturn.database import drive
 from inturn.database.connector import Connector
+from inturn.operations.engine.cells import Identity, show_cell
 from inturn.sql import SCHEMA
 
 TEXT = """\

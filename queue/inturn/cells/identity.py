@@ -1,50 +1,15 @@
-"""What a cell stores about itself, and the check that it is the one that the map expects."""
+"""The check that a database is the cell that the map expects there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 from inturn.errors import ConfigurationError
-from inturn.operations import Operation, Statement
-
-# It asks only the catalogs: an error would end the caller's transaction.
-LIST_CELLS = """
-SELECT nspname FROM pg_catalog.pg_proc
-JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pronamespace
-WHERE proname = 'show_cell' AND nspname = ANY(%s::text[])
-  AND has_schema_privilege(pg_namespace.oid, 'USAGE')
-  AND has_function_privilege(pg_proc.oid, 'EXECUTE')
-"""
-SHOW_CELL = "SELECT number, of, map, is_home FROM {schema}.show_cell()"
+from inturn.operations.engine.cells import Identity
 
 
 class WrongCell(ConfigurationError):
     """A database is not the cell that the map of cells expects there."""
-
-
-class Identity(NamedTuple):
-    """The row of the table `cell`."""
-
-    number: int
-    of: int
-    map: UUID
-    is_home: bool
-
-
-def list_cells(schemas: Sequence[str]) -> Operation[set[str]]:
-    """Return which of these schemas are in the database and have the functions of cells."""
-    rows = yield Statement(LIST_CELLS, [list(schemas)])
-    return {str(schema) for (schema,) in rows}
-
-
-def show_cell(schema: str) -> Operation[Identity | None]:
-    """Return which cell a schema is, or None."""
-    if schema not in (yield from list_cells([schema])):
-        return None
-    rows = yield Statement(SHOW_CELL)
-    return Identity(*rows[0]) if rows else None
 
 
 def check_identity(found: Identity | None, number: int, of: int, map: UUID | None) -> None:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from hashlib import sha256
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from inturn.errors import BadArgument
-from inturn.tasks.lanes import JobLanes
+from inturn.tasks.lanes import JobLanes, cell_of
 
 if TYPE_CHECKING:
     from inturn.tasks.options import CheckedOptions
 
 STEP = 1024  # of the sequences of ids, and so the highest number of cells
-_KEY = re.compile(r"[^{]*\{([^}]+)\}", re.DOTALL)
-
-
-def cell_of(lock: str, cells: int) -> int:
-    """Return the cell of a lock. The SQL function of this name returns the same."""
-    found = _KEY.match(lock)
-    hashed = sha256((lock if found is None else found[1]).encode()).digest()
-    return int.from_bytes(hashed[:8]) % cells
 
 
 def cell_of_id(id: int, cells: int) -> int:
@@ -66,3 +56,20 @@ def refuse_span(named: Sequence[tuple[str, int]]) -> BadArgument:
         f"{list_of}. Put what belongs together under one cell key, such as "
         '"{tenant:7}order:9" or cell="tenant:7"',
     )
+
+
+def place_call(call: Mapping[str, Any], cells: int) -> int | None:
+    """Return the cell of a call with these arguments, or None if it is about all cells."""
+    for name in ("job_id", "id", "batch"):
+        if isinstance(call.get(name), int):
+            place = cell_of_id(call[name], cells)
+            if isinstance(call.get("lock"), str) and cell_of(call["lock"], cells) != place:
+                raise BadArgument(
+                    "lock",
+                    f"{call['lock']!r} is in cell {cell_of(call['lock'], cells)}, but "
+                    f"{name} {call[name]} is in cell {place}. A job cannot leave its cell",
+                )
+            return place
+    if isinstance(call.get("lock"), str):
+        return cell_of(call["lock"], cells)
+    return None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from inturn.cells.asking import ask_all, ask_all_async, merge
-from inturn.cells.placing import cell_of, cell_of_id
+from inturn.cells.placing import place_call
 from inturn.errors import BadArgument
 
 if TYPE_CHECKING:
@@ -84,20 +84,3 @@ class Router:
         call.apply_defaults()
         merged.sort(key=lambda job: job.created_at)
         return merged[-call.arguments["limit"] :]
-
-
-def place_call(call: Mapping[str, Any], cells: int) -> int | None:
-    """Return the cell of a call with these arguments, or None if it is about all cells."""
-    for name in ("job_id", "id", "batch"):
-        if isinstance(call.get(name), int):
-            place = cell_of_id(call[name], cells)
-            if isinstance(call.get("lock"), str) and cell_of(call["lock"], cells) != place:
-                raise BadArgument(
-                    "lock",
-                    f"{call['lock']!r} is in cell {cell_of(call['lock'], cells)}, but "
-                    f"{name} {call[name]} is in cell {place}. A job cannot leave its cell",
-                )
-            return place
-    if isinstance(call.get("lock"), str):
-        return cell_of(call["lock"], cells)
-    return None

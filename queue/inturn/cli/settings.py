@@ -39,6 +39,7 @@ class Settings:
     given_app: str | None = None
     dsn: str | None = None
     schema: str | None = None
+    cell: int | None = None
 
     def app_path(self) -> str | None:
         """Return the path of the app, or None.
@@ -73,8 +74,8 @@ def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> No
         context.ensure_object(Settings).verbose = True
 
 
-def _note(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """Keep the value of --dsn or --schema in the settings too."""
+def _note(context: click.Context, option: click.Parameter, value: Any) -> Any:
+    """Keep the value of --dsn, --schema or --cell in the settings too."""
     setattr(context.ensure_object(Settings), str(option.name), value)
     return value
 
@@ -110,8 +111,18 @@ verbose_option = click.option(
     callback=_note_verbose,
     help="Show debug messages, and the traceback of an error.",
 )
+cell_option = click.option(
+    "--cell",
+    type=click.IntRange(0),
+    metavar="N",
+    expose_value=False,
+    callback=_note,
+    help="Only this cell, if the queue has cells (INTURN_CELLS).  [default: all]",
+)
 # They choose a database. The command gets the Settings first.
-database_options = combine(app_option, dsn_option, schema_option, verbose_option, pass_settings)
+database_options = combine(
+    app_option, dsn_option, schema_option, cell_option, verbose_option, pass_settings
+)
 
 
 def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
@@ -147,8 +158,26 @@ def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> C
     from inturn.sql import SCHEMA
 
     if settings.app is not None:
-        return load_app(settings.app, dsn, schema).connector
-    return PsycopgConnector(dsn, schema=schema or SCHEMA)
+        return choose_cell(settings, load_app(settings.app, dsn, schema).connector)
+    cells = None if dsn or schema else os.environ.get("INTURN_CELLS")
+    if not cells:
+        return choose_cell(settings, PsycopgConnector(dsn, schema=schema or SCHEMA))
+    from inturn.cells.connector import Cells
+
+    return choose_cell(settings, Cells(cells))
+
+
+def choose_cell(settings: Settings, connector: Connector) -> Connector:
+    """Return the connector of the cell that --cell names, if it is given."""
+    if settings.cell is None:
+        return connector
+    home = connector.find_home(settings.cell)
+    if home is connector:
+        raise ConfigurationError(
+            "--cell: there are no cells here. Set INTURN_CELLS, name an app that has cells with "
+            "-a, or omit it"
+        )
+    return home
 
 
 def _configured_app(file: Path) -> str | None:

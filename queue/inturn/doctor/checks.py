@@ -11,10 +11,11 @@ from inturn.doctor.reader import Reader, RunOperation
 from inturn.doctor.work import examine_failures, examine_work
 from inturn.formatting import amount, size, span, visible
 from inturn.operations.changes import lanes, limits
-from inturn.operations.engine import maintenance, workers
+from inturn.operations.engine import cells, citus, maintenance, workers
 from inturn.operations.reading import history
 from inturn.operations.reading.situation import get_situation
 from inturn.operations.reading.standstill import find_standstill
+from inturn.tasks.lanes import cell_of
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
@@ -40,6 +41,11 @@ def examine(reader: Reader) -> Iterator[Finding]:
     if mismatch is not None:
         yield Finding("schema", "fail", *mismatch)
         return
+    if reader.run(citus.is_distributed(reader.schema)):
+        detail = f"Citus has distributed {reader.schema}, so workers cannot claim jobs"
+        undo = f"SELECT citus_schema_undistribute({_quote(reader.schema)});"
+        yield Finding("schema", "fail", detail, undo)
+        return
     yield Finding("schema", "ok", f"{reader.schema} matches this version")
     locked = find_table_lock(reader.run)
     if locked is not None:
@@ -52,6 +58,22 @@ def examine(reader: Reader) -> Iterator[Finding]:
     for check in CHECKS:
         yield check(reader)
     yield _clock(reader, seen.workers)
+    yield from _cells(reader)
+
+
+def _cells(reader: Reader) -> Iterator[Finding]:
+    """Yield a finding if a producer has deferred into the wrong cell."""
+    mine = reader.run(cells.show_cell(reader.schema))
+    if mine is None:
+        return
+    locks = reader.run(cells.list_newest_locks(MOST))
+    if lost := [visible(lock) for lock in locks if cell_of(lock, mine.of) != mine.number]:
+        detail = (
+            f"these lanes are in cell {mine.number}, but belong to others, where other jobs of "
+            f"theirs may run at the same time: {name_some(lost)}"
+        )
+        advice = "producers in SQL must call cell_of; see docs/cells.md"
+        yield Finding("cells", "fail", detail, advice)
 
 
 def _crashes(reader: Reader) -> Finding:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,6 +13,7 @@ from inturn.arguments import check_lock
 from inturn.errors import BadArgument
 
 MOST_LOCKS = 8
+_CELL_KEY = re.compile(r"[^{]*\{([^}]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,13 @@ def add_cell_key(cell: str, lock: str | JobLanes | None) -> str | JobLanes | Non
         return lock if lock.startswith(prefix) else check_lock(prefix + lock)
     locks, shared = ([str(add_cell_key(cell, each)) for each in some] for some in lock)
     return JobLanes(_sort(locks), _sort(shared))
+
+
+def cell_of(lock: str, cells: int) -> int:
+    """Return the cell of a lock. The SQL function of this name returns the same."""
+    found = _CELL_KEY.match(lock)
+    hashed = sha256((lock if found is None else found[1]).encode()).digest()
+    return int.from_bytes(hashed[:8]) % cells
 
 
 def first_lock(lock: str | JobLanes | None) -> str | None:

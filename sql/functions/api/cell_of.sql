@@ -1,6 +1,6 @@
 -- Returns the cell of a lock, counted from 0, if the queue has so many cells: the first eight bytes
 -- of its SHA-256, big-endian, modulo that number. If the lock has a part in braces, as in
--- `{tenant:7}order:9`, only that part counts. Python computes the same (cells/placing.py).
+-- `{tenant:7}order:9`, only that part counts. Python computes the same (tasks/lanes.py).
 CREATE OR REPLACE FUNCTION cell_of(lock text, cells integer) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT (

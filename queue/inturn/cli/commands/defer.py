@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_task
-from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.cli.settings import (
+    Settings,
+    choose_cell,
+    database_options,
+    find_connector,
+    load_app,
+)
 from inturn.cli.suggestions import did_you_mean
 from inturn.cli.values import PRIORITY, Number, duration, moment, task_arguments
 from inturn.errors import TaskNotFound
@@ -150,19 +156,23 @@ def command(
         app = load_app(path, dsn, schema)
         if not unknown:
             _check_task(task, app, path)
+    app.connector = choose_cell(settings, app.connector)
+    deferrer = app.configure_task(
+        task,
+        allow_unknown=unknown or path is None,
+        task_kwargs=given,
+        schedule_at=schedule_at,
+        schedule_in=schedule_in,
+        lock=_join_locks(options.pop("locks"), options.pop("shared")),
+        **options,
+    )
+    if len(app.connector.homes) > 1:
+        with app.open():
+            click.echo(deferrer.defer())
+        return
     # If the database is down, the app's pool would try for half a minute.
-    with closing(app.connector.connect()) as connection:
-        deferrer = app.configure_task(
-            task,
-            allow_unknown=unknown or path is None,
-            task_kwargs=given,
-            schedule_at=schedule_at,
-            schedule_in=schedule_in,
-            connection=connection,
-            lock=_join_locks(options.pop("locks"), options.pop("shared")),
-            **options,
-        )
-        click.echo(deferrer.defer())
+    with closing(app.connector.homes[0].connect()) as connection:
+        click.echo(app.job_manager.defer_job(deferrer.make_new_job(), connection))
 
 
 def _join_locks(locks: tuple[str, ...], shared: tuple[str, ...]) -> Any:

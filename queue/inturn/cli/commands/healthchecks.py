@@ -4,7 +4,13 @@ from contextlib import closing
 
 import click
 
-from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.cli.settings import (
+    Settings,
+    choose_cell,
+    database_options,
+    find_connector,
+    load_app,
+)
 from inturn.formatting import amount
 
 
@@ -29,12 +35,13 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
         click.echo("app: not checked, no app named (-a package.module:app)")
     else:
         app = load_app(path, dsn, schema)
-        connector = app.connector
+        connector = choose_cell(settings, app.connector)
         click.echo(f"app: ok, {amount(len(app.tasks), 'task name')}")
     from inturn import sql
     from inturn.operations.engine.maintenance import check_schema
 
-    with closing(connector.connect()) as connection:
-        click.echo("connection: ok")
-        connector.run(check_schema(connector.schema), connection)
-    click.echo(f"schema {connector.schema}: ok, revision {sql.revision()}")
+    for home in connector.homes:
+        with closing(home.connect()) as connection:
+            click.echo("connection: ok")
+            home.run(check_schema(home.schema), connection)
+        click.echo(f"schema {home.schema}: ok, revision {sql.revision()}")

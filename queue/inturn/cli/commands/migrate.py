@@ -26,20 +26,23 @@ def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool)
     """Create or update the queue's tables, functions and views.
 
     All of it takes effect, or nothing does. Safe to run in every deploy: concurrent runs wait for
-    each other, and if the schema is up to date, nothing changes.
+    each other, and if the schema is up to date, nothing changes. If the queue has cells, it
+    migrates one after another; `queue cells create` makes new ones.
     """
-    connector = find_connector(settings, dsn, schema)
-    dsn = connector.dsn  # report an unusable address before the slow import
+    homes = find_connector(settings, dsn, schema).homes
+    addresses = [home.dsn for home in homes]  # report unusable ones before the slow import
     if plan:
         from inturn.schema.plan import plan_migration
 
-        print_plan(connector.schema, plan_migration(dsn, connector.schema))
+        for address, home in zip(addresses, homes, strict=True):
+            print_plan(home.schema, plan_migration(address, home.schema))
         return
     from inturn.schema.migrate import migrate, prepare_history
 
-    done = migrate(dsn, connector.schema)
-    prepare_history(dsn, connector.schema)
-    click.echo(f"schema {connector.schema}: {done}")
+    for address, home in zip(addresses, homes, strict=True):
+        done = migrate(address, home.schema)
+        prepare_history(address, home.schema)
+        click.echo(f"schema {home.schema}: {done}")
 
 
 def print_plan(schema: str, plan: MigrationPlan) -> None:

@@ -63,12 +63,11 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
     from inturn import sql
     from inturn.operations.engine.maintenance import check_schema
 
-    connector = find_connector(settings, dsn, schema)
-    with closing(connector.connect()) as connection:
-        connector.run(check_schema(connector.schema), connection)
-    click.echo(
-        f"schema {connector.schema}: revision {sql.revision()}, fits inturn {version('inturn')}"
-    )
+    fits = f"revision {sql.revision()}, fits inturn {version('inturn')}"
+    for home in find_connector(settings, dsn, schema).homes:
+        with closing(home.connect()) as connection:
+            home.run(check_schema(home.schema), connection)
+        click.echo(f"schema {home.schema}: {fits}")
 
 
 @command.command(

@@ -38,6 +38,8 @@ def _words(command: str, settings: Settings) -> Iterator[str]:
     yield command
     if settings.dsn is not None:
         yield f"--dsn {'…' if _holds_a_password(settings.dsn) else shlex.quote(settings.dsn)}"
+    if settings.cell is not None:
+        yield f"--cell{'s' if command == 'worker' else ''} {settings.cell}"
     if settings.schema is not None and command not in WITHOUT_SCHEMA:
         yield f"--schema {shlex.quote(settings.schema)}"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import click
@@ -26,6 +28,63 @@ STYLES = {
     **dict.fromkeys(("paused", "retrying", "delayed", "idle", "warn"), "yellow"),
     **dict.fromkeys(("held", "doing", "live", "ok"), "green"),
 }
+
+
+class Held(NamedTuple):
+    """What a command that runs in several cells would print."""
+
+    form: str
+    records: Sequence[Any]
+    columns: Columns | None  # None: it prints the lines
+    lines: Sequence[str]  # or what to print if there are no records
+    spare: Sequence[str] = ()
+
+
+class InCell(NamedTuple):
+    """A record, and the cell that has it."""
+
+    cell: int
+    record: Any
+
+
+_held: ContextVar[tuple[int, list[Held]] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def held_output(cell: int) -> Iterator[list[Held]]:
+    """Inside the block, keep what would be printed, and name the cell in remarks."""
+    kept: list[Held] = []
+    before = _held.set((cell, kept))
+    try:
+        yield kept
+    finally:
+        _held.reset(before)
+
+
+def print_held(found: Mapping[int, Sequence[Held]]) -> None:
+    """Print the outputs of cells as one, with the cell of each record."""
+    all_held = [(cell, held) for cell, several in found.items() for held in several]
+    if not all_held:
+        return
+    _, first = all_held[0]
+    records = [InCell(cell, each) for cell, held in all_held for each in held.records]
+    output = Output(first.form)
+    if first.columns is None:
+        # A single line needs no heading.
+        lines = [
+            f"cell {cell}:{' ' if len(held.lines) < 2 else chr(10)}" + "\n".join(held.lines)
+            for cell, held in all_held
+        ]
+        output.lines(records, lines)
+        return
+    # Each cell's functions know its time.
+    shows = {cell: held.columns for cell, held in all_held if held.columns is not None}
+
+    def show(name: str) -> Callable[[Any], str]:
+        return lambda row: shows[row.cell][name](row.record)
+
+    columns = {"CELL": lambda row: str(row.cell), **{name: show(name) for name in first.columns}}
+    output.records(records, columns, first.lines[0], first.spare)
 
 
 @dataclass(frozen=True)
@@ -49,6 +108,8 @@ class Output:
 
         A table that is too wide first loses the `spare` columns, one by one.
         """
+        if self._hold(records, columns, [nothing], spare):
+            return
         prepare()
         if not self.for_people:
             self._print_json(records)
@@ -59,6 +120,8 @@ class Output:
 
     def lines(self, records: Sequence[Any], lines: Sequence[str]) -> None:
         """Print a list as JSON, or as uncut lines."""
+        if self._hold(records, None, lines):
+            return
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
@@ -67,6 +130,8 @@ class Output:
 
     def record(self, record: object, *lines: str) -> None:
         """Print one record as a JSON object or as lines. A dict becomes an object of its values."""
+        if self._hold([record], None, lines):
+            return
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
@@ -77,6 +142,18 @@ class Output:
                 else plain(record)
             )
             click.echo(json.dumps(parts, indent=2 if self.form == "json" else None))
+
+    def _hold(
+        self,
+        records: Sequence[Any],
+        columns: Columns | None,
+        lines: Sequence[str],
+        spare: Sequence[str] = (),
+    ) -> bool:
+        held = _held.get()
+        if held is not None:
+            held[1].append(Held(self.form, records, columns, lines, spare))
+        return held is not None
 
     def _print_json(self, records: Sequence[Any]) -> None:
         if self.form == "json":
@@ -110,15 +187,15 @@ def output_options(command: F) -> F:
 def more(count: int, *, or_more: bool) -> None:
     """Print how many records were left out."""
     if count > 0:
-        prepare()
         at_least = "at least " if or_more else ""
-        click.echo(f"… {at_least}{count:,} more (raise --limit to see them)", err=True)
+        remark(f"… {at_least}{count:,} more (raise --limit to see them)")
 
 
 def remark(text: str) -> None:
     """Print a note for people that is not part of the result."""
     prepare()
-    click.echo(text, err=True)
+    held = _held.get()
+    click.echo(text if held is None else f"cell {held[0]}: {text}", err=True)
 
 
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
@@ -148,6 +225,8 @@ def plain(value: Any, name: str = "") -> Any:
 
     Many JSON readers round large numbers, so ids are safe only as text.
     """
+    if isinstance(value, InCell):
+        return {"cell": value.cell, **plain(value.record)}
     if is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: plain(getattr(value, field.name), field.name) for field in fields(value)

@@ -1,0 +1,156 @@
+"""`queue cells`: create, list and check the cells of a queue over several servers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.output.exit_status import UNHEALTHY
+from inturn.cli.output.printing import Output, output_options
+from inturn.cli.settings import Settings, database_options, find_connector
+from inturn.cli.values import Number
+from inturn.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from inturn.cells.connector import Cells
+
+FILE = "inturn_cells.toml"
+
+
+@click.group(
+    "cells",
+    epilog="""\b
+Examples:
+  queue cells create --dsn postgresql://user@host/database
+  export INTURN_CELLS=inturn_cells.toml
+  queue cells check""",
+)
+def command() -> None:
+    """Create, list and check cells: one queue over several servers."""
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  queue cells create --dsn postgresql://user@host/database
+  queue cells create --count 16 --file cells.toml
+  queue cells create          after you have edited the file, or to finish an interrupted one""",
+)
+@click.option(
+    "--count",
+    type=Number(1, 1024),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How many cells a new map gets. This can never be changed.",
+)
+@click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help=f"The map.  [default: INTURN_CELLS, or {FILE}]",
+)
+@database_options
+def create(
+    settings: Settings, /, dsn: str | None, schema: str | None, count: int, file: Path | None
+) -> None:
+    """Create cells and their map.
+
+    If the map does not exist yet, it is written, with all cells on one server in schemas of their
+    own. Then each cell is created in the schema that the map names, or migrated.
+    """
+    from inturn.cells.connector import Cells
+    from inturn.cells.creating import create_cells, write_map
+
+    if settings.app is None:
+        file = file or Path(os.environ.get("INTURN_CELLS") or FILE)
+        if not file.exists():
+            write_map(file, count, dsn, schema)
+            click.echo(f"wrote {file}: {count} cells")
+        cells = Cells(file)
+    else:
+        cells = _find_cells(settings, dsn, schema)
+    for home, is_new in create_cells(cells):
+        click.echo(f"{home}: {'created' if is_new else 'up to date'}")
+    if settings.app is None and not os.environ.get("INTURN_CELLS"):
+        click.echo(f"Set this wherever you use the queue: INTURN_CELLS={file}", err=True)
+
+
+@command.command("list", epilog="Example: queue cells list --json")
+@output_options
+@database_options
+def list_cells(settings: Settings, /, dsn: str | None, schema: str | None, form: str) -> None:
+    """List the cells of the map, without a connection to them."""
+    cells = _find_cells(settings, dsn, schema)
+    rows = [
+        {"cell": home.number, "home": home.place, "schema": home.schema} for home in cells.homes
+    ]
+    columns = {
+        "CELL": lambda row: str(row["cell"]),
+        "HOME": lambda row: str(row["home"]),
+        "SCHEMA": lambda row: str(row["schema"]),
+    }
+    Output(form).records(rows, columns, "")
+
+
+@command.command(epilog="Example: queue cells check --json")
+@output_options
+@database_options
+def check(settings: Settings, /, dsn: str | None, schema: str | None, form: str) -> None:
+    """Ask each cell whether it is the one that the map says.
+
+    Exits with status 10 if one does not answer, or is another one.
+    """
+    from inturn.cells.asking import CellsUnanswered, ask_all
+
+    cells = _find_cells(settings, dsn, schema)
+    problems: dict[int, str] = {}
+    try:
+        ask_all(range(len(cells.homes)), lambda cell: cells.homes[cell].connect().close())
+    except CellsUnanswered as error:
+        problems = {cell: str(each) for cell, each in error.errors.items()}
+    rows = [{"cell": home.number, "problem": problems.get(home.number)} for home in cells.homes]
+    Output(form).lines(rows, [problems.get(home.number, f"{home} ok") for home in cells.homes])
+    if problems:
+        raise SystemExit(UNHEALTHY)
+
+
+@command.command(epilog="Example: queue cells adopt --cell 3")
+@yes_option
+@database_options
+def adopt(settings: Settings, /, dsn: str | None, schema: str | None, yes: bool) -> None:
+    """Make a copy of a cell its only home.
+
+    After pg_upgrade, a restore or a copy to another server, a cell refuses to work, because the
+    database that it was copied from may still serve it. Close that one first: two homes of one
+    cell would run its lanes twice.
+    """
+    if settings.cell is None:
+        raise click.UsageError("Name the cell: --cell 3")
+    home = find_connector(settings, dsn, schema)
+    confirm(
+        f"Does nothing serve the old home of cell {settings.cell} any more?",
+        yes=yes,
+        command=f"queue cells adopt --cell {settings.cell} --yes",
+    )
+    from inturn.schema.migrate import adopt_cell
+
+    adopt_cell(home.dsn, home.schema)
+    home.connect().close()
+    click.echo(f"{home} is now the home of this cell")
+
+
+def _find_cells(settings: Settings, dsn: str | None, schema: str | None) -> Cells:
+    from inturn.cells.connector import Cells
+
+    connector = find_connector(settings, dsn, schema)
+    if not isinstance(connector, Cells):
+        raise ConfigurationError(
+            "There are no cells here. Set INTURN_CELLS, name an app that has cells with -a, or "
+            "create them: queue cells create"
+        )
+    return connector

@@ -1,0 +1,89 @@
+"""Run a command in several cells: reads side by side, changes one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from inturn.cells.asking import CellsUnanswered, ask_all
+from inturn.cells.placing import cell_of_id, place_call
+from inturn.cli.output.exit_status import NotFound, get_status, print_error
+from inturn.cli.output.printing import held_output, print_held, remark
+from inturn.cli.settings import Settings
+
+READS = ("list_", "count", "next_", "command")  # what the names of functions that read begin with
+Run = Callable[[int, Mapping[str, Any]], None]
+
+
+def run_over_cells(name: str, cells: int, given: Mapping[str, Any], run: Run) -> None:
+    """Run a command in the cells that its arguments are about, by default all."""
+    chosen = _choose_cells(given, cells)
+    if len(chosen) == 1:
+        ((cell, arguments),) = chosen.items()
+        _in_cell(cell, arguments, run)
+    elif name.startswith(READS):
+        _read(chosen, run)
+    else:
+        for cell, arguments in chosen.items():
+            remark(f"cell {cell}:")
+            _in_cell(cell, arguments, run)
+
+
+def _choose_cells(given: Mapping[str, Any], cells: int) -> dict[int, Mapping[str, Any]]:
+    """Return the arguments for each cell. Each gets only its own jobs."""
+    if ids := given.get("job_ids"):
+        groups: dict[int, list[int]] = {}
+        for id in ids:
+            groups.setdefault(cell_of_id(id, cells), []).append(id)
+        return {cell: {**given, "job_ids": tuple(some)} for cell, some in groups.items()}
+    place = place_call(given, cells)
+    return dict.fromkeys(range(cells) if place is None else [place], given)
+
+
+def _in_cell(cell: int, arguments: Mapping[str, Any], run: Run) -> None:
+    """Run it with settings that name the cell, so that the commands it suggests do so too."""
+    outer = click.get_current_context()
+    settings = replace(outer.ensure_object(Settings), cell=cell)
+    with click.Context(outer.command, info_name=outer.info_name, obj=settings):
+        run(cell, arguments)
+
+
+def _read(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
+    context, here = click.get_current_context(), copy_context()
+    nothing = object()
+
+    def ask(cell: int) -> Any:
+        def hold() -> Any:
+            with context.scope(cleanup=False), held_output(cell) as held:
+                try:
+                    _in_cell(cell, chosen[cell], run)
+                except NotFound as error:
+                    return (nothing, error)
+                except SystemExit as ended:
+                    return (held, ended.code)
+            return (held, 0)
+
+        return here.copy().run(hold)
+
+    errors: Mapping[int, Exception] = {}
+    try:
+        answers = ask_all(list(chosen), ask)
+    except CellsUnanswered as error:
+        answers, errors = error.answers, error.errors
+    found = {cell: held for cell, (held, _) in answers.items() if held is not nothing}
+    print_held(found)
+    for cell, problem in errors.items():
+        print_error(f"cell {cell} did not answer: {problem}")
+    if not found and not errors:
+        raise next(error for _, error in answers.values())
+    _exit([code for cell, (_, code) in answers.items() if cell in found], list(errors.values()))
+
+
+def _exit(codes: Sequence[int], errors: Sequence[Any]) -> None:
+    status = max([*codes, *map(get_status, errors)], default=0)
+    if status:
+        raise SystemExit(status)

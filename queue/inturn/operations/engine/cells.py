@@ -1,0 +1,51 @@
+"""Which cell a schema is; see docs/cells.md."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from inturn.operations import Operation, Statement
+
+# It asks only the catalogs: an error would end the caller's transaction.
+LIST_CELLS = """
+SELECT nspname FROM pg_catalog.pg_proc
+JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pronamespace
+WHERE proname = 'show_cell' AND nspname = ANY(%s::text[])
+  AND has_schema_privilege(pg_namespace.oid, 'USAGE')
+  AND has_function_privilege(pg_proc.oid, 'EXECUTE')
+"""
+SHOW_CELL = "SELECT number, of, map, is_home FROM {schema}.show_cell()"
+NEWEST_LOCKS = """
+SELECT DISTINCT lock FROM (
+    SELECT lock FROM {schema}.live_jobs WHERE lock IS NOT NULL ORDER BY id DESC LIMIT %s
+) AS newest
+"""
+
+
+class Identity(NamedTuple):
+    """The row of the table `cell`."""
+
+    number: int
+    of: int
+    map: UUID
+    is_home: bool
+
+
+def list_cells(schemas: Sequence[str]) -> Operation[set[str]]:
+    """Return which of these schemas are in the database and have the functions of cells."""
+    rows = yield Statement(LIST_CELLS, [list(schemas)])
+    return {str(schema) for (schema,) in rows}
+
+
+def show_cell(schema: str) -> Operation[Identity | None]:
+    """Return which cell a schema is, or None."""
+    if schema not in (yield from list_cells([schema])):
+        return None
+    rows = yield Statement(SHOW_CELL)
+    return Identity(*rows[0]) if rows else None
+
+
+def list_newest_locks(limit: int) -> Operation[list[str]]:
+    """Return the locks of so many live jobs, the newest."""
+    rows = yield Statement(NEWEST_LOCKS, [limit])
+    return [str(lock) for (lock,) in rows]

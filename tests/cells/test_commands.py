@@ -1,0 +1,187 @@
+"""`queue` over cells: create, migrate, read, change and measure."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inturn import App
+from inturn.cells.creating import TEXT
+from inturn.database.connectors import PsycopgConnector
+from tests.cells.conftest import AT, COUNT
+from tests.cells.test_app import AWAY, LOCKS
+from tests.cli.calling import Ended, invoke
+
+SERVER = '[[servers]]\ndsn = "{}"\ncells = {}\n'
+
+
+class Queue:
+    """`queue` with a map of cells."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __call__(self, *words: str) -> Ended:
+        return invoke(*words, env={"INTURN_CELLS": str(self.file), "USER": "eve"})
+
+    def records(self, *words: str) -> list[dict[str, object]]:
+        done = self(*words, "--json")
+        assert done.returncode == 0, done.output
+        found: list[dict[str, object]] = json.loads(done.stdout)
+        return found
+
+
+def write_map(file: Path, dsns: list[str], at: list[int], map: str) -> Path:
+    servers = [
+        SERVER.format(dsn, [cell for cell in range(COUNT) if at[cell] == server])
+        for server, dsn in enumerate(dsns)
+    ]
+    file.write_text(f'map = "{map}"\nof = {COUNT}\n' + "".join(servers))
+    return file
+
+
+@pytest.fixture
+def queue(dsns: list[str], tmp_path: Path) -> Queue:
+    with psycopg.connect(dsns[0]) as connection:
+        [(map,)] = connection.execute("SELECT map FROM inturn_00.cell").fetchall()
+    return Queue(write_map(tmp_path / "cells.toml", dsns, AT, map))
+
+
+@pytest.fixture
+def halted(queue: Queue, homes: list[PsycopgConnector]) -> Queue:
+    """The same, with a map in which cell 6 has no server."""
+    text = queue.file.read_text().replace("cells = [5, 6, 7]", "cells = [5, 7]")
+    queue.file.write_text(text + SERVER.format(AWAY + "?connect_timeout=1", [6]))
+    return queue
+
+
+def test_the_first_step_is_eight_cells_on_one_server(empty: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "cells.toml"
+    made = invoke("cells", "create", "--dsn", empty[0], "--file", str(file), "--count", "2")
+    assert made.returncode == 0, made.output
+    assert made.stdout.splitlines()[0] == f"wrote {file}: 2 cells"
+    assert made.stdout.count("created") == 2
+    assert f"INTURN_CELLS={file}" in made.stderr
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert tomllib.loads(file.read_text())["of"] == 2
+    queue = Queue(file)
+    again = queue("cells", "create")
+    assert again.stdout.count("up to date") == 2
+    assert queue("migrate").stdout.count("up to date") == 2
+    assert queue("schema", "status").returncode == queue("healthchecks").returncode == 0
+    listed = queue.records("cells", "list")
+    assert [row["schema"] for row in listed] == ["inturn_00", "inturn_01"]
+    assert queue("cells", "check").stdout.count(" ok\n") == 2
+
+
+def test_an_interrupted_create_is_finished_by_another(
+    empty: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cells.toml"
+    file.write_text(
+        TEXT.format(
+            map="6d9f3c1e-9d3c-4b0e-8f0a-6f0c5b7e2d11", of=2, dsn="", schema="", cells="[0]"
+        )
+        + SERVER.format(AWAY, [1])
+    )
+    env = {"INTURN_DSN": empty[0], "INTURN_CELLS": str(file)}
+    broken = invoke("cells", "create", env=env)
+    assert (broken.returncode, broken.stdout.count("created")) == (69, 1)
+    file.write_text(file.read_text().replace(AWAY, empty[1]))
+    done = invoke("cells", "create", env=env)
+    assert (done.stdout.count("up to date"), done.stdout.count("created")) == (1, 1)
+
+
+def test_reads_ask_all_cells_and_name_the_cell_of_each_row(queue: Queue, app: App) -> None:
+    assert queue("jobs", "list").stderr == "There are no jobs.\n"
+    deferred = [int(queue("defer", "shop.pay", "--lock", lock).stdout) for lock in LOCKS]
+    rows = queue.records("jobs", "list")
+    assert [(row["cell"], row["lock"]) for row in rows] == [*enumerate(LOCKS)]
+    assert [row["id"] for row in rows] == [str(id) for id in deferred]
+    table = queue("jobs", "list").stdout.splitlines()
+    assert table[0].split()[:2] == ["CELL", "ID"]
+    assert table[7].split()[:2] == ["6", str(deferred[6])]
+    assert {row["count"] for row in queue.records("jobs", "count")} == {1}
+    assert queue("jobs", "count").stdout.splitlines()[3] == "cell 3: 1"
+    one = invoke(
+        "jobs", "list", "--cell", "6", env={"INTURN_CELLS": str(queue.file), "COLUMNS": "200"}
+    )
+    assert one.stdout.splitlines()[0].split()[0] == "ID"
+    assert queue("jobs", "list", "--lock", LOCKS[2]).stdout.count("shop.pay") == 1
+    explained = queue("jobs", "explain", str(deferred[5]))
+    assert explained.returncode == 0
+    assert "worker --cells 5 --queues default" in explained.stdout, "advice names the cell"
+
+
+def test_changes_go_to_their_cell_or_to_each(queue: Queue, app: App) -> None:
+    jobs = [int(queue("defer", "shop.pay", "--lock", lock).stdout) for lock in LOCKS]
+    assert queue("lanes", "pause", LOCKS[6], "--reason", "no paper").returncode == 0
+    assert [lane.lock for lane in app.lanes.list() if lane.state == "paused"] == [LOCKS[6]]
+    paused = queue("queues", "pause", "mail")
+    assert paused.stderr.count("cell ") == COUNT
+    assert len(app.queues.list_paused()) == COUNT
+    done = queue("jobs", "cancel", str(jobs[1]), str(jobs[7]), "--yes")
+    assert done.returncode == 0, done.output
+    assert {id for id in jobs if app.job_manager.get_job_status(id) == "cancelled"} == {
+        jobs[1],
+        jobs[7],
+    }
+
+
+def test_what_does_not_answer_is_named(halted: Queue) -> None:
+    halted("defer", "shop.pay", "--lock", LOCKS[0])
+    listed = halted("jobs", "list")
+    assert listed.returncode == 69
+    assert "shop.pay" in listed.stdout
+    assert "error: cell 6 did not answer: " in listed.stderr
+    checked = halted("cells", "check")
+    assert checked.returncode == 10
+    assert checked.stdout.count(" ok\n") == COUNT - 1
+    measured = halted("metrics")
+    up = {
+        sample.labels["cell"]: sample.value
+        for found in text_string_to_metric_families(measured.stdout)
+        for sample in found.samples
+        if sample.name == "inturn_database_up"
+    }
+    assert up == {str(cell): float(cell != 6) for cell in range(COUNT)}
+
+
+def test_the_doctor_finds_a_lane_in_the_wrong_cell(queue: Queue, dsns: list[str]) -> None:
+    healthy = queue("doctor")
+    assert healthy.returncode == 0, healthy.output
+    assert healthy.stdout.count("cell ") == COUNT
+    with psycopg.connect(dsns[0], autocommit=True) as connection:
+        connection.execute("SELECT inturn_00.defer('shop.pay', lock => %s)", [LOCKS[3]])
+    sick = queue("doctor")
+    assert sick.returncode == 10
+    assert "these lanes are in cell 0, but belong to others" in sick.stdout
+    assert LOCKS[3] in sick.stdout
+
+
+def test_a_copy_is_adopted(queue: Queue, dsns: list[str]) -> None:
+    with psycopg.connect(dsns[0], autocommit=True) as connection:
+        connection.execute("UPDATE inturn_02.cell SET home = 'elsewhere'")
+    refused = queue("jobs", "list", "--lock", LOCKS[2])
+    assert (refused.returncode, "queue cells adopt --cell 2" in refused.stderr) == (2, True)
+    assert queue("cells", "adopt", "--cell", "2").returncode != 0, "it asks first"
+    assert queue("cells", "adopt", "--cell", "2", "--yes").returncode == 0
+    assert queue("jobs", "list", "--lock", LOCKS[2]).returncode == 0
+
+
+def test_mistakes_are_told(queue: Queue, dsn: str, tmp_path: Path) -> None:
+    plain = invoke("cells", "check", env={"INTURN_DSN": dsn})
+    assert (plain.returncode, "There are no cells here. Set INTURN_CELLS" in plain.stderr) == (
+        2,
+        True,
+    )
+    wrong = invoke("jobs", "list", "--cell", "1", env={"INTURN_DSN": dsn})
+    assert (wrong.returncode, "--cell: there are no cells here" in wrong.stderr) == (2, True)
+    beyond = queue("jobs", "list", "--cell", "8")
+    assert (beyond.returncode, "8 is not one of 0 to 7" in beyond.stderr) == (2, True)
+    top = queue("top", "--once")
+    assert (top.returncode, "Name one: app.cell(3), or --cell 3" in top.stderr) == (2, True)
+    assert queue("top", "--once", "--cell", "3").returncode == 0
