@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION cell_of(lock text, cells integer) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT (
-        -- Two halves, because bigint is signed. There are 1,024 cells at most, so nothing overflows.
+        -- Two halves, because bigint is signed. With 1,024 cells at most, nothing overflows.
         ((('x' || left(hash, 8))::bit(32)::bigint % cells) * (4294967296 % cells)
             + ('x' || substr(hash, 9, 8))::bit(32)::bigint) % cells
     )::integer

@@ -15,8 +15,8 @@ BEGIN
     LOCK TABLE jobs, batches IN EXCLUSIVE MODE;  -- no id is drawn until we commit
     IF EXISTS (SELECT FROM jobs) OR EXISTS (SELECT FROM finished_jobs)
         OR EXISTS (SELECT FROM batches) THEN
-        RAISE EXCEPTION 'the schema % has jobs, whose ids name no cell. Use a new schema, and let the '
-            'workers of this one finish its jobs', current_schema();
+        RAISE EXCEPTION 'the schema % has jobs, whose ids name no cell. Use a new schema, and let '
+            'the workers of this one finish its jobs', current_schema();
     END IF;
     INSERT INTO cell (number, of, map, home) VALUES (p_number, p_of, p_map, cell_home());
     FOREACH v_table IN ARRAY '{jobs, batches}'::text[] LOOP
