@@ -1,0 +1,62 @@
+"""`queue worker --cells`: a process serves one cell."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from inturn import App
+from tests.cells.conftest import COUNT
+from tests.cells.test_app import LOCKS
+from tests.cells.test_commands import Queue, queue
+from tests.cli.calling import Ended, invoke, run_process
+
+__all__ = ["queue"]
+TASKS = """
+from inturn import App
+
+app = App()
+
+
+@app.task(name="shop.pay")
+def pay() -> None: ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(TASKS)
+    return tmp_path
+
+
+def refuse(queue: Queue, folder: Path, *words: str) -> str:
+    env = {"INTURN_CELLS": str(queue.file)}
+    done: Ended = invoke("-a", "shop:app", "worker", *words, folder=folder, env=env)
+    assert done.returncode == 2, done.output
+    return done.stderr
+
+
+@pytest.mark.landing
+def test_each_process_serves_one_of_the_cells(queue: Queue, app: App, folder: Path) -> None:
+    jobs = [app.configure_task("shop.pay", lock=lock).defer() for lock in LOCKS]
+    env = {"INTURN_CELLS": str(queue.file), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    ended = run_process(
+        "-a", "shop:app", "worker", "-1", "--cells", "0,5-6", folder=folder, env=env
+    )
+    assert ended.returncode == 0, ended.output
+    done = [app.job_manager.get_job_status(id) == "succeeded" for id in jobs]
+    assert [cell for cell in range(COUNT) if done[cell]] == [0, 5, 6]
+    env["INTURN_WORKER_CELLS"] = "3"
+    alone = run_process("-a", "shop:app", "worker", "-1", folder=folder, env=env)
+    assert alone.returncode == 0, alone.output
+    assert app.job_manager.get_job_status(jobs[3]) == "succeeded"
+
+
+def test_mistakes_are_told(queue: Queue, app: App, folder: Path) -> None:
+    assert "has 8 cells. To serve all from this machine, add --cells all" in refuse(queue, folder)
+    assert "--cells 8: the cells of the app are 0 to 7" in refuse(queue, folder, "--cells", "8")
+    assert "--cells x: write all, 3, 0,2 or 0-3" in refuse(queue, folder, "--cells", "x")
+    away = refuse(queue, folder, "--cells", "1", "--dsn", "postgresql://other/db")
+    assert "The app has cells, which a DSN or a schema cannot replace. Name one: --cell 3" in away
+    plain = invoke("-a", "shop:app", "worker", "--cells", "all", folder=folder)
+    assert "The app has no cells. Omit --cells" in plain.stderr
