@@ -9,11 +9,16 @@ import pytest
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn import App, Task
-from inturn.cells.asking import CellsUnanswered
-from inturn.cells.jobs import PartlyDeferred
+from inturn import App, JobContext, RetryDecision, RetryStrategy, Task
 from inturn.database.connectors import PsycopgConnector
-from inturn.errors import AlreadyEnqueued, BadArgument, DatabaseUnavailable
+from inturn.errors import (
+    AlreadyEnqueued,
+    BadArgument,
+    CellsUnanswered,
+    DatabaseUnavailable,
+    JobFailed,
+    PartlyDeferred,
+)
 from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import AT, COUNT, WORKER
 from tests.cells.test_refusals import in_cell
@@ -95,6 +100,45 @@ def test_a_task_defers_into_other_cells(app: App) -> None:
     assert seen == ["end"]
 
 
+def test_a_retry_cannot_move_a_job_to_a_lane_elsewhere(app: App) -> None:
+    class Moving(RetryStrategy):
+        def get_retry_decision(self, **_: object) -> RetryDecision:
+            return RetryDecision(retry_in={"seconds": 0}, lock=LOCKS[6])
+
+    @app.task(retry=Moving())
+    def fail() -> None:
+        raise ValueError
+
+    job = fail.configure(lock=LOCKS[2]).defer()
+    app.cell(2).run_worker()
+    with pytest.raises(
+        JobFailed, match=f"lock: '{LOCKS[6]}' is in cell 6, but the job is in cell 2"
+    ):
+        job.result(timeout=5)
+
+
+def test_a_task_defers_in_its_own_transaction(app: App) -> None:
+    refused: list[str] = []
+
+    @app.task(pass_context=True)
+    def start(context: JobContext) -> None:
+        with context.transaction() as connection:
+            end.configure(lock=LOCKS[3], connection=connection).defer()
+            try:
+                end.configure(lock=LOCKS[6], connection=connection).defer()
+            except BadArgument as error:
+                refused.append(str(error))
+
+    @app.task
+    def end() -> None: ...
+
+    start.configure(lock=LOCKS[3]).defer()
+    app.cell(3).run_worker()
+    assert [job.status for job in app.job_manager.list_jobs()] == ["succeeded"] * 2
+    assert len(refused) == 1
+    assert f"but '{LOCKS[6]}' is for cell 6 (" in refused[0]
+
+
 def test_lanes_limits_and_pauses(app: App, task: Double) -> None:
     task.configure(lock=LOCKS[3]).defer(1)
     assert app.lanes.pause(LOCKS[3], reason="no paper", by="eve")
@@ -125,21 +169,24 @@ def test_jobs_join_the_transaction_of_their_own_database(
     near, far = [psycopg.connect(homes[cell].dsn) for cell in (0, 7)]
     with near, far:
         job = task.configure(lock=LOCKS[0], connection=near).defer(1)
+        new = [task.configure(lock=LOCKS[cell]).make_new_job(cell) for cell in (2, 1, 2)]
+        several = app.job_manager.batch_defer_jobs(new, near)
+        assert [id % 1024 for id in several] == [2, 1, 2], "several cells, one transaction"
         free = [task.configure(connection=far).defer(n) for n in range(6)]
         assert {AT[id % 1024] for id in free} == {1}
         assert len({*free}) == 6
         far.rollback()
         near.commit()
-    assert [each.id for each in app.job_manager.list_jobs()] == [job]
+    assert {each.id for each in app.job_manager.list_jobs()} == {job, *several}
     given = conninfo_to_dict(homes[0].dsn)
     url = f"postgresql+psycopg://postgres@/{given['dbname']}?host={given['host']}&port={given['port']}"
     engine = sqlalchemy.create_engine(url)
     with engine.begin() as connection:
         task.configure(lock=LOCKS[1], connection=connection).defer(2)
-        with pytest.raises(BadArgument, match="but this is for cell 6"):
+        with pytest.raises(BadArgument, match=f"but '{LOCKS[6]}' is for cell 6"):
             task.configure(lock=LOCKS[6], connection=connection).defer(2)
     engine.dispose()
-    assert len(app.job_manager.list_jobs()) == 2
+    assert len(app.job_manager.list_jobs()) == 5
 
 
 def test_a_batch_is_in_one_cell(app: App, task: Double) -> None:

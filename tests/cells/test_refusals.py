@@ -8,9 +8,8 @@ import pytest
 
 from inturn import App
 from inturn.cells.connector import Cells
-from inturn.cells.identity import WrongCell
 from inturn.database.connectors import PsycopgConnector
-from inturn.errors import BadArgument, ConfigurationError, ConnectorException
+from inturn.errors import BadArgument, ConfigurationError, ConnectorException, WrongCell
 from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import COUNT, make_home
 
@@ -147,17 +146,20 @@ def test_a_connection_elsewhere_is_refused(app: App, homes: Homes, empty_dsn: st
     def write() -> None: ...
 
     with psycopg.connect(homes[0].dsn) as here, psycopg.connect(empty_dsn) as nowhere:
-        words = "connection is to a database with cells 0, 1, 2, 3, 4, but this is for cell 6"
+        words = "connection is to a database with cells 0, 1, 2, 3, 4, but 'lane:.*' is for cell 6"
         with pytest.raises(BadArgument, match=words):
             write.configure(lock=in_cell(6), connection=here).defer()
-        with pytest.raises(BadArgument, match="with no cell of this map, but this is for cell 0"):
+        new = [write.configure(lock=in_cell(cell)).make_new_job() for cell in (0, 6)]
+        with pytest.raises(BadArgument, match=words):
+            app.job_manager.batch_defer_jobs(new, here)
+        with pytest.raises(
+            BadArgument, match=r"with no cell of this map, but 'lane:.*' is for cell 0"
+        ):
             write.configure(lock=in_cell(0), connection=nowhere).defer()
         with pytest.raises(BadArgument, match="no cell of this map, so no job can join"):
             write.configure(connection=nowhere).defer()
-        new = [write.configure(lock=in_cell(cell)).make_new_job() for cell in (0, 1)]
-        words = f"one transaction, but the jobs are for several cells: '{in_cell(0)}' is in cell 0"
-        with pytest.raises(BadArgument, match=words):
-            app.job_manager.batch_defer_jobs(new, here)
+        with pytest.raises(BadArgument, match="with cells 0, 1, 2, 3, 4, but this is for cell 5"):
+            app.cell(5).job_manager.get_job_status(5, connection=here)
         assert here.execute("SELECT 1").fetchone() == (1,), "the transaction is intact"
 
 

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import reduce
 from typing import Any, TypeVar
 
-from inturn.errors import InturnError
+from inturn.errors import CellsUnanswered, InturnError
 
 T = TypeVar("T")
 MOST_THREADS = 64
 
 
-class CellsUnanswered(InturnError):
-    """Some cells did not answer. `errors` has why, and `answers` what the others answered."""
-
-    def __init__(self, errors: Mapping[int, InturnError], answers: Mapping[int, Any]) -> None:
-        numbers = ", ".join(map(str, errors))
-        super().__init__(
-            f"{len(errors)} of {len(errors) + len(answers)} cells did not answer ({numbers}): "
-            f"{next(iter(errors.values()))}"
-        )
-        self.errors = dict(errors)
-        self.answers = dict(answers)
-
-
-def ask_all(cells: Sequence[int], ask: Callable[[int], T]) -> dict[int, T]:
+def ask_all(
+    cells: Sequence[int], ask: Callable[[int], T], *, most_at_once: int = MOST_THREADS
+) -> dict[int, T]:
     """Return the answer of each cell, or raise CellsUnanswered."""
-    with ThreadPoolExecutor(min(MOST_THREADS, len(cells)), "inturn cells") as threads:
+    most = min(most_at_once, len(cells))
+    if most <= 1:  # here, since a connection of Django's belongs to its thread
+        return sort_answers(cells, [_try(ask, cell) for cell in cells])
+    with ThreadPoolExecutor(most, "inturn cells") as threads:
         return sort_answers(cells, list(threads.map(lambda cell: _try(ask, cell), cells)))
 
 
-async def ask_all_async(cells: Sequence[int], ask: Callable[[int], Awaitable[T]]) -> dict[int, T]:
+async def ask_all_async(
+    cells: Sequence[int], ask: Callable[[int], Awaitable[T]], *, most_at_once: int = MOST_THREADS
+) -> dict[int, T]:
     """Like `ask_all`, in an event loop."""
-    found = await asyncio.gather(*map(ask, cells), return_exceptions=True)
+    turns = asyncio.Semaphore(most_at_once)
+
+    async def ask_in_turn(cell: int) -> T:
+        async with turns:
+            return await ask(cell)
+
+    found = await asyncio.gather(*map(ask_in_turn, cells), return_exceptions=True)
     return sort_answers(cells, found)
 
 

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 
 from psycopg.conninfo import conninfo_to_dict
 
-from inturn.cells.identity import WrongCell, check_identity
+from inturn.cells.identity import check_identity
 from inturn.cells.jobs import CellBatches, CellJobs
 from inturn.cells.map import CellMap, CellsOption, read_map
-from inturn.cells.placing import place_job
+from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
 from inturn.control.batches import Batches
 from inturn.control.jobs import Jobs
@@ -23,7 +23,7 @@ from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
-from inturn.errors import BadArgument, ConfigurationError
+from inturn.errors import BadArgument, ConfigurationError, WrongCell
 from inturn.operations import Operation
 from inturn.operations.engine.cells import Identity, list_cells, show_cell
 from inturn.tasks.lanes import cell_of
@@ -108,12 +108,15 @@ class CellConnector(PsycopgConnector):
 
     def _refuse_elsewhere(self, local: frozenset[int]) -> None:
         if self.number not in local:
-            has = f"cell{'s' if len(local) > 1 else ''} {', '.join(map(str, sorted(local)))}"
+            raise refuse_elsewhere(self, local)
+
+    def check_lock(self, lock: str) -> None:
+        place = cell_of(lock, len(self.cells.homes))
+        if place != self.number:
             raise BadArgument(
-                "connection",
-                f"is to a database with {has if local else 'no cell of this map'}, but this is for "
-                f"{self}. A job can join a transaction only in its cell's own database. Call it "
-                "without connection= after your commit, or give it the cell key of a cell there",
+                "lock",
+                f"{lock!r} is in cell {place}, but the job is in cell {self.number}. A job cannot "
+                "leave its cell",
             )
 
     def has_schedule(self, schedule: Schedule) -> bool:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from inturn.errors import ConfigurationError
+from inturn.errors import WrongCell
 from inturn.operations.engine.cells import Identity
-
-
-class WrongCell(ConfigurationError):
-    """A database is not the cell that the map of cells expects there."""
 
 
 def check_identity(found: Identity | None, number: int, of: int, map: UUID | None) -> None:

@@ -5,38 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inturn.cells.asking import CellsUnanswered, ask_all, ask_all_async
-from inturn.cells.placing import place_job
+from inturn.cells.asking import MOST_THREADS, ask_all, ask_all_async
+from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
-from inturn.errors import BadArgument, InturnError
+from inturn.errors import CellsUnanswered, InturnError, PartlyDeferred
 from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.lanes import first_lock
 from inturn.tasks.options import NewJob
 from inturn.tasks.tracer import Tracer
 
 Groups = dict[int, list[int]]  # the places of jobs, by cell
-
-
-class PartlyDeferred(InturnError):
-    """A call for several cells has deferred the jobs of some.
-
-    `deferred` has what `batch_defer_jobs` would return, with None for each job that was not
-    deferred. `errors` has the error of each cell. Defer the jobs at `left` again, unless the error
-    has `outcome_unknown`.
-    """
-
-    def __init__(
-        self, deferred: Sequence[DeferredJob[Any] | None], errors: Mapping[int, InturnError]
-    ) -> None:
-        self.deferred = list(deferred)
-        self.errors = dict(errors)
-        self.left = [place for place, job in enumerate(deferred) if job is None]
-        done = len(self.deferred) - len(self.left)
-        cell, error = next(iter(self.errors.items()))
-        super().__init__(
-            f"{done} of {len(self.deferred)} jobs were deferred. Those of cell "
-            f"{', '.join(map(str, self.errors))} were not: see `left`, and defer them again. "
-            f"Cell {cell}: {error}"
-        )
 
 
 class CellJobs(Router):
@@ -67,17 +45,16 @@ class CellJobs(Router):
         """Enqueue jobs, in one transaction for each cell. Raise PartlyDeferred if some failed."""
         local = None if connection is None else self._cells.find_local(connection)
         groups = self._group(jobs, local)
-        if len(groups) <= 1:
-            for cell in groups:
-                return list(self._parts[cell].batch_defer_jobs(jobs, connection))
-            return []
-        if connection is not None:
-            raise self._refuse_split(jobs, groups)
+        if len(groups) == 1:
+            return list(self._parts[min(groups)].batch_defer_jobs(jobs, connection))
+
+        def defer(cell: int) -> Sequence[DeferredJob[Any]]:
+            some = [jobs[at] for at in groups[cell]]
+            return list(self._parts[cell].batch_defer_jobs(some, connection))
+
         try:
-            found = ask_all(
-                list(groups),
-                lambda cell: self._parts[cell].batch_defer_jobs([jobs[at] for at in groups[cell]]),
-            )
+            # A connection runs one statement at a time.
+            found = ask_all(list(groups), defer, most_at_once=1 if connection else MOST_THREADS)
         except CellsUnanswered as error:
             raise _tell_part(len(jobs), groups, error) from error
         return _in_order(len(jobs), groups, found)
@@ -88,19 +65,16 @@ class CellJobs(Router):
         """Like `batch_defer_jobs`, in an event loop."""
         local = None if connection is None else await self._cells.find_local_async(connection)
         groups = self._group(jobs, local)
-        if len(groups) <= 1:
-            for cell in groups:
-                return list(await self._parts[cell].batch_defer_jobs_async(jobs, connection))
-            return []
-        if connection is not None:
-            raise self._refuse_split(jobs, groups)
+        if len(groups) == 1:
+            return list(await self._parts[min(groups)].batch_defer_jobs_async(jobs, connection))
+
+        async def defer(cell: int) -> Sequence[DeferredJob[Any]]:
+            some = [jobs[at] for at in groups[cell]]
+            return list(await self._parts[cell].batch_defer_jobs_async(some, connection))
+
         try:
-            found = await ask_all_async(
-                list(groups),
-                lambda cell: self._parts[cell].batch_defer_jobs_async(
-                    [jobs[at] for at in groups[cell]]
-                ),
-            )
+            at_once = 1 if connection else MOST_THREADS
+            found = await ask_all_async(list(groups), defer, most_at_once=at_once)
         except CellsUnanswered as error:
             raise _tell_part(len(jobs), groups, error) from error
         return _in_order(len(jobs), groups, found)
@@ -115,18 +89,12 @@ class CellJobs(Router):
         groups: Groups = {}
         for at, place in enumerate(places):
             groups.setdefault(free if place is None else place, []).append(at)  # type: ignore[arg-type]
+        if local is not None and (away := groups.keys() - local):
+            cell = min(away)
+            options = jobs[groups[cell][0]].options
+            name = options.cell or first_lock(options.lock) or options.queueing_lock
+            raise refuse_elsewhere(self._cells.homes[cell], local, name)
         return groups
-
-    def _refuse_split(self, jobs: Sequence[NewJob], groups: Groups) -> BadArgument:
-        named = ", ".join(
-            f"{jobs[places[0]].options.lock or jobs[places[0]].task_name!r} is in cell {cell}"
-            for cell, places in groups.items()
-        )
-        return BadArgument(
-            "connection",
-            f"is one transaction, but the jobs are for several cells: {named}. Give them one cell "
-            "key, or defer without connection= after your commit",
-        )
 
 
 class CellBatches(Router):
@@ -167,4 +135,5 @@ def _tell_part(size: int, groups: Groups, error: CellsUnanswered) -> InturnError
     """Return the error of a bulk, which is the cells' own if none has deferred anything."""
     if not error.answers:
         return next(iter(error.errors.values()))
-    return PartlyDeferred(_in_order(size, groups, error.answers), error.errors)
+    answers: Any = error.answers
+    return PartlyDeferred(_in_order(size, groups, answers), error.errors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inturn.errors import BadArgument
@@ -73,3 +73,15 @@ def place_call(call: Mapping[str, Any], cells: int) -> int | None:
     if isinstance(call.get("lock"), str):
         return cell_of(call["lock"], cells)
     return None
+
+
+def refuse_elsewhere(home: object, local: Collection[int], name: str | None = None) -> BadArgument:
+    """Return the error about a connection to a database without the cell that is needed."""
+    has = f"cell{'s' if len(local) > 1 else ''} {', '.join(map(str, sorted(local)))}"
+    what = "this" if name is None else repr(name)
+    return BadArgument(
+        "connection",
+        f"is to a database with {has if local else 'no cell of this map'}, but {what} is for "
+        f"{home}. A job can join a transaction only in its cell's own database. Call it without "
+        "connection= after your commit, or give it the cell key of a cell there",
+    )

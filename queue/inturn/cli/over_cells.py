@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from inturn.cells.asking import CellsUnanswered, ask_all
+from inturn.cells.asking import ask_all
 from inturn.cells.placing import cell_of_id, place_call
 from inturn.cli.output.exit_status import NotFound, get_status, print_error
 from inturn.cli.output.printing import held_output, print_held, remark
 from inturn.cli.settings import Settings
+from inturn.errors import CellsUnanswered
 
 READS = ("list_", "count", "next_", "command")  # what the names of functions that read begin with
 Run = Callable[[int, Mapping[str, Any]], None]

@@ -114,6 +114,9 @@ class Connector:
         """Return the connector of a cell, by its number or a cell key."""
         return self
 
+    def check_lock(self, lock: str) -> None:
+        """Raise BadArgument if jobs of this lock belong elsewhere."""
+
     def has_schedule(self, schedule: Schedule) -> bool:
         """Return True if the jobs of a schedule are deferred here."""
         return True

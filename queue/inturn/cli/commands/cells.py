@@ -13,7 +13,7 @@ from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import Settings, database_options, find_connector
 from inturn.cli.values import Number
-from inturn.errors import ConfigurationError
+from inturn.errors import CellsUnanswered, ConfigurationError
 
 if TYPE_CHECKING:
     from inturn.cells.connector import Cells
@@ -105,7 +105,7 @@ def check(settings: Settings, /, dsn: str | None, schema: str | None, form: str)
 
     Exits with status 10 if one does not answer, or is another one.
     """
-    from inturn.cells.asking import CellsUnanswered, ask_all
+    from inturn.cells.asking import ask_all
 
     cells = _find_cells(settings, dsn, schema)
     problems: dict[int, str] = {}
