@@ -43,6 +43,7 @@ FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 RUN_BY = {
     **{f"api/{name}": "package/test_api_reference.py" for name in reference_contents.PAGES},
     "bulk": "cli/test_bulk.py",
+    "cells": "cells/test_page.py",
     "dashboard": "web/test_page.py",
     "deploy": "deploy/test_pages.py",
     "exactly-once": "package/test_api_reference.py",

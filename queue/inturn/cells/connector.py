@@ -25,7 +25,7 @@ from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import BadArgument, ConfigurationError, WrongCell
 from inturn.operations import Operation
-from inturn.operations.engine.cells import Identity, list_cells, show_cell
+from inturn.operations.engine.cells import CellIdentity, list_cells, show_cell
 from inturn.tasks.lanes import cell_of
 from inturn.tasks.task import Schedule
 
@@ -56,7 +56,7 @@ class CellConnector(PsycopgConnector):
     def __str__(self) -> str:
         return f"cell {self.number} ({self.place}, schema {self.schema})"
 
-    def accept(self, found: Identity | None) -> None:
+    def accept(self, found: CellIdentity | None) -> None:
         """Remember that this is the right cell, or raise WrongCell."""
         try:
             check_identity(found, self.number, len(self.cells.homes), self.cells.map_id)
@@ -250,7 +250,7 @@ class Cells(Connector):
         there = yield list_cells([home.schema for home in self._homes]), self._homes[0].schema
         local = set()
         for schema in there:
-            found: Identity | None = yield show_cell(schema), schema
+            found: CellIdentity | None = yield show_cell(schema), schema
             if found is not None and found.number < len(self._homes):
                 home = self._homes[found.number]
                 if home.schema == schema and found.of == len(self._homes):

@@ -11,7 +11,7 @@ from inturn.cells.asking import ask_all
 from inturn.cells.connector import CellConnector, Cells
 from inturn.database import drive
 from inturn.database.connector import Connector
-from inturn.operations.engine.cells import Identity, show_cell
+from inturn.operations.engine.cells import CellIdentity, show_cell
 from inturn.sql import SCHEMA
 
 TEXT = """\
@@ -62,7 +62,7 @@ def create_cells(cells: Cells) -> Iterator[tuple[CellConnector, bool]]:
         yield home, make_cell(home.dsn, home.schema, home.number, len(cells.homes), cells.map_id)
 
 
-def find_identity(home: CellConnector) -> Identity | None:
+def find_identity(home: CellConnector) -> CellIdentity | None:
     """Return which cell a database is, whatever the map says."""
     session = Connector.connect(home)
     with session:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from inturn.errors import WrongCell
-from inturn.operations.engine.cells import Identity
+from inturn.operations.engine.cells import CellIdentity
 
 
-def check_identity(found: Identity | None, number: int, of: int, map: UUID | None) -> None:
+def check_identity(found: CellIdentity | None, number: int, of: int, map: UUID | None) -> None:
     """Raise WrongCell unless this is cell `number` of `of`, of this map if it is known."""
     if found is None:
         raise WrongCell("is not a cell yet. Make it one: queue cells create")

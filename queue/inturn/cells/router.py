@@ -9,14 +9,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inturn.cells.asking import ask_all, ask_all_async, merge
 from inturn.cells.placing import place_call
 from inturn.errors import BadArgument
-
-if TYPE_CHECKING:
-    from inturn.cells.connector import Cells
 
 # It would hold in each cell, and not for all of them together.
 PER_CELL = ("Limits.set", "Limits.set_async")
@@ -25,7 +22,7 @@ PER_CELL = ("Limits.set", "Limits.set_async")
 class Router:
     """Looks like one of `inturn.control`, and has one for each cell."""
 
-    def __init__(self, cells: Cells, parts: Sequence[Any]) -> None:
+    def __init__(self, cells: Any, parts: Sequence[Any]) -> None:
         self._cells = cells
         self._parts = parts
 

@@ -22,6 +22,7 @@ from inturn.errors import TaskNotFound
 
 if TYPE_CHECKING:
     from inturn.app import App
+    from inturn.tasks.options import NewJob
 
 
 @click.command(
@@ -166,13 +167,17 @@ def command(
         lock=_join_locks(options.pop("locks"), options.pop("shared")),
         **options,
     )
-    if len(app.connector.homes) > 1:
+    click.echo(_defer(app, deferrer.make_new_job()))
+
+
+def _defer(app: App, job: NewJob) -> int:
+    homes = app.connector.homes
+    if len(homes) > 1:
         with app.open():
-            click.echo(deferrer.defer())
-        return
+            return app.job_manager.defer_job(job)
     # If the database is down, the app's pool would try for half a minute.
-    with closing(app.connector.homes[0].connect()) as connection:
-        click.echo(app.job_manager.defer_job(deferrer.make_new_job(), connection))
+    with closing(homes[0].connect()) as connection:
+        return app.job_manager.defer_job(job, connection)
 
 
 def _join_locks(locks: tuple[str, ...], shared: tuple[str, ...]) -> Any:

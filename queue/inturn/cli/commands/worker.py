@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -218,23 +219,15 @@ def command(
     Other statuses: 2 wrong option or app, 11 wrong schema, 69 no database.
     """
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
-    host = f"{socket.gethostname()}:{os.getpid()}"
     path = settings.app_path()
     served = None if cells is None else _read_cells(cells, _find_app(path).connector.homes)
-    each = processes * len(served or (None,))
-    if each > 1:
-        from inturn.cli.processes import supervisor
-
-        ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
-        names = supervisor.name_processes(given["name"] or host, each, ports)
-        for words, cell in zip(names.values(), processes * (served or []), strict=False):
-            words += ["--cells", str(cell)]
-        raise SystemExit(supervisor.run(settings.call, names, dsn))
+    if processes > 1 or len(served or ()) > 1:
+        raise SystemExit(_supervise(settings, dsn, given, processes, served))
     dsn = _prepare(dsn)
     app = _choose_cell(_find_app(path, dsn), served)
     logs.enable()
     if given["name"] is None and "name" not in app.worker_defaults:
-        given["name"] = host
+        given["name"] = _name_host()
     try:
         aborted_by = app.run_worker(**options(**given))
     except SchemaMismatch as error:
@@ -246,6 +239,28 @@ def command(
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # ending at the first signal or after the grace is a success
         raise SystemExit(128 + second)
+
+
+def _name_host() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _supervise(
+    settings: Settings,
+    dsn: str | None,
+    given: Mapping[str, Any],
+    processes: int,
+    served: Sequence[int] | None,
+) -> int:
+    """Run worker processes, so many for each cell, and return their exit status."""
+    from inturn.cli.processes import supervisor
+
+    ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
+    count = processes * len(served or (None,))
+    names = supervisor.name_processes(given["name"] or _name_host(), count, ports)
+    for words, cell in zip(names.values(), cycle(served or ()), strict=False):
+        words += ["--cells", str(cell)]
+    return supervisor.run(settings.call, names, dsn)
 
 
 def _find_app(path: str | None, dsn: str | None = None) -> App:

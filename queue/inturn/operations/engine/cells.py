@@ -22,7 +22,7 @@ SELECT DISTINCT lock FROM (
 """
 
 
-class Identity(NamedTuple):
+class CellIdentity(NamedTuple):
     """The row of the table `cell`."""
 
     number: int
@@ -37,12 +37,12 @@ def list_cells(schemas: Sequence[str]) -> Operation[set[str]]:
     return {str(schema) for (schema,) in rows}
 
 
-def show_cell(schema: str) -> Operation[Identity | None]:
+def show_cell(schema: str) -> Operation[CellIdentity | None]:
     """Return which cell a schema is, or None."""
     if schema not in (yield from list_cells([schema])):
         return None
     rows = yield Statement(SHOW_CELL)
-    return Identity(*rows[0]) if rows else None
+    return CellIdentity(*rows[0]) if rows else None
 
 
 def list_newest_locks(limit: int) -> Operation[list[str]]:
