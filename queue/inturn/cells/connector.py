@@ -221,32 +221,36 @@ class Cells(Connector):
 
     def find_local(self, connection: object) -> frozenset[int]:
         """Return the cells in the database of the caller's connection."""
-        given: Any = caller_connection.find_connection(connection)
-        looks, answer = self._look(given), None
+        looks, answer = self._look(caller_connection.find_connection(connection)), None
         while True:
             try:
                 operation, schema = looks.send(answer)
             except StopIteration as end:
                 return cast(frozenset[int], end.value)
+            # Found again, because a connection of psycopg 2 runs only one operation.
+            given = caller_connection.find_connection(connection)
             answer = drive.run(operation, given, schema)
 
     async def find_local_async(self, connection: object) -> frozenset[int]:
         """Like `find_local`, in an event loop."""
-        given: Any = await caller_connection.find_connection_async(connection)
-        looks, answer = self._look(given), None
+        looks = self._look(await caller_connection.find_connection_async(connection))
+        answer = None
         while True:
             try:
                 operation, schema = looks.send(answer)
             except StopIteration as end:
                 return cast(frozenset[int], end.value)
+            given = await caller_connection.find_connection_async(connection)
             answer = await drive.run_async(operation, given, schema)
 
     def _look(self, given: Any) -> Looks:
         """Yield operations with their schemas, once for each connection."""
         driver = getattr(given, "_driver", given)
-        known = self._locals.get(driver)
-        if known is not None:
-            return known
+        try:
+            if (known := self._locals.get(driver)) is not None:
+                return known
+        except TypeError:  # asyncpg's pool lends proxies, which cannot be remembered
+            driver = None
         there = yield list_cells([home.schema for home in self._homes]), self._homes[0].schema
         local = set()
         for schema in there:
@@ -256,7 +260,8 @@ class Cells(Connector):
                 if home.schema == schema and found.of == len(self._homes):
                     home.accept(found)
                     local.add(home.number)
-        self._locals[driver] = frozenset(local)
+        if driver is not None:
+            self._locals[driver] = frozenset(local)
         return frozenset(local)
 
     def open(self, pool: Pool | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -18,8 +18,10 @@ from inturn.database.session import AsyncSession, Session
 from inturn.errors import ConfigurationError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
-from inturn.tasks.task import Schedule
 from inturn.values import JsonDumps, JsonLoads
+
+if TYPE_CHECKING:
+    from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
 # The statements of these roles are inturn's own, and short.

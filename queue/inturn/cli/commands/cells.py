@@ -38,7 +38,7 @@ def command() -> None:
 Examples:
   queue cells create --dsn postgresql://user@host/database
   queue cells create --count 16 --file cells.toml
-  queue cells create          after you have edited the file, or to finish an interrupted one""",
+  queue cells create          after a change of the file, or an interruption""",
 )
 @click.option(
     "--count",
