@@ -117,6 +117,22 @@ def test_a_retry_cannot_move_a_job_to_a_lane_elsewhere(app: App) -> None:
         job.result(timeout=5)
 
 
+def test_a_job_goes_to_its_cell_even_if_it_is_deferred_through_another(app: App) -> None:
+    @app.task(pass_context=True)
+    def start(context: JobContext) -> None:
+        assert isinstance(context.app, App)
+        context.app.configure_task("end", lock=LOCKS[7]).defer()
+        app.cell(0).configure_task("end", lock=LOCKS[2]).defer()
+
+    @app.task(name="end")
+    def end() -> None: ...
+
+    start.configure(lock=LOCKS[0]).defer()
+    app.cell(0).run_worker()
+    waiting = app.job_manager.list_jobs(status="todo")
+    assert {(job.lock, job.id % 1024) for job in waiting} == {(LOCKS[7], 7), (LOCKS[2], 2)}
+
+
 def test_a_task_defers_in_its_own_transaction(app: App) -> None:
     refused: list[str] = []
 

@@ -131,8 +131,11 @@ def test_work_in_several_cells_is_refused(app: App) -> None:
     batch = app.cell(1).batches.open("all")
     with pytest.raises(BadArgument, match=f"lock '{two}' is in cell 2, batch {batch} is in cell 1"):
         write.configure(lock=two, batch=batch).defer()
-    with pytest.raises(BadArgument, match=f"'{two}' is in cell 2, but job_id {first} is in cell 1"):
-        app.job_manager.retry_job_by_id(first, lock=two)
+    for manager in (app.job_manager, app.cell(1).job_manager):
+        with pytest.raises(BadArgument, match=f"'{two}' is in cell 2, but the job is in cell 1"):
+            manager.retry_job_by_id(first, lock=two)
+    with pytest.raises(BadArgument, match=f"'{two}' is in cell 2, but the job is in cell 1"):
+        app.cell(1).batches.open("all", callback=write.configure(lock=two))
     with pytest.raises(BadArgument, match="would hold in each of the 8 cells alone"):
         app.limits.set("stripe", concurrency=4)
     with pytest.raises(BadArgument, match="before_id: names a page of one cell"):

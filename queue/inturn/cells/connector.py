@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from psycopg.conninfo import conninfo_to_dict
 
 from inturn.cells.identity import check_identity
-from inturn.cells.jobs import CellBatches, CellJobs
+from inturn.cells.jobs import CellBatches, CellJobs, HomeJobs
 from inturn.cells.map import CellMap, CellsOption, read_map
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
@@ -26,7 +26,7 @@ from inturn.database.session import AsyncSession, Session
 from inturn.errors import BadArgument, ConfigurationError, WrongCell
 from inturn.operations import Operation
 from inturn.operations.engine.cells import CellIdentity, list_cells, show_cell
-from inturn.tasks.lanes import cell_of
+from inturn.tasks.lanes import JobLanes, cell_of, list_locks
 from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
@@ -110,14 +110,21 @@ class CellConnector(PsycopgConnector):
         if self.number not in local:
             raise refuse_elsewhere(self, local)
 
-    def check_lock(self, lock: str) -> None:
-        place = cell_of(lock, len(self.cells.homes))
-        if place != self.number:
-            raise BadArgument(
-                "lock",
-                f"{lock!r} is in cell {place}, but the job is in cell {self.number}. A job cannot "
-                "leave its cell",
-            )
+    def serve(self, control: Callable[..., T], *more: Any) -> T:
+        # A job that is deferred through one cell goes to its own nevertheless.
+        if control is Jobs:
+            return cast(T, HomeJobs(self.cells.jobs, self, *more))
+        return super().serve(control, *more)
+
+    def check_lock(self, lock: str | JobLanes | None) -> None:
+        for each in list_locks(lock):
+            place = cell_of(each, len(self.cells.homes))
+            if place != self.number:
+                raise BadArgument(
+                    "lock",
+                    f"{each!r} is in cell {place}, but the job is in cell {self.number}. A job "
+                    "cannot leave its cell",
+                )
 
     def has_schedule(self, schedule: Schedule) -> bool:
         return self.cells.place_schedule(schedule) == self.number
@@ -171,6 +178,8 @@ class Cells(Connector):
     print(len(app.connector.homes), app.cell("tenant:7").check_connection())
     """
 
+    jobs: CellJobs  # of the app
+
     def __init__(self, cells: CellsOption | CellMap) -> None:
         given = cells if isinstance(cells, CellMap) else read_map(cells)
         self.file = given.file
@@ -201,7 +210,10 @@ class Cells(Connector):
 
     def serve(self, control: Callable[..., T], *more: Any) -> T:
         parts: list[Any] = [control(home, *more) for home in self._homes]
-        return cast(T, ROUTERS.get(control, Router)(self, parts))
+        router = ROUTERS.get(control, Router)(self, parts)
+        if isinstance(router, CellJobs):
+            self.jobs = router
+        return cast(T, router)
 
     def choose_free(self, used: set[int], local: frozenset[int] | None) -> int:
         """Return the cell of work that may be in any: one in use, else the next in turn.

@@ -8,6 +8,8 @@ from typing import Any
 from inturn.cells.asking import MOST_THREADS, ask_all, ask_all_async
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
+from inturn.control.jobs import Jobs
+from inturn.database.connector import Connector
 from inturn.errors import CellsUnanswered, InturnError, PartlyDeferred
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import first_lock
@@ -95,6 +97,26 @@ class CellJobs(Router):
             name = options.cell or first_lock(options.lock) or options.queueing_lock
             raise refuse_elsewhere(self._cells.homes[cell], local, name)
         return groups
+
+
+class HomeJobs(Jobs):
+    """The job manager of `app.cell(3)`. It defers each job into the job's own cell."""
+
+    def __init__(self, everywhere: CellJobs, connector: Connector, tracing: Tracer | None) -> None:
+        super().__init__(connector, tracing)
+        self._everywhere = everywhere
+
+    def batch_defer_jobs(
+        self, jobs: Sequence[NewJob], connection: object = None
+    ) -> list[DeferredJob[Any]]:
+        """Like `CellJobs.batch_defer_jobs`."""
+        return self._everywhere.batch_defer_jobs(jobs, connection)
+
+    async def batch_defer_jobs_async(
+        self, jobs: Sequence[NewJob], connection: object = None
+    ) -> list[DeferredJob[Any]]:
+        """Like `batch_defer_jobs`, in an event loop."""
+        return await self._everywhere.batch_defer_jobs_async(jobs, connection)
 
 
 class CellBatches(Router):

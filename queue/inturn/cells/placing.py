@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inturn.errors import BadArgument
-from inturn.tasks.lanes import JobLanes, cell_of
+from inturn.tasks.lanes import cell_of, list_locks
 
 if TYPE_CHECKING:
     from inturn.tasks.options import CheckedOptions
@@ -35,8 +35,7 @@ def place_job(options: CheckedOptions, cells: int) -> int | None:
 
 def _name_cells(options: CheckedOptions, cells: int) -> Sequence[tuple[str, int]]:
     """Return what binds a job to a cell, with that cell."""
-    lock = options.lock
-    locks = () if lock is None else lock.locks if isinstance(lock, JobLanes) else (lock,)
+    locks = list_locks(options.lock)
     named = [(f"lock {each!r}", cell_of(each, cells)) for each in locks]
     named += [(f"after job {id}", cell_of_id(id, cells)) for id in options.after or ()]
     if options.batch is not None:
@@ -62,14 +61,7 @@ def place_call(call: Mapping[str, Any], cells: int) -> int | None:
     """Return the cell of a call with these arguments, or None if it is about all cells."""
     for name in ("job_id", "id", "batch"):
         if isinstance(call.get(name), int):
-            place = cell_of_id(call[name], cells)
-            if isinstance(call.get("lock"), str) and cell_of(call["lock"], cells) != place:
-                raise BadArgument(
-                    "lock",
-                    f"{call['lock']!r} is in cell {cell_of(call['lock'], cells)}, but "
-                    f"{name} {call[name]} is in cell {place}. A job cannot leave its cell",
-                )
-            return place
+            return cell_of_id(call[name], cells)
     if isinstance(call.get("lock"), str):
         return cell_of(call["lock"], cells)
     return None

@@ -21,6 +21,7 @@ from inturn.sql import SCHEMA
 from inturn.values import JsonDumps, JsonLoads
 
 if TYPE_CHECKING:
+    from inturn.tasks.lanes import JobLanes
     from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
@@ -116,8 +117,8 @@ class Connector:
         """Return the connector of a cell, by its number or a cell key."""
         return self
 
-    def check_lock(self, lock: str) -> None:
-        """Raise BadArgument if jobs of this lock belong elsewhere."""
+    def check_lock(self, lock: str | JobLanes | None) -> None:
+        """Raise BadArgument if jobs with this lock, or these, belong elsewhere."""
 
     def has_schedule(self, schedule: Schedule) -> bool:
         """Return True if the jobs of a schedule are deferred here."""

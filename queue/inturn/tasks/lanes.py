@@ -101,6 +101,11 @@ def first_lock(lock: str | JobLanes | None) -> str | None:
     return lock.locks[0] if isinstance(lock, JobLanes) else lock
 
 
+def list_locks(lock: str | JobLanes | None) -> tuple[str, ...]:
+    """Return the locks of a job, or none."""
+    return () if lock is None else lock.locks if isinstance(lock, JobLanes) else (lock,)
+
+
 def _sort(locks: Sequence[str]) -> tuple[str, ...]:
     """Return them in the order in which the database locks lanes."""
     return tuple(sorted(locks, key=str.encode))

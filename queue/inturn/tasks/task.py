@@ -269,8 +269,7 @@ class Task(Deferrer[P, R_co]):
         after, on_parent: start the job once these jobs have ended (ids, or what `defer` returned).
         If one does not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
         batch: the batch that the job belongs to; see `app.batch`.
-        cell: a key, such as "tenant:7". Jobs with the same key are in one database of a queue with
-        cells. It is put in braces before each lock; see docs/cells.md.
+        cell: a key, such as "tenant:7", put before each lock in braces; see docs/cells.md.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
 
