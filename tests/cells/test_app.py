@@ -19,6 +19,7 @@ from inturn.errors import (
     JobFailed,
     PartlyDeferred,
 )
+from inturn.model import Job
 from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import AT, COUNT, WORKER
 from tests.cells.test_refusals import in_cell
@@ -102,8 +103,9 @@ def test_a_task_defers_into_other_cells(app: App) -> None:
 
 def test_a_retry_cannot_move_a_job_to_a_lane_elsewhere(app: App) -> None:
     class Moving(RetryStrategy):
-        def get_retry_decision(self, **_: object) -> RetryDecision:
-            return RetryDecision(retry_in={"seconds": 0}, lock=LOCKS[6])
+        def get_retry_decision(self, *, exception: object, job: Job) -> RetryDecision | None:
+            once = RetryDecision(retry_in={"seconds": 0}, lock=LOCKS[6])
+            return once if job.attempts == 0 else None
 
     @app.task(retry=Moving())
     def fail() -> None:
@@ -121,11 +123,8 @@ def test_a_job_goes_to_its_cell_even_if_it_is_deferred_through_another(app: App)
     @app.task(pass_context=True)
     def start(context: JobContext) -> None:
         assert isinstance(context.app, App)
-        context.app.configure_task("end", lock=LOCKS[7]).defer()
-        app.cell(0).configure_task("end", lock=LOCKS[2]).defer()
-
-    @app.task(name="end")
-    def end() -> None: ...
+        context.app.configure_task("elsewhere", lock=LOCKS[7]).defer()
+        app.cell(0).configure_task("elsewhere", lock=LOCKS[2]).defer()
 
     start.configure(lock=LOCKS[0]).defer()
     app.cell(0).run_worker()

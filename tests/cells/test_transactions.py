@@ -46,19 +46,23 @@ async def test_a_job_is_born_beside_what_the_caller_writes(
 def test_a_connection_of_django_works_and_keeps_its_thread(
     app: App, dsns: list[str], django: Any
 ) -> None:
-    from django.db.backends.postgresql.base import DatabaseWrapper
+    from django.utils.connection import ConnectionProxy
 
-    given = conninfo_to_dict(dsns[0])
-    settings = {**django.connections["default"].settings_dict, "NAME": given["dbname"]}
+    given, connections = conninfo_to_dict(dsns[0]), django.connections
+    settings = {**connections["default"].settings_dict, "NAME": given["dbname"]}
     settings.update(HOST=given["host"], PORT=given["port"], USER=given["user"])
-    connection = DatabaseWrapper(settings, "cells")
+    connections.settings["cells"] = settings
+    connection = ConnectionProxy(connections, "cells")  # as django.db.connection is: of its thread
+    task = app.tasks["note"]
     try:
-        task = app.tasks["note"]
-        new = [task.configure(lock=lock).make_new_job(text="x") for lock in LOCKS[:3]]
-        made = app.job_manager.batch_defer_jobs(new, connection)
-        assert [id % 1024 for id in made] == [0, 1, 2]
-        with pytest.raises(BadArgument, match="is for cell 7"):
-            app.tasks["note"].configure(lock=LOCKS[7], connection=connection).defer(text="x")
+        with django.transaction.atomic(using="cells"):
+            new = [task.configure(lock=lock).make_new_job(text="x") for lock in LOCKS[:3]]
+            made = app.job_manager.batch_defer_jobs(new, connection)
+            assert [id % 1024 for id in made] == [0, 1, 2]
+            with pytest.raises(BadArgument, match="is for cell 7"):
+                task.configure(lock=LOCKS[7], connection=connection).defer(text="x")
+            assert list_ids(dsns) == []
         assert sorted(list_ids(dsns)) == sorted(made)
     finally:
-        connection.close()
+        connections["cells"].close()
+        del connections["cells"], connections.settings["cells"]
