@@ -261,8 +261,7 @@ class Task(Deferrer[P, R_co]):
         timeout, on_retry, on_failure, queue, priority, lock: as for the task. You can pass up to
         eight locks: ["a", shared("b")].
         limit: a key, such as "stripe". `app.limits` sets how many of its jobs may run.
-        group: a name, such as "tenant:7". Groups take turns, so none holds up another; see
-        `app.groups`.
+        group: a name, such as "tenant:7". Groups take turns; see `app.groups`.
         expires_at, expires_in: the job is cancelled if its first attempt has not started by this
         time, which needs a time zone, or this long after you defer it.
         headers: names and values beside the arguments, for middleware; see `context.headers`.
