@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -114,8 +114,7 @@ def create_app(
         return _create_over_cells(app, Door(who, read_only), redact)
     site = Site(who, read_only, app, Reading(app.connector), Live(app.connector), redact)
     routes = [
-        Mount("/assets", Assets(directory=FOLDER)),
-        Route("/-/health", answer_health),
+        *_make_open_routes(),
         Route("/live", guard(site, partial(show_live, site))),
         *[
             Route(page.path, guard(site, partial(show_page, site, page)), methods=["GET"])
@@ -143,6 +142,14 @@ def create_app(
     return Gate(made)
 
 
+def _make_open_routes() -> list[BaseRoute]:
+    """Return the routes that need no access."""
+    return [
+        Mount("/assets", Assets(directory=FOLDER)),
+        Route("/-/health", answer_health),
+    ]
+
+
 def _create_over_cells(app: App, door: Door, redact: Redact | None) -> Gate:
     """Return a page about all cells, with each cell's own dashboard below it."""
     from inturn.web.cells import find_cell, show_cells
@@ -160,8 +167,7 @@ def _create_over_cells(app: App, door: Door, redact: Redact | None) -> Gate:
         return guard(door, in_thread)
 
     routes = [
-        Mount("/assets", Assets(directory=FOLDER)),
-        Route("/-/health", answer_health),
+        *_make_open_routes(),
         Route("/", answer(show_cells)),
         Route("/find", answer(find_cell)),
         *[Mount(f"/cell/{cell}", site) for cell, site in enumerate(own)],
