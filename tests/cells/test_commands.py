@@ -116,6 +116,18 @@ def test_reads_ask_all_cells_and_name_the_cell_of_each_row(queue: Queue, app: Ap
     assert "worker --cells 5 --queues default" in explained.stdout, "advice names the cell"
 
 
+def test_commands_that_open_an_app_take_one_cell(queue: Queue) -> None:
+    free = queue("defer", "shop.pay", "--cell", "3")
+    assert free.returncode == 0, free.output
+    lane = queue("defer", "shop.pay", "--cell", "3", "--lock", LOCKS[4])
+    assert int(lane.stdout) % 1024 == 4, "its own cell, which is in the same database"
+    away = queue("defer", "shop.pay", "--cell", "3", "--lock", LOCKS[6])
+    assert (away.returncode, f"'{LOCKS[6]}' is for cell 6" in away.stderr) == (2, True)
+    asked = "print(len(job_manager.list_jobs()))"
+    assert queue("shell", "--cell", "4", "-c", asked).stdout == "1\n"
+    assert "Name one: app.cell(3), or --cell 3" in queue("shell", "-c", asked).stderr
+
+
 def test_changes_go_to_their_cell_or_to_each(queue: Queue, app: App) -> None:
     jobs = [int(queue("defer", "shop.pay", "--lock", lock).stdout) for lock in LOCKS]
     assert queue("lanes", "pause", LOCKS[6], "--reason", "no paper").returncode == 0

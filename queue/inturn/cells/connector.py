@@ -113,7 +113,7 @@ class CellConnector(PsycopgConnector):
     def serve(self, control: Callable[..., T], *more: Any) -> T:
         # A job that is deferred through one cell goes to its own nevertheless.
         if control is Jobs:
-            return cast(T, HomeJobs(self.cells.jobs, self, *more))
+            return cast(T, HomeJobs(self.cells.serve(Jobs, *more), self, *more))
         return super().serve(control, *more)
 
     def check_lock(self, lock: str | JobLanes | None) -> None:
@@ -178,8 +178,6 @@ class Cells(Connector):
     print(len(app.connector.homes), app.cell("tenant:7").check_connection())
     """
 
-    jobs: CellJobs  # of the app
-
     def __init__(self, cells: CellsOption | CellMap) -> None:
         given = cells if isinstance(cells, CellMap) else read_map(cells)
         self.file = given.file
@@ -210,10 +208,7 @@ class Cells(Connector):
 
     def serve(self, control: Callable[..., T], *more: Any) -> T:
         parts: list[Any] = [control(home, *more) for home in self._homes]
-        router = ROUTERS.get(control, Router)(self, parts)
-        if isinstance(router, CellJobs):
-            self.jobs = router
-        return cast(T, router)
+        return cast(T, ROUTERS.get(control, Router)(self, parts))
 
     def choose_free(self, used: set[int], local: frozenset[int] | None) -> int:
         """Return the cell of work that may be in any: one in use, else the next in turn.

@@ -102,7 +102,9 @@ class CellJobs(Router):
 class HomeJobs(Jobs):
     """The job manager of `app.cell(3)`. It defers each job into the job's own cell."""
 
-    def __init__(self, everywhere: CellJobs, connector: Connector, tracing: Tracer | None) -> None:
+    def __init__(
+        self, everywhere: Jobs, connector: Connector, tracing: Tracer | None = None
+    ) -> None:
         super().__init__(connector, tracing)
         self._everywhere = everywhere
 

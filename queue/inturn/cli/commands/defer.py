@@ -155,9 +155,9 @@ def command(
         app = App(connector=find_connector(settings, dsn, schema))
     else:
         app = load_app(path, dsn, schema)
+        app.connector = choose_cell(settings, app.connector)
         if not unknown:
             _check_task(task, app, path)
-    app.connector = choose_cell(settings, app.connector)
     deferrer = app.configure_task(
         task,
         allow_unknown=unknown or path is None,

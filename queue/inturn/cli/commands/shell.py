@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.cli.settings import (
+    Settings,
+    choose_cell,
+    database_options,
+    find_connector,
+    load_app,
+)
 from inturn.formatting import amount
 
 if TYPE_CHECKING:
@@ -41,11 +47,11 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     from inturn.operations.engine.maintenance import check_schema, get_user
 
     path = settings.app_path()
-    app = (
-        App(connector=find_connector(settings, dsn, schema))
-        if path is None
-        else load_app(path, dsn, schema)
-    )
+    if path is None:
+        app = App(connector=find_connector(settings, dsn, schema))
+    else:
+        app = load_app(path, dsn, schema)
+        app.connector = choose_cell(settings, app.connector)
     # Fail before the prompt: if the database is down, the app's pool retries for half a minute.
     with closing(app.connector.connect()) as connection:
         app.connector.run(check_schema(app.connector.schema), connection)
