@@ -118,7 +118,7 @@ def test_reads_ask_all_cells_and_name_the_cell_of_each_row(queue: Queue, app: Ap
 
 def test_commands_that_open_an_app_take_one_cell(queue: Queue) -> None:
     free = queue("defer", "shop.pay", "--cell", "3")
-    assert free.returncode == 0, free.output
+    assert int(free.stdout) % 1024 == 3
     lane = queue("defer", "shop.pay", "--cell", "3", "--lock", LOCKS[4])
     assert int(lane.stdout) % 1024 == 4, "its own cell, which is in the same database"
     away = queue("defer", "shop.pay", "--cell", "3", "--lock", LOCKS[6])

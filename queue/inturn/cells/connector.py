@@ -27,6 +27,7 @@ from inturn.errors import BadArgument, ConfigurationError, WrongCell
 from inturn.operations import Operation
 from inturn.operations.engine.cells import CellIdentity, list_cells, show_cell
 from inturn.tasks.lanes import JobLanes, cell_of, list_locks
+from inturn.tasks.options import NewJob
 from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
@@ -113,8 +114,13 @@ class CellConnector(PsycopgConnector):
     def serve(self, control: Callable[..., T], *more: Any) -> T:
         # A job that is deferred through one cell goes to its own nevertheless.
         if control is Jobs:
-            return cast(T, HomeJobs(self.cells.serve(Jobs, *more), self, *more))
+            return cast(T, HomeJobs(self.cells.serve(Jobs, *more), self.may_have, self, *more))
         return super().serve(control, *more)
+
+    def may_have(self, jobs: Sequence[NewJob]) -> bool:
+        """Return True if all jobs may be in this cell."""
+        cells = len(self.cells.homes)
+        return {place_job(job.options, cells) for job in jobs} <= {None, self.number}
 
     def check_lock(self, lock: str | JobLanes | None) -> None:
         for each in list_locks(lock):

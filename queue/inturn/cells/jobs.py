@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inturn.cells.asking import MOST_THREADS, ask_all, ask_all_async
@@ -100,24 +100,36 @@ class CellJobs(Router):
 
 
 class HomeJobs(Jobs):
-    """The job manager of `app.cell(3)`. It defers each job into the job's own cell."""
+    """The job manager of `app.cell(3)`. It defers each job into the job's own cell.
+
+    Jobs that may be anywhere stay in this one.
+    """
 
     def __init__(
-        self, everywhere: Jobs, connector: Connector, tracing: Tracer | None = None
+        self,
+        everywhere: Jobs,
+        may_have: Callable[[Sequence[NewJob]], bool],
+        connector: Connector,
+        tracing: Tracer | None = None,
     ) -> None:
         super().__init__(connector, tracing)
         self._everywhere = everywhere
+        self._may_have = may_have
 
     def batch_defer_jobs(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
         """Like `CellJobs.batch_defer_jobs`."""
+        if self._may_have(jobs):
+            return super().batch_defer_jobs(jobs, connection)
         return self._everywhere.batch_defer_jobs(jobs, connection)
 
     async def batch_defer_jobs_async(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
         """Like `batch_defer_jobs`, in an event loop."""
+        if self._may_have(jobs):
+            return await super().batch_defer_jobs_async(jobs, connection)
         return await self._everywhere.batch_defer_jobs_async(jobs, connection)
 
 
