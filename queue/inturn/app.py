@@ -146,8 +146,8 @@ class App(Blueprint):
             app.cell("tenant:7").limits.set("stripe", concurrency=5)
             app.cell(0).run_worker(wait=False)
 
-        A job with a lock goes to its own cell nevertheless. Without cells, it is the app itself. See
-        docs/cells.md.
+        A job with a lock goes to its own cell nevertheless. Without cells, it is the app itself.
+        See docs/cells.md.
         """
         view = copy(self)
         view.connector = self.connector.find_home(cell)
