@@ -14,7 +14,7 @@ COMMON_PAGE = "commands"  # the page that explains the options of nearly every c
 PAGES = {  # the title and the commands of each page, both in the order in which you need them
     COMMON_PAGE: (
         "Commands to set up and run the queue",
-        ["demo", "dev", "bench", "migrate", "schema", "worker", "defer", "shell", "locks"],
+        ["demo", "dev", "bench", "migrate", "schema", "cells", "worker", "defer", "shell", "locks"],
     ),
     "commands-watch": (
         "Commands to watch the queue",
