@@ -22,6 +22,7 @@ from inturn.database.conditions import first_line
 from inturn.errors import ConfigurationError, ConnectorException, MissingExtra
 from inturn.operations.engine.citus import DISTRIBUTED, HAS_CITUS, IS_DISTRIBUTED
 from inturn.operations.engine.maintenance import DAYS_AHEAD, check_is_known
+from inturn.operations.engine.moving import IS_MOVING, MOVED
 
 try:
     from alembic import command
@@ -58,6 +59,10 @@ END $$
 """
 
 
+IS_COPY = """
+SELECT starts_with(obj_description(oid, 'pg_namespace'), 'inturn_move_') FROM pg_namespace
+WHERE nspname = current_schema()
+"""
 EXISTS = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
 # The owner of the existing objects, if we may act as it. New objects then belong to the same role,
 # even if another one migrates.
@@ -124,7 +129,12 @@ def make_cell(dsn: str, schema: str, number: int, of: int, map: UUID) -> bool:
 def adopt_cell(dsn: str, schema: str) -> None:
     """Make this database the home of its cell, after pg_upgrade or a restore."""
     with _session(dsn, schema, create=False) as connection:
-        _raw(connection).execute("UPDATE cell SET home = cell_home()")
+        raw = _raw(connection)
+        if raw.execute(IS_COPY).fetchone() == (True,):
+            raise ConfigurationError(
+                f"The schema {schema!r} is the copy of a move. Finish that: queue cells move"
+            )
+        raw.execute("UPDATE cell SET home = cell_home()")
 
 
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
@@ -182,6 +192,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
         _keep_citus_out(raw, schema)
+        _refuse_moving(raw, schema)
         # IF NOT EXISTS would need the privilege to create schemas even if it exists.
         if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
             raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
@@ -205,6 +216,21 @@ def _keep_citus_out(raw: psycopg.Connection[tuple[object, ...]], schema: str) ->
     raw.execute("SET LOCAL citus.enable_ddl_propagation = off")
     if raw.execute(IS_DISTRIBUTED, {"schema": schema}).fetchone() == (True,):
         raise ConfigurationError(DISTRIBUTED.format(schema=schema))
+
+
+def _refuse_moving(raw: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
+    """Raise ConfigurationError if the schema is a cell that is being moved, or was moved away."""
+    moving = raw.execute(IS_MOVING, {"schema": schema, "moved": schema + MOVED}).fetchone()
+    assert moving is not None
+    if moving[0]:
+        raise ConfigurationError(
+            f"The cell in the schema {schema!r} is being moved. Finish that first, or end it: "
+            "queue cells move"
+        )
+    if moving[1] is not None:
+        raise ConfigurationError(
+            f"The cell in the schema {schema!r} {moving[1]}. Name its new home in the map of cells"
+        )
 
 
 @contextmanager

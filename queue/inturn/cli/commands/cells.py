@@ -1,4 +1,4 @@
-"""`queue cells`: create, list and check the cells of a queue over several servers."""
+"""`queue cells`: create, list, check and move the cells of a queue over several servers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.arguments.confirm import confirm, yes_option
+from inturn.cli.commands.cells_move import move
 from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import Settings, database_options, find_connector
@@ -30,7 +31,10 @@ Examples:
   queue cells check""",
 )
 def command() -> None:
-    """Create, list and check cells: one queue over several servers."""
+    """Create, list, check and move cells: one queue over several servers."""
+
+
+command.add_command(move)
 
 
 @command.command(

@@ -1,0 +1,131 @@
+"""Change the home of a cell in the map's file, and leave the rest of the text as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from inturn.errors import ConfigurationError
+from inturn.sql import SCHEMA
+
+# The numbers of a server, on one or several lines. Comments between them may contain brackets.
+CELLS = re.compile(r"^(?P<key>[ \t]*cells[ \t]*=[ \t]*\[)(?P<list>(?:#[^\n]*|[^\]#])*)\]", re.M)
+SERVER = re.compile(r"^[ \t]*\[\[[ \t]*servers[ \t]*\]\]", re.M)
+
+
+def rewrite_home(file: Path, number: int, dsn: str, prefix: str) -> bool:
+    """Give a cell another server in the file. Return False if it has it already.
+
+    Raise ConfigurationError, and change nothing, if the text cannot be changed safely.
+    """
+    text = file.read_text(encoding="utf-8")
+    read = tomllib.loads(text)
+    wanted = _move(read, number, dsn, prefix)
+    if wanted == read:
+        return False
+    changed = _move_in_text(text, read, wanted, number)
+    if _homes(tomllib.loads(changed)) != _homes(wanted):
+        raise ConfigurationError(f"{file} cannot be changed safely. {advise(number, dsn, prefix)}")
+    _replace(file, changed)
+    return True
+
+
+def advise(number: int, dsn: str | None, prefix: str) -> str:
+    """Return what to change in a map by hand."""
+    named = "" if prefix == SCHEMA else f', schema = "{prefix}"'
+    address = "the address of --to" if dsn is None else f'"{dsn}"'
+    return f"Move {number} to the `cells` of a [[servers]] with dsn = {address}{named}"
+
+
+def _move(read: dict[str, Any], number: int, dsn: str, prefix: str) -> dict[str, Any]:
+    servers = [dict(server) for server in read["servers"]]
+    for server in servers:
+        is_it = (server.get("dsn"), server.get("schema", SCHEMA)) == (dsn, prefix)
+        if number in server["cells"] and is_it:
+            return read
+        server["cells"] = [cell for cell in server["cells"] if cell != number]
+    for server in servers:
+        if (server.get("dsn"), server.get("schema", SCHEMA)) == (dsn, prefix):
+            server["cells"] = sorted([*server["cells"], number])
+            break
+    else:
+        new = {"dsn": dsn, "cells": [number]}
+        servers.append(new if prefix == SCHEMA else {**new, "schema": prefix})
+    return {**read, "servers": servers}
+
+
+def _move_in_text(text: str, read: dict[str, Any], wanted: dict[str, Any], number: int) -> str:
+    starts = [found.start() for found in SERVER.finditer(text)] + [len(text)]
+    parts = [text[: starts[0]]]
+    for place, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
+        block = text[start:end]
+        if place < len(read["servers"]):
+            before, after = read["servers"][place]["cells"], wanted["servers"][place]["cells"]
+            if before != after:
+                block = CELLS.sub(lambda found, after=after: _list(found, number, after), block, 1)
+        parts.append(block)
+    changed = "".join(parts)
+    if len(wanted["servers"]) > len(read["servers"]):
+        changed = changed.rstrip("\n") + "\n" + _write_server(wanted["servers"][-1])
+    return changed
+
+
+def _list(found: re.Match[str], number: int, after: list[int]) -> str:
+    """Return the list with or without the number."""
+    if "#" not in found["list"]:
+        return f"{found['key']}{', '.join(map(str, after))}]"
+    kept = [
+        re.sub(rf"^([^#]*?)\b{number}\b[ \t]*,?[ \t]*", r"\1", line)
+        for line in found["list"].split("\n")
+    ]
+    listed = "\n".join(kept)
+    if number in after:
+        code = re.sub(r"#[^\n]*", "", listed).strip()
+        comma = "" if not code or code.endswith(",") else ","
+        listed = f" {number}{',' if code else ''}{listed}" if comma else f" {number},{listed}"
+    return f"{found['key']}{listed}]"
+
+
+def _write_server(server: dict[str, Any]) -> str:
+    lines = ["", "[[servers]]", f'dsn = "{quote(server["dsn"])}"']
+    if "schema" in server:
+        lines.append(f'schema = "{quote(server["schema"])}"')
+    return "\n".join([*lines, f"cells = {server['cells']}", ""])
+
+
+def quote(text: str) -> str:
+    """Return text as it is written between quotation marks in TOML."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _homes(read: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return sorted(
+        (number, server.get("dsn") or "", server.get("schema", SCHEMA))
+        for server in read["servers"]
+        for number in server["cells"]
+    )
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write the file as a whole: a process that reads it now gets the old text or the new one."""
+    real = Path(os.path.realpath(file))
+    descriptor, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as opened:
+            opened.write(text)
+            opened.flush()
+            os.fsync(opened.fileno())
+        shutil.copymode(real, name)
+        with contextlib.suppress(PermissionError):
+            os.chown(name, real.stat().st_uid, real.stat().st_gid)
+        os.replace(name, real)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise

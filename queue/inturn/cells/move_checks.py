@@ -1,0 +1,95 @@
+"""What a move needs, checked before it changes anything. Each refusal names the remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg.sql import SQL
+
+from inturn.cells.move_servers import CannotMove, NewServer, OldServer, Raw, ask
+from inturn.operations.engine import moving
+from inturn.operations.engine.moving import MOVED
+from inturn.sql import revision
+
+if TYPE_CHECKING:
+    from inturn.cells.connector import CellConnector
+
+OLDEST = 150000
+
+
+def check_servers(old: OldServer, new: NewServer, home: CellConnector) -> None:
+    """Raise CannotMove if the servers, the logins or the schemas do not suffice."""
+    home.connect().close()  # it is this cell, and the home
+    with old.connect() as source, new.connect() as target:
+        version, level, slots, _, _ = ask(source, moving.ABOUT_SERVER)[0]
+        newer, _, origins, workers, _ = ask(target, moving.ABOUT_SERVER)[0]
+        has_begun = old.find_open(source) is not None
+        _check_versions(old, new, version, newer)
+        if level != "logical":
+            raise CannotMove(
+                f"{old} has wal_level = {level}. Set wal_level = logical there, and restart it"
+            )
+        if not has_begun and (slots < 2 or origins < 2 or workers < 2):
+            _refuse_full(old if slots < 2 else new, slots < 2)
+        if ask(source, moving.MAY_REPLICATE) != [(True,)]:
+            raise CannotMove(
+                f"The login of the map at {old} cannot replicate. As a superuser there: "
+                "ALTER ROLE … REPLICATION"
+            )
+        _check_schema(old, source)
+        _check_roles(old, new, source, target)
+        _check_target(new, target)
+
+
+def _check_versions(old: OldServer, new: NewServer, version: int, newer: int) -> None:
+    if min(version, newer) < OLDEST:
+        raise CannotMove("A move needs PostgreSQL 15 or later on both servers. Upgrade it first")
+    if version // 10000 > newer // 10000:
+        raise CannotMove(
+            f"{old} has PostgreSQL {version // 10000}, newer than {newer // 10000} at {new}. "
+            "Upgrade the new server first"
+        )
+
+
+def _refuse_full(server: OldServer | NewServer, on_old: bool) -> None:
+    raise CannotMove(
+        f"{server} has no replication slots left for the move. "
+        + (
+            "Drop what is unused (SELECT * FROM pg_replication_slots), or raise "
+            "max_replication_slots and max_wal_senders, and restart it"
+            if on_old
+            else "Raise max_replication_slots and max_logical_replication_workers, and restart it"
+        )
+    )
+
+
+def _check_schema(old: OldServer, source: Raw) -> None:
+    query = SQL("SELECT version_num FROM {}").format(old.table("schema_version"))
+    row = source.execute(query).fetchone()
+    if row != (revision(),):
+        raise CannotMove(
+            f"The cell at {old} is at revision {row and row[0]}, and this version makes "
+            f"{revision()}. Both must be equal: run queue migrate, or the version that did"
+        )
+
+
+def _check_roles(old: OldServer, new: NewServer, source: Raw, target: Raw) -> None:
+    query = SQL("SELECT role FROM {}").format(old.table("granted_roles"))
+    roles = [role for (role,) in source.execute(query).fetchall()]
+    missing = [role for (role,) in ask(target, moving.MISSING_ROLES, roles)]
+    if missing:
+        raise CannotMove(
+            f"{new} lacks the roles {', '.join(missing)}, which may use the cell. Create them: "
+            "queue schema grants"
+        )
+
+
+def _check_target(new: NewServer, target: Raw) -> None:
+    moved = f"{new.schema}{MOVED}"
+    if new.find_comment(target, moved) is not None:
+        raise CannotMove(
+            f"{new} has the schema {moved}, left when the cell moved away. If all maps name its "
+            f'new home: DROP SCHEMA "{moved}" CASCADE'
+        )
+    if new.final != new.schema and new.find_comment(target, new.final) is not None:
+        raise CannotMove(f"{new} already has a schema {new.final}. Name another with --schema")
