@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, NoReturn, TypeVar, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from psycopg.conninfo import conninfo_to_dict
-
+from inturn.cells.following import FollowingConnector
 from inturn.cells.identity import check_identity
 from inturn.cells.jobs import CellBatches, CellJobs, HomeJobs
-from inturn.cells.map import CellMap, CellsOption, read_map
+from inturn.cells.map import CellMap, CellsOption, name_place, read_map
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
 from inturn.control.batches import Batches
@@ -25,7 +26,7 @@ from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
 from inturn.errors import BadArgument, ConfigurationError, WrongCell
 from inturn.operations import Operation
-from inturn.operations.engine.cells import CellIdentity, list_cells, show_cell
+from inturn.operations.engine.cells import CellIdentity, find_cell, list_cells, show_cell
 from inturn.tasks.lanes import JobLanes, cell_of, list_locks
 from inturn.tasks.options import NewJob
 from inturn.tasks.task import Schedule
@@ -35,7 +36,7 @@ ROUTERS: dict[object, type[Router]] = {Jobs: CellJobs, Batches: CellBatches}
 Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
 
 
-class CellConnector(PsycopgConnector):
+class CellConnector(FollowingConnector):
     """A connector to one cell. It checks once that its database is that cell.
 
     `siblings` are the connectors of all cells. While one is open, the others open when needed, so
@@ -44,21 +45,20 @@ class CellConnector(PsycopgConnector):
 
     number: int
     cells: Cells
-    _is_checked = False
     _on_demand = False
 
     @property
     def place(self) -> str:
         """The database, without its password."""
-        given = conninfo_to_dict(self.dsn)
-        host = given.get("host") or given.get("hostaddr") or "local"
-        return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
+        return name_place(self.dsn)
 
     def __str__(self) -> str:
         return f"cell {self.number} ({self.place}, schema {self.schema})"
 
-    def accept(self, found: CellIdentity | None) -> None:
+    def accept(self, found: CellIdentity | str | None) -> None:
         """Remember that this is the right cell, or raise WrongCell."""
+        if isinstance(found, str):
+            raise self.name_new_home(found)
         try:
             check_identity(found, self.number, len(self.cells.homes), self.cells.map_id)
         except WrongCell as error:
@@ -70,10 +70,11 @@ class CellConnector(PsycopgConnector):
     def connect(
         self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
     ) -> Session:
+        self.cells.reread()
         session = super().connect(role, to_listen=to_listen, lock_timeout=lock_timeout)
         if not self._is_checked:
             try:
-                self.accept(drive.run(show_cell(self.schema), session, self.schema))
+                self.accept(drive.run(find_cell(self.schema), session, self.schema))
             except BaseException:
                 session.close()
                 raise
@@ -82,10 +83,11 @@ class CellConnector(PsycopgConnector):
     async def connect_async(
         self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
     ) -> AsyncSession:
+        self.cells.reread()
         session = await super().connect_async(role, to_listen=to_listen, lock_timeout=lock_timeout)
         if not self._is_checked:
             try:
-                self.accept(await drive.run_async(show_cell(self.schema), session, self.schema))
+                self.accept(await drive.run_async(find_cell(self.schema), session, self.schema))
             except BaseException:
                 await session.close()
                 raise
@@ -94,16 +96,20 @@ class CellConnector(PsycopgConnector):
     def run(self, operation: Operation[T], connection: object = None) -> T:
         if connection is None:
             if not self._is_checked:
-                self.accept(super().run(show_cell(self.schema)))
-        elif not isinstance(connection, Session):
+                self.cells.reread()
+                self.accept(super().run(find_cell(self.schema)))
+            return self._run_following(operation)
+        if not isinstance(connection, Session):
             self._refuse_elsewhere(self.cells.find_local(connection))
         return super().run(operation, connection)
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         if connection is None:
             if not self._is_checked:
-                self.accept(await super().run_async(show_cell(self.schema)))
-        elif not isinstance(connection, AsyncSession):
+                self.cells.reread()
+                self.accept(await super().run_async(find_cell(self.schema)))
+            return await self._run_following_async(operation)
+        if not isinstance(connection, AsyncSession):
             self._refuse_elsewhere(await self.cells.find_local_async(connection))
         return await super().run_async(operation, connection)
 
@@ -193,6 +199,23 @@ class Cells(Connector):
         self._locals: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
         self.json_dumps = self._homes[0].json_dumps
         self.json_loads = self._homes[0].json_loads
+        self._reading = threading.Lock()
+        self._read: tuple[int, ...] | None = None  # what the file was like when it was read again
+
+    def reread(self) -> None:
+        """Take the homes of cells that have moved from the map's file, if it has changed."""
+        if self.file is None:
+            return
+        # A file that cannot be read, or is another map, may just be written: keep the homes.
+        with self._reading, suppress(OSError, ConfigurationError):
+            found = self.file.stat()
+            if (now := (found.st_mtime_ns, found.st_size, found.st_ino)) == self._read:
+                return
+            given = read_map(self.file)
+            if len(given.homes) == len(self._homes) and self.map_id in (None, given.id):
+                for home, new in zip(self._homes, given.homes, strict=True):
+                    home.follow(new)
+            self._read = now
 
     @property
     def homes(self) -> Sequence[CellConnector]:

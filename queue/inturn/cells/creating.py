@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from inturn.cells.asking import ask_all
 from inturn.cells.connector import CellConnector, Cells
+from inturn.cells.map_file import quote
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.operations.engine.cells import CellIdentity, show_cell
@@ -30,18 +31,14 @@ def write_map(file: Path, count: int, dsn: str | None, schema: str | None) -> No
     text = TEXT.format(
         map=uuid4(),
         of=count,
-        dsn="" if dsn is None else f'dsn = "{_quote(dsn)}"\n',
-        schema="" if schema in (None, SCHEMA) else f'schema = "{_quote(schema)}"\n',
+        dsn="" if dsn is None else f'dsn = "{quote(dsn)}"\n',
+        schema="" if schema in (None, SCHEMA) else f'schema = "{quote(schema)}"\n',
         cells=list(range(count)),
     )
     # The address may contain a password.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as opened:
         opened.write(text)
-
-
-def _quote(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def create_cells(cells: Cells) -> Iterator[tuple[CellConnector, bool]]:

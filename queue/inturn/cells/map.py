@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from psycopg.conninfo import conninfo_to_dict
+
 from inturn.cells.placing import STEP
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConfigurationError, kind_of
@@ -111,6 +113,13 @@ def _read_servers(file: Path, read: dict[str, Any]) -> CellMap:
 def name_schema(prefix: str, number: int) -> str:
     """Return the schema of a cell."""
     return f"{prefix}_{number:02}"
+
+
+def name_place(dsn: str) -> str:
+    """Return a database's host, port and name, without its password."""
+    given = conninfo_to_dict(dsn)
+    host = given.get("host") or given.get("hostaddr") or "local"
+    return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
 
 
 def _name_cells(numbers: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,15 @@ def _move(read: dict[str, Any], number: int, dsn: str, prefix: str) -> dict[str,
 def _move_in_text(text: str, read: dict[str, Any], wanted: dict[str, Any], number: int) -> str:
     starts = [found.start() for found in SERVER.finditer(text)] + [len(text)]
     parts = [text[: starts[0]]]
-    for place, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
+    for place, (start, end) in enumerate(pairwise(starts)):
         block = text[start:end]
         if place < len(read["servers"]):
             before, after = read["servers"][place]["cells"], wanted["servers"][place]["cells"]
             if before != after:
-                block = CELLS.sub(lambda found, after=after: _list(found, number, after), block, 1)
+                found = CELLS.search(block)
+                if found is not None:
+                    listed = _list(found, number, after)
+                    block = block[: found.start()] + listed + block[found.end() :]
         parts.append(block)
     changed = "".join(parts)
     if len(wanted["servers"]) > len(read["servers"]):
@@ -100,7 +104,7 @@ def _write_server(server: dict[str, Any]) -> str:
 
 
 def quote(text: str) -> str:
-    """Return text as it is written between quotation marks in TOML."""
+    """Return text for a place between quotation marks in TOML."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -55,7 +55,7 @@ def _refuse_full(server: OldServer | NewServer, on_old: bool) -> None:
     raise CannotMove(
         f"{server} has no replication slots left for the move. "
         + (
-            "Drop what is unused (SELECT * FROM pg_replication_slots), or raise "
+            "Drop unused ones (see pg_replication_slots), or raise "
             "max_replication_slots and max_wal_senders, and restart it"
             if on_old
             else "Raise max_replication_slots and max_logical_replication_workers, and restart it"

@@ -13,9 +13,9 @@ from typing import Any
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Composable, Identifier
 
+from inturn.cells.map import name_place
 from inturn.database import drive
 from inturn.database.conditions import first_line
 from inturn.errors import ConfigurationError, DatabaseBusy
@@ -31,13 +31,6 @@ class CannotMove(ConfigurationError):
 
 class MoveOver(CannotMove):
     """Another process has finished or aborted this move."""
-
-
-def name_place(dsn: str) -> str:
-    """Return a database's host, port and name, without its password."""
-    given = conninfo_to_dict(dsn)
-    host = given.get("host") or given.get("hostaddr") or "local"
-    return f"{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
 
 
 class MoveServer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,16 +27,16 @@ from inturn.cells.move_servers import (
     ask,
     join,
 )
+from inturn.cells.move_tables import list_tables, open_schema, refuse_writes
 from inturn.errors import DatabaseBusy
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import PREFIX
 
 # `check` comes first, each time.
 STEPS = ("publish", "slot", "schema", "copy", "wait", "close", "open", "clean")
-# These are made by the migration of the new server, and `cell` differs.
-NOT_COPIED = ("cell", "schema_version", "applied_code")
 GATE = "SET LOCAL lock_timeout = '900ms'"  # less than deadlock_timeout: we give way, not a client
 GATE_TRIES = 60
+GATE_PAUSE = 0.3  # seconds
 CATCH_UP_SECONDS = 5.0  # while the gate is closed
 AHEAD = 1000  # steps that the sequences skip
 STALLED_SECONDS = 60.0
@@ -248,13 +248,14 @@ class Move:
         """On the old server, close the cell for good, in one transaction, or not at all."""
         if (token := self.open_token()) is None:
             return
+        reason = ""
         for _ in range(GATE_TRIES):
             try:
                 self._try_to_close(token)
                 return
             except DatabaseBusy as error:
-                reason = error
-                time.sleep(0.3)
+                reason = str(error)
+                time.sleep(GATE_PAUSE)
         others = self.old.ask(moving.BLOCKERS, self.old.schema)
         found = ", ".join(f"{pid} ({who})" for pid, who in others)
         raise CannotMove(
@@ -396,36 +397,3 @@ class Move:
                 raise CannotMove(f"The copy at {self.new} is of another map's cell {self.number}")
             self.new.drop_subscription(new, token)
             new.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(self.new.schema)))
-
-
-def list_tables() -> list[str]:
-    """Return the names of the tables that are copied."""
-    from inturn.schema.rollup_tables import metadata
-
-    return sorted(set(metadata.tables) - set(NOT_COPIED))
-
-
-def refuse_writes(connection: Raw, schema: str, message: str) -> None:
-    """Make the tables of a schema refuse all writes but those of replication."""
-    name = Identifier(schema)
-    function = SQL(moving.REFUSE_WRITES).format(schema=name, message=Literal(message))
-    connection.execute(function)
-    trigger = SQL(moving.REFUSE_WRITE)
-    for table in list_tables():
-        connection.execute(trigger.format(schema=name, table=Identifier(schema, table)))
-
-
-def open_schema(connection: Raw, new: NewServer) -> None:
-    """Make a copy the home of its cell, and give the schema its final name."""
-    schema, final = Identifier(new.schema), Identifier(new.final)
-    connection.execute(SQL("DROP FUNCTION {}.refuse_while_moving() CASCADE").format(schema))
-    path = SQL("SET LOCAL search_path = {}, pg_temp")
-    connection.execute(path.format(schema))
-    connection.execute(moving.OPEN.encode())
-    connection.execute(SQL("COMMENT ON SCHEMA {} IS NULL").format(schema))
-    if new.final != new.schema:
-        connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, final))
-        connection.execute(path.format(final))
-        for (function,) in ask(connection, moving.FUNCTIONS, new.final):
-            change = f"ALTER FUNCTION {function} SET search_path = "
-            connection.execute(SQL(change).format() + SQL("{}, pg_temp").format(final))  # type: ignore[arg-type]

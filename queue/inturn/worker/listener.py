@@ -58,6 +58,7 @@ class Listener:
 
     async def _listen(self) -> None:
         listen = SQL("LISTEN {}").format(Identifier(self._connector.schema))
+        home = self._connector.dsn, self._connector.schema
         try:
             async with await self._connector.connect_async(
                 "listener", to_listen=True
@@ -68,7 +69,10 @@ class Listener:
                 self._failures.forget()
                 self._wake()  # for notifications sent before we listened
                 self._abort()
-                while True:
+                while (
+                    self._connector.dsn,
+                    self._connector.schema,
+                ) == home:  # or its cell has moved
                     await self.run_once(connection)
         finally:
             self.is_connected = False

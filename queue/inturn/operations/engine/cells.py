@@ -14,6 +14,10 @@ WHERE proname = 'show_cell' AND nspname = ANY(%s::text[])
   AND has_schema_privilege(pg_namespace.oid, 'USAGE')
   AND has_function_privilege(pg_proc.oid, 'EXECUTE')
 """
+NEW_HOME = """
+SELECT substring(obj_description(oid, 'pg_namespace') FROM '^inturn_move_[^ ]+ (.*)')
+FROM pg_catalog.pg_namespace WHERE nspname = %s
+"""
 SHOW_CELL = "SELECT number, of, map, is_home FROM {schema}.show_cell()"
 NEWEST_LOCKS = """
 SELECT DISTINCT lock FROM (
@@ -43,6 +47,18 @@ def show_cell(schema: str) -> Operation[CellIdentity | None]:
         return None
     rows = yield Statement(SHOW_CELL)
     return CellIdentity(*rows[0]) if rows else None
+
+
+def find_new_home(schema: str) -> Operation[str | None]:
+    """Return "was moved to …" if this schema was a cell that is now elsewhere, or None."""
+    rows = yield Statement(NEW_HOME, [f"{schema}_moved"])
+    return str(rows[0][0]) if rows and rows[0][0] else None
+
+
+def find_cell(schema: str) -> Operation[CellIdentity | str | None]:
+    """Return which cell a schema is, or where it has moved."""
+    found = yield from show_cell(schema)
+    return found if found is not None else (yield from find_new_home(schema))
 
 
 def list_newest_locks(limit: int) -> Operation[list[str]]:

@@ -1,0 +1,112 @@
+"""A connector whose database may move to another server while it is open."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from inturn.database import drive
+from inturn.database.connectors import PsycopgConnector
+from inturn.database.pools import AsyncPool
+from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch, WrongCell
+from inturn.operations import Operation
+from inturn.operations.engine.cells import find_new_home
+
+if TYPE_CHECKING:
+    from inturn.cells.connector import Cells
+
+T = TypeVar("T")
+LOOK_EVERY = 0.05  # seconds between two looks at the map, while it lacks the new home
+
+
+class FollowingConnector(PsycopgConnector):
+    """A connector that reads the map again when its cell has left, and then repeats the call.
+
+    Only calls that the server undid are repeated. A cell that has just closed is not in the map
+    yet, so a call waits for the new home, for up to `timeout` seconds.
+    """
+
+    cells: Cells
+    _is_checked = False
+    _left: AsyncPool | None = None  # the pool of the old home, to be closed in its loop
+
+    @property
+    def home(self) -> tuple[str | None, str]:
+        return self._dsn, self.schema
+
+    def follow(self, given: PsycopgConnector) -> None:
+        """Use another connector's address from now on, and connect again."""
+        with self._opening:
+            if (given.dsn, given.schema) == self.home:
+                return
+            self._dsn, self.schema, self._is_checked = given.dsn, given.schema, False
+            pool, self._pool = self._pool, None
+            self._left, self._async_pool = self._async_pool, None
+        if pool is not None:
+            pool.close(0)
+
+    def _has_left(self, home: tuple[str | None, str], error: InturnError) -> bool:
+        """Return True if the map names another home, and the server undid the call at this one."""
+        if isinstance(error, DatabaseUnavailable) and error.outcome_unknown:
+            return False
+        self.cells.reread()
+        return self.home != home
+
+    def _may_wait(self, moved: str | None, since: float) -> bool:
+        return (
+            moved is not None
+            and self.cells.file is not None
+            and time.monotonic() - since < self._timeout
+        )
+
+    def _run_following(self, operation: Operation[T]) -> T:
+        again, home = drive.Repeatable(operation), self.home
+        try:
+            return super().run(again)
+        except (SchemaMismatch, DatabaseUnavailable) as error:
+            since, moved = time.monotonic(), None
+            if isinstance(error, SchemaMismatch):
+                with suppress(InturnError):
+                    moved = super().run(find_new_home(home[1]))
+            while not self._has_left(home, error):
+                if not self._may_wait(moved, since):
+                    raise self._explain(moved, error) from error
+                time.sleep(LOOK_EVERY)
+            if not again.is_unanswered:
+                raise
+        return self.run(again)
+
+    async def _run_following_async(self, operation: Operation[T]) -> T:
+        again, home = drive.Repeatable(operation), self.home
+        try:
+            return await super().run_async(again)
+        except (SchemaMismatch, DatabaseUnavailable) as error:
+            since, moved = time.monotonic(), None
+            if isinstance(error, SchemaMismatch):
+                with suppress(InturnError):
+                    moved = await super().run_async(find_new_home(home[1]))
+            while not self._has_left(home, error):
+                if not self._may_wait(moved, since):
+                    raise self._explain(moved, error) from error
+                await asyncio.sleep(LOOK_EVERY)
+            if not again.is_unanswered:
+                raise
+        return await self.run_async(again)
+
+    def _explain(self, moved: str | None, error: InturnError) -> InturnError:
+        return error if moved is None else self.name_new_home(moved)
+
+    def name_new_home(self, moved: str) -> WrongCell:
+        """Return the error for a map that does not name the new home."""
+        return WrongCell(
+            f"{self} {moved}. Name that home in the map of cells"
+            + ("" if self.cells.file is None else f", {self.cells.file}")
+        )
+
+    async def _find_async_pool(self) -> AsyncPool:
+        left, self._left = self._left, None
+        if left is not None:
+            await left.close(0)
+        return await super()._find_async_pool()
