@@ -16,6 +16,7 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.embedded import Server
 from inturn.schema.migrate import adopt_cell
 
+LOGICAL = {"wal_level": "logical"}  # or no cell could move
 COUNT = 8
 AT = [0, 0, 0, 0, 0, 1, 1, 1]  # the server of each cell
 WORKER = {
@@ -29,7 +30,7 @@ WORKER = {
 @pytest.fixture(scope="session")
 def servers(bin_dir: Path | None) -> Iterator[list[Server]]:
     with ExitStack() as ends:
-        yield [ends.enter_context(Server(bin_dir=bin_dir)) for _ in range(2)]
+        yield [ends.enter_context(Server(bin_dir=bin_dir, settings=LOGICAL)) for _ in range(2)]
 
 
 @pytest.fixture(scope="session")

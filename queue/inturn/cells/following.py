@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -31,6 +32,7 @@ class FollowingConnector(PsycopgConnector):
     cells: Cells
     _is_checked = False
     _left: AsyncPool | None = None  # the pool of the old home, to be closed in its loop
+    _closing: asyncio.Task[None] | None = None  # kept, or it may be garbage-collected
 
     @property
     def home(self) -> tuple[str | None, str]:
@@ -44,8 +46,8 @@ class FollowingConnector(PsycopgConnector):
             self._dsn, self.schema, self._is_checked = given.dsn, given.schema, False
             pool, self._pool = self._pool, None
             self._left, self._async_pool = self._async_pool, None
-        if pool is not None:
-            pool.close(0)
+        if pool is not None:  # beside, since one of its threads may be waiting for a dead server
+            threading.Thread(target=pool.close, name="inturn old home", daemon=True).start()
 
     def _has_left(self, home: tuple[str | None, str], error: InturnError) -> bool:
         """Return True if the map names another home, and the server undid the call at this one."""
@@ -98,15 +100,19 @@ class FollowingConnector(PsycopgConnector):
     def _explain(self, moved: str | None, error: InturnError) -> InturnError:
         return error if moved is None else self.name_new_home(moved)
 
-    def name_new_home(self, moved: str) -> WrongCell:
-        """Return the error for a map that does not name the new home."""
-        return WrongCell(
-            f"{self} {moved}. Name that home in the map of cells"
-            + ("" if self.cells.file is None else f", {self.cells.file}")
-        )
+    def name_new_home(self, moved: str) -> InturnError:
+        """Return the error for a map that does not name the new home.
+
+        A file may be replaced at any time, so a worker waits for that. A list in the code cannot.
+        """
+        file = self.cells.file
+        if file is None:
+            return WrongCell(f"{self} {moved}. Name that home in the list of cells, and restart")
+        problem = f"{self} {moved}. Name that home in the map of cells, {file}"
+        return DatabaseUnavailable(problem, outcome_unknown=False)
 
     async def _find_async_pool(self) -> AsyncPool:
         left, self._left = self._left, None
         if left is not None:
-            await left.close(0)
+            self._closing = asyncio.create_task(left.close())
         return await super()._find_async_pool()

@@ -1,0 +1,333 @@
+"""A cell moves to another server while it works, and no second home ever serves it."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from psycopg import errors as pg
+
+from inturn import App
+from inturn.cells.connector import Cells
+from inturn.cells.map_file import rewrite_home
+from inturn.cells.move_servers import CannotMove, MoveOver
+from inturn.cells.moving import STEPS, Move
+from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
+from inturn.schema.migrate import adopt_cell, migrate
+from tests.cells.load import CELL, LANES, Load, make_cells, query
+from tests.cli.calling import invoke
+
+SCHEMA = f"inturn_{CELL:02}"
+LEFT = """
+SELECT (SELECT count(*) FROM pg_publication) + (SELECT count(*) FROM pg_replication_slots
+    WHERE database = current_database()) + (SELECT count(*) FROM pg_subscription
+    JOIN pg_database ON pg_database.oid = subdbid WHERE datname = current_database())
+"""
+HOMES = f"SELECT count(*) FROM {SCHEMA}.cell WHERE home = {SCHEMA}.cell_home()"
+BEFORE_CLOSE = STEPS[: STEPS.index("close")]
+
+
+@pytest.fixture
+def cells(empty: list[str], tmp_path: Path) -> Cells:
+    return make_cells(tmp_path, empty[0])
+
+
+def make_move(cells: Cells, to: str) -> Move:
+    """Return a mover that knows nothing of earlier ones."""
+    assert cells.file is not None
+    return Move(Cells(cells.file).homes[CELL], to)
+
+
+def until(move: Move, last: str) -> None:
+    """Do the steps up to this one, like a mover that is then killed."""
+    for step in STEPS[: STEPS.index(last) + 1]:
+        getattr(move, step)()
+
+
+def finish(cells: Cells, to: str) -> None:
+    move = make_move(cells, to)
+    move.run(lambda step: None, lambda done, total: None)
+    assert cells.file is not None
+    rewrite_home(cells.file, CELL, to, "inturn")
+
+
+def serves(dsn: str) -> bool:
+    """Return True if the database is the cell's home, and accepts jobs."""
+    try:
+        if query(dsn, HOMES) != [(1,)]:
+            return False
+        query(dsn, f"SELECT {SCHEMA}.defer('probe', queue => 'probes')")
+    except (pg.InvalidSchemaName, pg.UndefinedTable):
+        return False
+    return True
+
+
+def writes(dsn: str, schema: str = SCHEMA) -> bool:
+    """Return True if a process that checks nothing could store a job."""
+    try:
+        query(
+            dsn, f"INSERT INTO {schema}.jobs (status, task, created_at) VALUES ('todo', 't', now())"
+        )
+    except (pg.InvalidSchemaName, pg.UndefinedTable):
+        return False
+    return True
+
+
+def test_a_cell_moves_with_all_it_has(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    assert cells.file is not None
+    app = App(cells=cells.file)
+
+    @app.task
+    def pay() -> None: ...
+
+    with app.open():
+        first = pay.configure(lock=LANES[0]).defer()
+        app.cell(CELL).limits.set("stripe", concurrency=4)
+        app.cell(CELL).queues.pause("mail")
+        app.cell(CELL).run_worker(wait=False, install_signal_handlers=False)
+        fence = query(old, f"SELECT max(fence) FROM {SCHEMA}.finished_jobs")[0][0]
+        assert (
+            invoke("cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)})
+            .stdout.splitlines()[-1]
+            .startswith(f"cell {CELL} is at ")
+        )
+        assert app.job_manager.get_job_status(first) == "succeeded"
+        second = pay.configure(lock=LANES[0]).defer()
+        assert second > first
+        assert second % 1024 == CELL
+        app.cell(CELL).run_worker(wait=False, install_signal_handlers=False)
+        assert app.job_manager.get_job_status(second) == "succeeded"
+        assert [limit.pattern for limit in app.cell(CELL).limits.list()] == ["stripe"]
+        assert [paused.queue for paused in app.cell(CELL).queues.list_paused()] == ["mail"]
+        assert app.verify().is_kept
+    newest = query(new, f"SELECT max(fence) FROM {SCHEMA}.finished_jobs")[0][0]
+    assert newest >> 56 == (fence >> 56) + 1, "a new generation of fences"
+    assert (serves(old), serves(new)) == (False, True)
+    assert not writes(old, f"{SCHEMA}_moved")
+    assert query(old, LEFT) == query(new, LEFT) == [(0,)]
+    text = cells.file.read_text()
+    assert text.startswith("# Two cells. Ask ops before you change this.\n")
+    assert "cells = [0]\n" in text
+    assert "# the shop" in text
+
+
+@pytest.mark.landing
+def test_it_moves_while_a_producer_and_a_worker_run(cells: Cells, empty: list[str]) -> None:
+    assert cells.file is not None
+    load = Load(cells.file)
+    with load.running():
+        finish(cells, empty[1])
+        after = len(load.runs)
+        query(empty[0], f"DROP SCHEMA {SCHEMA}_moved CASCADE")
+        finish(cells, empty[0])
+    load.judge()
+    assert len(load.runs) > after
+    assert load.refused == []
+    assert (serves(empty[0]), serves(empty[1])) == (True, False)
+
+
+class Killed(BaseException):
+    """The mover is killed."""
+
+
+@pytest.mark.proof
+def test_killed_after_each_step_and_run_again(cells: Cells, empty: list[str]) -> None:
+    assert cells.file is not None
+    load = Load(cells.file)
+    with load.running():
+        for turn, step in enumerate(STEPS):
+            old, new = empty[turn % 2], empty[1 - turn % 2]
+            move = make_move(cells, new)
+
+            def killed(*_: object, done: Callable[[], object] = getattr(move, step)) -> None:
+                done()
+                raise Killed
+
+            setattr(move, step, killed)
+            with pytest.raises(Killed):
+                move.run(lambda step: None, lambda done, total: None)
+            assert not (serves(old) and serves(new))
+            finish(cells, new)
+            assert (serves(old), serves(new)) == (False, True)
+            assert query(old, LEFT) == query(new, LEFT) == [(0,)], step
+            query(old, f"DROP SCHEMA {SCHEMA}_moved CASCADE")
+    load.judge()
+
+
+@pytest.mark.parametrize("part", ["gate", "sequences", "shut"])
+@pytest.mark.landing
+def test_killed_within_the_gate_the_old_home_serves_on(
+    cells: Cells, empty: list[str], part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "wait")
+    name = {"gate": "_await_copy", "sequences": "_carry_sequences", "shut": "_shut"}[part]
+
+    def killed(*given: object, done: Callable[..., object] = getattr(move, name)) -> None:
+        done(*given)
+        raise Killed
+
+    monkeypatch.setattr(move, name, killed)
+    with pytest.raises(Killed):
+        move.close()
+    assert (serves(old), serves(new)) == (True, False)
+    assert not writes(new)
+    finish(cells, new)
+    assert (serves(old), serves(new)) == (False, True)
+
+
+@pytest.mark.landing
+def test_aborted_after_each_step(cells: Cells, empty: list[str]) -> None:
+    assert cells.file is not None
+    old, new = empty
+    load = Load(cells.file)
+    with load.running():
+        for step in BEFORE_CLOSE:
+            until(make_move(cells, new), step)
+            assert (serves(old), serves(new)) == (True, False)
+            make_move(cells, new).abort()
+            assert query(old, LEFT) == query(new, LEFT) == [(0,)], step
+            assert query(new, "SELECT FROM pg_namespace WHERE nspname LIKE 'inturn%'") == []
+        until(make_move(cells, new), "close")
+        with pytest.raises(CannotMove, match="There is no way back now. Finish the move: queue ce"):
+            make_move(cells, new).abort()
+        finish(cells, new)
+        with pytest.raises(CannotMove, match="has the schema inturn_01_moved, left when the cell"):
+            make_move(cells, old).check()
+    load.judge()
+    assert load.refused == []
+
+
+@pytest.mark.landing
+@pytest.mark.parametrize("asleep", STEPS)
+def test_a_mover_that_slept_through_an_abort_changes_nothing(
+    cells: Cells, empty: list[str], asleep: str
+) -> None:
+    """It wakes before one of its steps, while another move is about to close the cell."""
+    old, new = empty
+    sleeper = make_move(cells, new)
+    before = STEPS.index(asleep)
+    token = None
+    if before:
+        until(sleeper, STEPS[before - 1])
+        token = sleeper.open_token() if asleep in BEFORE_CLOSE else None
+    if asleep in ("open", "clean"):
+        finish(cells, new)
+    else:
+        make_move(cells, new).abort()
+        until(make_move(cells, new), "wait")
+    with suppress(MoveOver, CannotMove):
+        sleeper.open_token = lambda: token  # type: ignore[method-assign]  # what it saw before
+        getattr(sleeper, asleep)()
+    assert serves(old) != serves(new)
+    assert not (writes(old) and writes(new))
+    finish(cells, new)
+    assert (serves(old), serves(new)) == (False, True)
+    assert query(old, LEFT) == query(new, LEFT) == [(0,)]
+
+
+@pytest.mark.landing
+def test_an_abort_that_slept_through_a_move_deletes_nothing(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sleeps after each of its own steps, while another mover begins anew and finishes."""
+    old, new = empty
+    assert cells.file is not None
+    for turn, sleeps_before in enumerate(("clean", "delete_copy", "drop_subscription")):
+        old, new = empty[turn % 2], empty[1 - turn % 2]
+        until(make_move(cells, new), "wait")
+        abort = make_move(cells, new)
+        victim = abort.new if sleeps_before == "drop_subscription" else abort
+        done = getattr(victim, sleeps_before)
+
+        def sleep(*given: object, done: Callable[..., object] = done, new: str = new) -> None:
+            if given:  # within the transaction that holds the lock, nobody else can do anything
+                with pytest.raises(Exception, match="Another `queue cells move` is working"):
+                    make_move(cells, new).delete_copy()
+            else:
+                make_move(cells, new).abort()
+                finish(cells, new)
+            done(*given)
+
+        monkeypatch.setattr(victim, sleeps_before, sleep)
+        abort.abort()
+        if sleeps_before == "drop_subscription":
+            assert (serves(old), serves(new)) == (True, False)
+        else:
+            assert (serves(old), serves(new)) == (False, True)
+            query(old, f"DROP SCHEMA {SCHEMA}_moved CASCADE")
+
+
+@pytest.mark.landing
+def test_a_mover_that_sleeps_in_the_gate_opens_it_again(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.operations.engine.moving.IDLE_SECONDS", 1)
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "wait")
+    shut = move._shut
+
+    def sleep(*given: object) -> None:
+        query(old, "SELECT pg_sleep(1.5)")
+        assert serves(old), "the server has ended the transaction"
+        shut(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(move, "_shut", sleep)
+    with pytest.raises(Exception, match="idle-in-transaction"):
+        move.close()
+    assert (serves(old), serves(new)) == (True, False)
+    make_move(cells, new).abort()
+
+
+@pytest.mark.landing
+def test_nothing_else_changes_a_cell_that_moves(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    assert cells.file is not None
+    move = make_move(cells, new)
+    until(move, "wait")
+    for dsn in empty:
+        with pytest.raises(ConfigurationError, match="is being moved. Finish that first, or"):
+            migrate(dsn, SCHEMA)
+    with pytest.raises(ConfigurationError, match="being moved"):
+        adopt_cell(new, SCHEMA)
+    query(old, f"DROP TABLE {SCHEMA}.finished_jobs_" + "{}".format(_day(old)))
+    assert query(old, f"SELECT {SCHEMA}.prepare_history(3)") == [(None,)]
+    until(move, "close")
+    with pytest.raises(ConfigurationError, match="was moved to .* Name its new home in the map"):
+        migrate(old, SCHEMA)
+    app = App(cells=cells.file)
+    with app.open(), pytest.raises(DatabaseUnavailable, match="was moved to .*Name that home in"):
+        app.cell(CELL).job_manager.list_queues()
+    finish(cells, new)
+
+
+def _day(dsn: str) -> str:
+    [(day,)] = query(dsn, "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')")
+    return str(day)
+
+
+@pytest.mark.landing
+def test_a_worker_whose_map_is_a_list_ends_with_the_new_home(
+    cells: Cells, empty: list[str]
+) -> None:
+    old, new = empty
+    app = App(cells=[old, old])
+    ended: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            app.cell(CELL).run_worker(install_signal_handlers=False)
+        except WrongCell as error:
+            ended.append(error)
+
+    worker = Thread(target=work)
+    worker.start()
+    finish(cells, new)
+    worker.join(30)
+    assert len(ended) == 1
+    assert "was moved to" in str(ended[0])
+    assert "Name that home in the list of cells, and restart" in str(ended[0])
