@@ -39,6 +39,35 @@ def make_cells(folder: Path, dsn: str) -> Cells:
     return cells
 
 
+@contextmanager
+def working(app: App, ended: list[BaseException]) -> Iterator[Thread]:
+    """Run a worker of the cell in a thread. Note the error that ends it."""
+
+    async def work() -> None:
+        try:
+            await app.cell(CELL).run_worker_async(
+                concurrency=5, install_signal_handlers=False, fetch_job_polling_interval=1.0
+            )
+        except asyncio.CancelledError as error:
+            ended.append(error)
+        except Exception as error:
+            inner: BaseException = error
+            while isinstance(inner, BaseExceptionGroup):
+                inner = inner.exceptions[0]
+            ended.append(inner)
+
+    loop = asyncio.new_event_loop()
+    running = loop.create_task(work())
+    thread = Thread(target=loop.run_until_complete, args=[running], name="worker")
+    thread.start()
+    try:
+        yield thread
+    finally:
+        loop.call_soon_threadsafe(running.cancel)
+        thread.join()
+        loop.close()
+
+
 class Load:
     """What was acknowledged to the producer, and what has run."""
 
@@ -48,6 +77,7 @@ class Load:
         self.doubtful: set[tuple[str, int]] = set()  # perhaps stored, because the answer was lost
         self.refused: list[Exception] = []
         self.runs: list[tuple[str, int, int]] = []
+        self.ended: list[BaseException] = []
         self._is_over = Event()
 
         @self.app.task(name="step", pass_context=True)
@@ -59,34 +89,18 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        loop = asyncio.new_event_loop()
-        working = loop.create_task(self._work())
-        threads = [
-            Thread(target=self._produce, name="producer"),
-            Thread(target=loop.run_until_complete, args=[working], name="worker"),
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            wait_until(lambda: len(self.runs) > 20)
-            yield
-            self._is_over.set()
-            threads[0].join()
-            wait_until(lambda: self._count_missing() == 0, 60, self._explain)
-        finally:
-            self._is_over.set()
-            loop.call_soon_threadsafe(working.cancel)
-            for thread in threads:
-                thread.join()
-            loop.close()
-
-    async def _work(self) -> None:
-        try:
-            await self.app.cell(CELL).run_worker_async(
-                concurrency=5, install_signal_handlers=False, fetch_job_polling_interval=1.0
-            )
-        except asyncio.CancelledError:
-            return
+        producer = Thread(target=self._produce, name="producer")
+        with working(self.app, self.ended):
+            producer.start()
+            try:
+                wait_until(lambda: len(self.runs) > 20)
+                yield
+                self._is_over.set()
+                producer.join()
+                wait_until(lambda: self._count_missing() == 0, 60, self._explain)
+            finally:
+                self._is_over.set()
+                producer.join()
 
     def _produce(self) -> None:
         with self.app.open():
@@ -122,6 +136,7 @@ class Load:
         lanes: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for lane, n, fence in self.runs:
             lanes[lane].append((n, fence))
+        assert [str(error) for error in self.ended] == [""], "the worker was cancelled"
         given = set(self.given)
         ran = [(lane, n) for lane, n, _ in self.runs]
         assert len(ran) == len(set(ran)), "a job ran twice"

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from psycopg import errors as pg
+from psycopg.conninfo import make_conninfo
 
 from inturn import App
 from inturn.cells.connector import Cells
@@ -14,9 +14,11 @@ from inturn.cells.map_file import rewrite_home
 from inturn.cells.move_servers import CannotMove, MoveOver
 from inturn.cells.moving import STEPS, Move
 from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
+from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
-from tests.cells.load import CELL, LANES, Load, make_cells, query
+from tests.cells.load import CELL, LANES, Load, make_cells, query, working
 from tests.cli.calling import invoke
+from tests.waiting import wait_until
 
 SCHEMA = f"inturn_{CELL:02}"
 LEFT = """
@@ -25,6 +27,7 @@ SELECT (SELECT count(*) FROM pg_publication) + (SELECT count(*) FROM pg_replicat
     JOIN pg_database ON pg_database.oid = subdbid WHERE datname = current_database())
 """
 HOMES = f"SELECT count(*) FROM {SCHEMA}.cell WHERE home = {SCHEMA}.cell_home()"
+ABOUT = "SELECT 150000, '{}', {}, 9, '1'"
 BEFORE_CLOSE = STEPS[: STEPS.index("close")]
 
 
@@ -132,8 +135,20 @@ class Killed(BaseException):
     """The mover is killed."""
 
 
+def kill_after(move: Move, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = getattr(move, name)
+
+    def killed(*given: object) -> None:
+        done(*given)
+        raise Killed
+
+    monkeypatch.setattr(move, name, killed)
+
+
 @pytest.mark.proof
-def test_killed_after_each_step_and_run_again(cells: Cells, empty: list[str]) -> None:
+def test_killed_after_each_step_and_run_again(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert cells.file is not None
     load = Load(cells.file)
     with load.running():
@@ -141,11 +156,7 @@ def test_killed_after_each_step_and_run_again(cells: Cells, empty: list[str]) ->
             old, new = empty[turn % 2], empty[1 - turn % 2]
             move = make_move(cells, new)
 
-            def killed(*_: object, done: Callable[[], object] = getattr(move, step)) -> None:
-                done()
-                raise Killed
-
-            setattr(move, step, killed)
+            kill_after(move, step, monkeypatch)
             with pytest.raises(Killed):
                 move.run(lambda step: None, lambda done, total: None)
             assert not (serves(old) and serves(new))
@@ -166,11 +177,7 @@ def test_killed_within_the_gate_the_old_home_serves_on(
     until(move, "wait")
     name = {"gate": "_await_copy", "sequences": "_carry_sequences", "shut": "_shut"}[part]
 
-    def killed(*given: object, done: Callable[..., object] = getattr(move, name)) -> None:
-        done(*given)
-        raise Killed
-
-    monkeypatch.setattr(move, name, killed)
+    kill_after(move, name, monkeypatch)
     with pytest.raises(Killed):
         move.close()
     assert (serves(old), serves(new)) == (True, False)
@@ -190,9 +197,11 @@ def test_aborted_after_each_step(cells: Cells, empty: list[str]) -> None:
             assert (serves(old), serves(new)) == (True, False)
             make_move(cells, new).abort()
             assert query(old, LEFT) == query(new, LEFT) == [(0,)], step
-            assert query(new, "SELECT FROM pg_namespace WHERE nspname LIKE 'inturn%'") == []
+            assert query(new, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'inturn%'") == []
         until(make_move(cells, new), "close")
-        with pytest.raises(CannotMove, match="There is no way back now. Finish the move: queue ce"):
+        with pytest.raises(
+            CannotMove, match=r"There is no way back now\. Finish the move: queue ce"
+        ):
             make_move(cells, new).abort()
         finish(cells, new)
         with pytest.raises(CannotMove, match="has the schema inturn_01_moved, left when the cell"):
@@ -290,17 +299,17 @@ def test_nothing_else_changes_a_cell_that_moves(cells: Cells, empty: list[str]) 
     move = make_move(cells, new)
     until(move, "wait")
     for dsn in empty:
-        with pytest.raises(ConfigurationError, match="is being moved. Finish that first, or"):
+        with pytest.raises(ConfigurationError, match=r"is being moved\. Finish that first, or"):
             migrate(dsn, SCHEMA)
     with pytest.raises(ConfigurationError, match="being moved"):
         adopt_cell(new, SCHEMA)
-    query(old, f"DROP TABLE {SCHEMA}.finished_jobs_" + "{}".format(_day(old)))
+    query(old, f"DROP TABLE {SCHEMA}.finished_jobs_{_day(old)}")
     assert query(old, f"SELECT {SCHEMA}.prepare_history(3)") == [(None,)]
     until(move, "close")
-    with pytest.raises(ConfigurationError, match="was moved to .* Name its new home in the map"):
+    with pytest.raises(ConfigurationError, match=r"was moved to .* Name its new home in the map"):
         migrate(old, SCHEMA)
     app = App(cells=cells.file)
-    with app.open(), pytest.raises(DatabaseUnavailable, match="was moved to .*Name that home in"):
+    with app.open(), pytest.raises(DatabaseUnavailable, match=r"was moved to .*Name that home in"):
         app.cell(CELL).job_manager.list_queues()
     finish(cells, new)
 
@@ -317,17 +326,91 @@ def test_a_worker_whose_map_is_a_list_ends_with_the_new_home(
     old, new = empty
     app = App(cells=[old, old])
     ended: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            app.cell(CELL).run_worker(install_signal_handlers=False)
-        except WrongCell as error:
-            ended.append(error)
-
-    worker = Thread(target=work)
-    worker.start()
-    finish(cells, new)
-    worker.join(30)
-    assert len(ended) == 1
+    with working(app, ended) as worker:
+        wait_until(lambda: query(old, f"SELECT id FROM {SCHEMA}.workers"))
+        finish(cells, new)
+        worker.join(30)
+        assert len(ended) == 1
+    assert isinstance(ended[0], WrongCell)
     assert "was moved to" in str(ended[0])
     assert "Name that home in the list of cells, and restart" in str(ended[0])
+
+
+def refuse(cells: Cells, to: str, *words: str) -> str:
+    """Return why the command refuses the move."""
+    env = {"INTURN_CELLS": str(cells.file)}
+    done = invoke("cells", "move", str(CELL), "--to", to, *words, env=env)
+    assert done.returncode in (2, 69), done.output
+    return done.stderr
+
+
+def test_what_cannot_move_is_refused_with_the_remedy(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = empty
+    assert "There are no cells here" in invoke("cells", "move", "1", "--to", new).stderr
+    assert "A cell cannot move within a database" in refuse(cells, old, "--schema", "other")
+    query(new, f"CREATE SCHEMA {SCHEMA}")
+    assert "already has a schema inturn_01. Name another database" in refuse(cells, new)
+    query(new, f"DROP SCHEMA {SCHEMA}")
+    query(old, f"INSERT INTO {SCHEMA}.granted_roles VALUES ('clerk', 'producer')")
+    assert "lacks the roles clerk, which may use the cell. Create" in refuse(cells, new)
+    query(old, f"DELETE FROM {SCHEMA}.granted_roles")
+    query(old, f"UPDATE {SCHEMA}.schema_version SET version_num = '0000'")
+    assert "is at revision 0000, and this version makes 0001" in refuse(cells, new)
+    query(old, f"UPDATE {SCHEMA}.schema_version SET version_num = '0001'")
+    query(old, f"UPDATE {SCHEMA}.cell SET home = 'elsewhere'")
+    assert "is a copy: the cell was created in another database" in refuse(cells, new)
+    query(old, f"UPDATE {SCHEMA}.cell SET home = {SCHEMA}.cell_home()")
+    make_move(cells, new).check()
+    monkeypatch.setattr(moving, "ABOUT_SERVER", ABOUT.format("replica", 9))
+    assert "has wal_level = replica. Set wal_level = logical there, and" in refuse(cells, new)
+    monkeypatch.setattr(moving, "ABOUT_SERVER", ABOUT.format("logical", 1))
+    assert "no replication slots left for the move. Drop unused ones" in refuse(cells, new)
+    monkeypatch.undo()
+    monkeypatch.setattr(moving, "MAY_REPLICATE", "SELECT false")
+    assert "cannot replicate. As a superuser there: ALTER ROLE … REPLICATION" in refuse(cells, new)
+
+
+def test_a_move_to_another_place_waits_for_the_end_of_the_first(
+    cells: Cells, empty: list[str]
+) -> None:
+    old, new = empty
+    until(make_move(cells, new), "slot")
+    query(new, "CREATE DATABASE elsewhere")
+    try:
+        words = refuse(cells, make_conninfo(new, dbname="elsewhere"))
+        assert "Cell 1 is being moved to" in words
+        assert "Finish that, or end it: queue cells move 1 --to … --abort" in words
+        assert refuse(cells, new, "--abort"), "it asks first"
+        env = {"INTURN_CELLS": str(cells.file)}
+        done = invoke("cells", "move", str(CELL), "--to", new, "--abort", "--yes", env=env)
+        assert done.returncode == 0, done.output
+        assert f"cell {CELL} stays at " in done.stdout
+        assert query(old, LEFT) == [(0,)]
+    finally:
+        query(new, "DROP DATABASE elsewhere WITH (FORCE)")
+
+
+def test_a_schema_gets_its_new_name_and_its_functions_know_it(
+    cells: Cells, empty: list[str]
+) -> None:
+    assert cells.file is not None
+    env = {"INTURN_CELLS": str(cells.file)}
+    words = ("--to", empty[1], "--schema", "jobs")
+    done = invoke("cells", "move", str(CELL), *words, env=env)
+    assert done.returncode == 0, done.output
+    assert "schema jobs_01" in done.stdout
+    app = App(cells=cells.file)
+
+    @app.task
+    def pay() -> None: ...
+
+    with app.open():
+        job = pay.configure(lock=LANES[0]).defer()
+        app.cell(CELL).run_worker(wait=False, install_signal_handlers=False)
+        assert app.job_manager.get_job_status(job) == "succeeded"
+    assert query(empty[1], "SELECT count(*) FROM jobs_01.finished_jobs") == [(1,)]
+    migrate(empty[1], "jobs_01")
+    again = invoke("cells", "move", str(CELL), *words, env=env)
+    assert (again.returncode, again.stdout.count("\n")) == (0, 1)

@@ -37,7 +37,7 @@ Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
 
 
 class CellConnector(FollowingConnector):
-    """A connector to one cell. It checks once that its database is that cell.
+    """A connector to one cell. It checks that its database is that cell, for pools once.
 
     `siblings` are the connectors of all cells. While one is open, the others open when needed, so
     that a cell that is down does not keep an app from opening.
@@ -72,12 +72,11 @@ class CellConnector(FollowingConnector):
     ) -> Session:
         self.cells.reread()
         session = super().connect(role, to_listen=to_listen, lock_timeout=lock_timeout)
-        if not self._is_checked:
-            try:
-                self.accept(drive.run(find_cell(self.schema), session, self.schema))
-            except BaseException:
-                session.close()
-                raise
+        try:  # each time: the cell may have moved while a worker was connected
+            self.accept(drive.run(find_cell(self.schema), session, self.schema))
+        except BaseException:
+            session.close()
+            raise
         return session
 
     async def connect_async(
@@ -85,12 +84,11 @@ class CellConnector(FollowingConnector):
     ) -> AsyncSession:
         self.cells.reread()
         session = await super().connect_async(role, to_listen=to_listen, lock_timeout=lock_timeout)
-        if not self._is_checked:
-            try:
-                self.accept(await drive.run_async(find_cell(self.schema), session, self.schema))
-            except BaseException:
-                await session.close()
-                raise
+        try:
+            self.accept(await drive.run_async(find_cell(self.schema), session, self.schema))
+        except BaseException:
+            await session.close()
+            raise
         return session
 
     def run(self, operation: Operation[T], connection: object = None) -> T:

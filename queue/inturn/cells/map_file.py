@@ -31,7 +31,7 @@ def rewrite_home(file: Path, number: int, dsn: str, prefix: str) -> bool:
     if wanted == read:
         return False
     changed = _move_in_text(text, read, wanted, number)
-    if _homes(tomllib.loads(changed)) != _homes(wanted):
+    if not _says(changed, wanted):
         raise ConfigurationError(f"{file} cannot be changed safely. {advise(number, dsn, prefix)}")
     _replace(file, changed)
     return True
@@ -85,7 +85,7 @@ def _list(found: re.Match[str], number: int, after: list[int]) -> str:
     if "#" not in found["list"]:
         return f"{found['key']}{', '.join(map(str, after))}]"
     kept = [
-        re.sub(rf"^([^#]*?)\b{number}\b[ \t]*,?[ \t]*", r"\1", line)
+        re.sub(rf"^([^#]*?)[ \t]*\b{number}\b[ \t]*,?", r"\1", line)
         for line in found["list"].split("\n")
     ]
     listed = "\n".join(kept)
@@ -106,6 +106,13 @@ def _write_server(server: dict[str, Any]) -> str:
 def quote(text: str) -> str:
     """Return text for a place between quotation marks in TOML."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _says(text: str, wanted: dict[str, Any]) -> bool:
+    try:
+        return _homes(tomllib.loads(text)) == _homes(wanted)
+    except (KeyError, ValueError):
+        return False
 
 
 def _homes(read: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from psycopg.sql import SQL
 
 from inturn.cells.move_servers import CannotMove, NewServer, OldServer, Raw, ask
 from inturn.operations.engine import moving
-from inturn.operations.engine.moving import MOVED
+from inturn.operations.engine.moving import MOVED, PREFIX
 from inturn.sql import revision
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def check_servers(old: OldServer, new: NewServer, home: CellConnector) -> None:
             )
         _check_schema(old, source)
         _check_roles(old, new, source, target)
-        _check_target(new, target)
+        _check_target(new, target, has_begun)
 
 
 def _check_versions(old: OldServer, new: NewServer, version: int, newer: int) -> None:
@@ -84,12 +84,20 @@ def _check_roles(old: OldServer, new: NewServer, source: Raw, target: Raw) -> No
         )
 
 
-def _check_target(new: NewServer, target: Raw) -> None:
+def _check_target(new: NewServer, target: Raw, has_begun: bool) -> None:
     moved = f"{new.schema}{MOVED}"
     if new.find_comment(target, moved) is not None:
         raise CannotMove(
             f"{new} has the schema {moved}, left when the cell moved away. If all maps name its "
             f'new home: DROP SCHEMA "{moved}" CASCADE'
+        )
+    found = new.find_comment(target, new.schema)
+    if found is not None and not has_begun:
+        raise CannotMove(
+            f"{new} has a copy of an aborted move. Delete it: queue cells move … --abort"
+            if found.startswith(PREFIX)
+            else f"{new} already has a schema {new.schema}. Name another database, or rename the "
+            "schema there. During the move, the copy has this name"
         )
     if new.final != new.schema and new.find_comment(target, new.final) is not None:
         raise CannotMove(f"{new} already has a schema {new.final}. Name another with --schema")

@@ -187,14 +187,10 @@ class Move:
             if found is None:
                 new.execute(SQL("CREATE SCHEMA {}").format(name))
                 new.execute(SQL("COMMENT ON SCHEMA {} IS {}").format(name, Literal(token)))
-            elif found.startswith(PREFIX) and found != token:
-                raise CannotMove(
-                    f"{self.new} has a copy of an aborted move. Delete it: {self.command} --abort"
-                )
             elif found != token:
                 raise CannotMove(
-                    f"{self.new} already has a schema {self.new.schema}. Name another database, or "
-                    "rename the schema there. During the move, the copy has this name"
+                    f"{self.new} has another schema {self.new.schema}. Remove it, or end the move: "
+                    f"{self.command} --abort"
                 )
 
     def copy(self) -> None:

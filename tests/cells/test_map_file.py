@@ -1,0 +1,72 @@
+"""The map gets the new home of a cell, and keeps the rest of its text."""
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from inturn.cells.map_file import rewrite_home
+from inturn.errors import ConfigurationError
+
+HEAD = 'map = "0b31f6a4-3c47-4b6b-9d7e-9c1a9f0f7a51"\nof = 3\n\n'
+ONE = '[[servers]]\ndsn = "dbname=one"  # old\ncells = [0, 1, 2]\n'
+SEVERAL_LINES = """[[servers]]
+dsn = "dbname=one"
+cells = [
+    0, 1,  # small [ones], 2 of them
+    2,     # 2 is large
+]
+"""
+TWO = '\n[[servers]]\ncells = [ ]\ndsn = "dbname=two"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        (ONE, ONE.replace(", 1", "") + '\n[[servers]]\ndsn = "dbname=two"\ncells = [1]\n'),
+        (ONE + TWO, ONE.replace(", 1", "") + TWO.replace("[ ]", "[1]")),
+        (
+            SEVERAL_LINES + TWO,
+            SEVERAL_LINES.replace("0, 1,", "0,") + TWO.replace("[ ]", "[1]"),
+        ),
+        (
+            TWO.replace(" ]", "\n  # none yet\n]") + ONE,
+            TWO.replace("[ ]", "[ 1,\n  # none yet\n]") + ONE.replace(", 1", ""),
+        ),
+    ],
+)
+def test_only_the_cell_moves(tmp_path: Path, text: str, after: str) -> None:
+    file = tmp_path / "cells.toml"
+    file.write_text(HEAD + text)
+    file.chmod(0o640)
+    assert rewrite_home(file, 1, "dbname=two", "inturn")
+    lines = [line.rstrip() for line in file.read_text().splitlines()]
+    assert lines == [line.rstrip() for line in (HEAD + after).splitlines()]
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert not rewrite_home(file, 1, "dbname=two", "inturn"), "it is there already"
+    assert os.listdir(tmp_path) == ["cells.toml"]
+
+
+def test_another_schema_is_another_server(tmp_path: Path) -> None:
+    file, link = tmp_path / "cells.toml", tmp_path / "link.toml"
+    file.write_text(HEAD + ONE)
+    link.symlink_to(file)
+    assert rewrite_home(link, 2, 'host="a\\b"', "jobs")
+    assert tomllib.loads(file.read_text())["servers"][1] == {
+        "dsn": 'host="a\\b"',
+        "schema": "jobs",
+        "cells": [2],
+    }
+    assert link.is_symlink()
+
+
+def test_a_text_that_it_does_not_understand_stays(tmp_path: Path) -> None:
+    file = tmp_path / "cells.toml"
+    text = HEAD + 'servers = [{dsn = "dbname=one", cells = [0, 1, 2]}]\n'
+    file.write_text(text)
+    with pytest.raises(
+        ConfigurationError, match=r"changed safely\. Move 1 to the `cells` of a \[\["
+    ):
+        rewrite_home(file, 1, "dbname=two", "inturn")
+    assert file.read_text() == text
