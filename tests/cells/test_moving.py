@@ -1,7 +1,7 @@
 """A cell moves to another server while it works, and no second home ever serves it."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -11,12 +11,14 @@ from psycopg.conninfo import make_conninfo
 from inturn import App
 from inturn.cells.connector import Cells
 from inturn.cells.map_file import rewrite_home
-from inturn.cells.move_servers import CannotMove, MoveOver
+from inturn.cells.move_servers import CannotMove, MoveOver, Raw
 from inturn.cells.moving import STEPS, Move
-from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
+from inturn.errors import ConfigurationError, DatabaseUnavailable, InturnError, WrongCell
 from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
+from tests.cells.conftest import LOGICAL
 from tests.cells.load import CELL, LANES, Load, make_cells, query, working
+from tests.chaos.server import Server as CrashingServer
 from tests.cli.calling import invoke
 from tests.waiting import wait_until
 
@@ -414,3 +416,51 @@ def test_a_schema_gets_its_new_name_and_its_functions_know_it(
     migrate(empty[1], "jobs_01")
     again = invoke("cells", "move", str(CELL), *words, env=env)
     assert (again.returncode, again.stdout.count("\n")) == (0, 1)
+
+
+@pytest.fixture
+def crashing(bin_dir: Path | None) -> Iterator[list[CrashingServer]]:
+    """Two servers that can be stopped without a shutdown."""
+    with ExitStack() as ends:
+        yield [
+            ends.enter_context(CrashingServer(bin_dir=bin_dir, settings=LOGICAL)) for _ in range(2)
+        ]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_server_that_crashes_in_the_middle_loses_nothing(
+    crashing: list[CrashingServer], victim: int, tmp_path: Path
+) -> None:
+    """The old or the new one, between the steps, and while the gate is closed."""
+    old, new = (server.dsn for server in crashing)
+    cells = make_cells(tmp_path, old)
+    load = Load(tmp_path / "cells.toml")
+
+    def crash() -> None:
+        crashing[victim].stop("immediate")
+        crashing[victim].start()
+
+    with load.running():
+        for step in ("slot", "copy", "wait"):
+            until(make_move(cells, new), step)
+            crash()
+        move = make_move(cells, new)
+        shut = move._shut
+
+        def crash_in_the_gate(gate: Raw, token: str) -> None:
+            shut(gate, token)
+            crash()
+
+        move._shut = crash_in_the_gate  # type: ignore[method-assign]
+        until(move, "wait")
+        with suppress(InturnError):
+            move.close()
+        assert serves(old) != (move.find_closed() is not None)
+        until(make_move(cells, new), "close")
+        crash()
+        finish(cells, new)
+        crash()
+    load.judge()
+    assert (serves(old), serves(new)) == (False, True)
+    assert query(old, LEFT) == query(new, LEFT) == [(0,)]
