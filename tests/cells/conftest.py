@@ -15,6 +15,7 @@ from inturn.cells.creating import create_cells
 from inturn.database.connectors import PsycopgConnector
 from inturn.embedded import Server
 from inturn.schema.migrate import adopt_cell
+from tests.cells.load import make_cells
 
 LOGICAL = {"wal_level": "logical"}  # or no cell could move
 COUNT = 8
@@ -98,3 +99,9 @@ def app(homes: list[PsycopgConnector]) -> Iterator[App]:
     app = App(cells=homes, worker_defaults=WORKER)
     with app.open():
         yield app
+
+
+@pytest.fixture
+def cells(empty: list[str], tmp_path: Path) -> Cells:
+    """Two cells on the first server, with a map in a file."""
+    return make_cells(tmp_path, empty[0])

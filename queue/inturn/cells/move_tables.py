@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 from psycopg.sql import SQL, Identifier, Literal
 
 from inturn.cells.move_servers import NewServer, Raw, ask
@@ -16,6 +18,26 @@ def list_tables() -> list[str]:
     from inturn.schema.rollup_tables import metadata
 
     return sorted(set(metadata.tables) - set(NOT_COPIED))
+
+
+def make_partitions(connection: Raw, schema: str, days: list[date]) -> None:
+    """Create the partitions of the history that are missing, as prepare_history does."""
+    connection.execute("SET LOCAL timezone = 'UTC'")
+    history = Identifier(schema, "finished_jobs")
+    for day in days:
+        name = f"finished_jobs_{day:%Y%m%d}"
+        if ask(connection, moving.HAS_TABLE, schema, name) == [(True,)]:
+            continue
+        partition = Identifier(schema, name)
+        for change in moving.MAKE_PARTITION:
+            connection.execute(
+                SQL(change).format(
+                    history=history,
+                    partition=partition,
+                    day=Literal(str(day)),
+                    next=Literal(str(day + timedelta(days=1))),
+                )
+            )
 
 
 def refuse_writes(connection: Raw, schema: str, message: str) -> None:

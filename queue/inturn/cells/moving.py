@@ -27,7 +27,7 @@ from inturn.cells.move_servers import (
     ask,
     join,
 )
-from inturn.cells.move_tables import list_tables, open_schema, refuse_writes
+from inturn.cells.move_tables import list_tables, make_partitions, open_schema, refuse_writes
 from inturn.errors import DatabaseBusy
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import PREFIX
@@ -169,9 +169,11 @@ class Move:
         prepare_history(self.new.dsn, self.new.schema)
         with self.old.connect() as old:
             cell = self.new.find_cell(old, self.old.schema)
+            days = [day for (day,) in ask(old, moving.DAYS, self.old.schema)]
         with self.new.guarded(token) as new:
             if cell is None or self.new.find_cell(new, self.new.schema) is not None:
                 return
+            make_partitions(new, self.new.schema, days)
             refuse_writes(new, self.new.schema, f"cell {self.number} is being moved here")
             new.execute(
                 SQL("INSERT INTO {} (number, of, map, home) VALUES (%s, %s, %s, %s)").format(

@@ -29,11 +29,7 @@ BEGIN
         -- constraint. A reader that knows only the default one would miss the rows that moved.
         LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- another session was faster
-        -- Replication would delete the rows that move below, and not insert them again.
-        IF EXISTS (
-            SELECT FROM pg_publication JOIN pg_publication_rel ON prpubid = pg_publication.oid
-            WHERE prrelid = 'finished_jobs'::regclass AND starts_with(pubname, 'inturn_move_')
-        ) THEN
+        IF is_moving() THEN
             RETURN NULL;
         END IF;
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);

@@ -80,7 +80,24 @@ WHERE nspname = %s AND pid <> pg_backend_pid() AND granted AND xact_start < now(
   AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ExclusiveLock')
 """
 
-# On the new server. The apply workers do not fire these triggers, which refuse all other writes.
+DAYS = """
+SELECT to_date(right(relname, 8), 'YYYYMMDD') FROM pg_inherits
+JOIN pg_class ON pg_class.oid = inhrelid
+JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %s AND inhparent = (
+        SELECT oid FROM pg_class AS history
+        WHERE relname = 'finished_jobs' AND history.relnamespace = pg_namespace.oid)
+  AND relname ~ '^finished_jobs_[0-9]{8}$'
+ORDER BY 1
+"""
+
+# On the new server.
+MAKE_PARTITION = (
+    "CREATE TABLE {partition} (LIKE {history})",
+    "ALTER TABLE {partition} REPLICA IDENTITY FULL",
+    "ALTER TABLE {history} ATTACH PARTITION {partition} FOR VALUES FROM ({day}) TO ({next})",
+)
+# The apply workers do not fire these triggers, which refuse all other writes.
 REFUSE_WRITES = """
 CREATE FUNCTION {schema}.refuse_while_moving() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,0 +1,155 @@
+"""What a move refuses, and what is refused during a move."""
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from inturn import App
+from inturn.cells.connector import Cells
+from inturn.cells.move_servers import CannotMove
+from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
+from inturn.operations.engine import moving
+from inturn.schema.migrate import adopt_cell, migrate
+from tests.cells.load import CELL, query, working
+from tests.cells.moves import LEFT, SCHEMA, YESTERDAY, finish, make_move, serves, until
+from tests.cli.calling import invoke
+from tests.waiting import wait_until
+
+ABOUT = "SELECT 150000, '{}', {}, 9, '1'"
+
+
+def refuse(cells: Cells, to: str, *words: str) -> str:
+    """Return why the command refuses the move."""
+    env = {"INTURN_CELLS": str(cells.file)}
+    done = invoke("cells", "move", str(CELL), "--to", to, *words, env=env)
+    assert done.returncode in (2, 69), done.output
+    return done.stderr
+
+
+def test_what_cannot_move_is_refused_with_the_remedy(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = empty
+    assert "There are no cells here" in invoke("cells", "move", "1", "--to", new).stderr
+    assert "A cell cannot move within a database" in refuse(cells, old, "--schema", "other")
+    query(new, f"CREATE SCHEMA {SCHEMA}")
+    assert "already has a schema inturn_01. Name another database" in refuse(cells, new)
+    query(new, f"DROP SCHEMA {SCHEMA}")
+    query(old, f"INSERT INTO {SCHEMA}.granted_roles VALUES ('clerk', 'producer')")
+    assert "lacks the roles clerk, which may use the cell. Create" in refuse(cells, new)
+    query(old, f"DELETE FROM {SCHEMA}.granted_roles")
+    query(old, f"UPDATE {SCHEMA}.schema_version SET version_num = '0000'")
+    assert "is at revision 0000, and this version makes 0001" in refuse(cells, new)
+    query(old, f"UPDATE {SCHEMA}.schema_version SET version_num = '0001'")
+    query(old, f"UPDATE {SCHEMA}.cell SET home = 'elsewhere'")
+    assert "is a copy: the cell was created in another database" in refuse(cells, new)
+    query(old, f"UPDATE {SCHEMA}.cell SET home = {SCHEMA}.cell_home()")
+    make_move(cells, new).check()
+    monkeypatch.setattr(moving, "ABOUT_SERVER", ABOUT.format("replica", 9))
+    assert "has wal_level = replica. Set wal_level = logical there, and" in refuse(cells, new)
+    monkeypatch.setattr(moving, "ABOUT_SERVER", ABOUT.format("logical", 1))
+    assert "no replication slots left for the move. Drop unused ones" in refuse(cells, new)
+    monkeypatch.undo()
+    monkeypatch.setattr(moving, "MAY_REPLICATE", "SELECT false")
+    assert "cannot replicate. As a superuser there: ALTER ROLE … REPLICATION" in refuse(cells, new)
+
+
+def test_a_move_to_another_place_waits_for_the_end_of_the_first(
+    cells: Cells, empty: list[str]
+) -> None:
+    old, new = empty
+    until(make_move(cells, new), "slot")
+    query(new, "CREATE DATABASE elsewhere")
+    try:
+        words = refuse(cells, make_conninfo(new, dbname="elsewhere"))
+        assert "Cell 1 is being moved to" in words
+        assert "Finish that, or end it: queue cells move 1 --to … --abort" in words
+        assert refuse(cells, new, "--abort"), "it asks first"
+        env = {"INTURN_CELLS": str(cells.file)}
+        done = invoke("cells", "move", str(CELL), "--to", new, "--abort", "--yes", env=env)
+        assert done.returncode == 0, done.output
+        assert f"cell {CELL} stays at " in done.stdout
+        assert query(old, LEFT) == [(0,)]
+    finally:
+        query(new, "DROP DATABASE elsewhere WITH (FORCE)")
+
+
+@pytest.mark.landing
+def test_nothing_else_changes_a_cell_that_moves(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    assert cells.file is not None
+    query(old, YESTERDAY)
+    move = make_move(cells, new)
+    until(move, "wait")
+    for dsn in empty:
+        with pytest.raises(ConfigurationError, match=r"is being moved\. Finish that first, or"):
+            migrate(dsn, SCHEMA)
+    with pytest.raises(ConfigurationError, match="being moved"):
+        adopt_cell(new, SCHEMA)
+    query(old, f"DROP TABLE {SCHEMA}.finished_jobs_{_day(old)}")
+    assert query(old, f"SELECT {SCHEMA}.prepare_history(3)") == [(None,)]
+    assert query(old, f"SELECT {SCHEMA}.prune_history('1 day')") == [(None,)]
+    until(move, "close")
+    with pytest.raises(ConfigurationError, match=r"was moved to .* Name its new home in the map"):
+        migrate(old, SCHEMA)
+    app = App(cells=cells.file)
+    with app.open(), pytest.raises(DatabaseUnavailable, match=r"was moved to .*Name that home in"):
+        app.cell(CELL).job_manager.list_queues()
+    finish(cells, new)
+
+
+def _day(dsn: str) -> str:
+    [(day,)] = query(dsn, "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')")
+    return str(day)
+
+
+@pytest.mark.landing
+def test_a_long_transaction_is_named(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.moving.GATE_TRIES", 2)
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "wait")
+    with psycopg.connect(old, application_name="report") as blocker:
+        blocker.execute(f"SELECT {SCHEMA}.set_limit('stripe', 4)".encode())
+        with pytest.raises(CannotMove, match=r"Long transactions: \d+ \(report\). End them, and"):
+            move.close()
+    finish(cells, new)
+    assert query(new, f"SELECT pattern FROM {SCHEMA}.limits") == [("stripe",)]
+
+
+@pytest.mark.landing
+def test_the_old_home_is_not_closed_before_the_copy_has_everything(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.moving.CATCH_UP_SECONDS", 0.5)
+    monkeypatch.setattr("inturn.cells.moving.GATE_TRIES", 1)
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "wait")
+    with psycopg.connect(new) as blocker:
+        blocker.execute(f"LOCK TABLE {SCHEMA}.jobs IN ACCESS EXCLUSIVE MODE".encode())
+        query(old, f"SELECT {SCHEMA}.defer('late')")
+        with pytest.raises(CannotMove, match=r"did not catch up within 0\.5 s"):
+            move.close()
+        assert serves(old)
+    finish(cells, new)
+    assert query(new, f"SELECT count(*) FROM {SCHEMA}.jobs WHERE task = 'late'") == [(1,)]
+
+
+@pytest.mark.landing
+def test_a_worker_whose_map_is_a_list_ends_with_the_new_home(
+    cells: Cells, empty: list[str]
+) -> None:
+    old, new = empty
+    app = App(cells=[old, old])
+    ended: list[BaseException] = []
+    with working(app, ended) as worker:
+        wait_until(lambda: query(old, f"SELECT id FROM {SCHEMA}.workers"))
+        finish(cells, new)
+        worker.join(30)
+        assert len(ended) == 1
+    assert isinstance(ended[0], WrongCell)
+    assert "was moved to" in str(ended[0])
+    assert "Name that home in the list of cells, and restart" in str(ended[0])
