@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from inturn.database import drive
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOOK_EVERY = 0.05  # seconds between two looks at the map, while it lacks the new home
+
+
+@contextmanager
+def undone_anyway() -> Iterator[None]:
+    """Say of an outage in the block that the call before it had no effect."""
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        raise DatabaseUnavailable(str(error), outcome_unknown=False) from error
 
 
 class FollowingConnector(PsycopgConnector):
@@ -70,7 +80,7 @@ class FollowingConnector(PsycopgConnector):
         except (SchemaMismatch, DatabaseUnavailable) as error:
             since, moved = time.monotonic(), None
             if isinstance(error, SchemaMismatch):
-                with suppress(InturnError):
+                with undone_anyway():
                     moved = super().run(find_new_home(home[1]))
             while not self._has_left(home, error):
                 if not self._may_wait(moved, since):
@@ -87,7 +97,7 @@ class FollowingConnector(PsycopgConnector):
         except (SchemaMismatch, DatabaseUnavailable) as error:
             since, moved = time.monotonic(), None
             if isinstance(error, SchemaMismatch):
-                with suppress(InturnError):
+                with undone_anyway():
                     moved = await super().run_async(find_new_home(home[1]))
             while not self._has_left(home, error):
                 if not self._may_wait(moved, since):
