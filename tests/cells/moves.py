@@ -16,11 +16,9 @@ SELECT (SELECT count(*) FROM pg_publication) + (SELECT count(*) FROM pg_replicat
 """
 HOMES = f"SELECT count(*) FROM {SCHEMA}.cell WHERE home = {SCHEMA}.cell_home()"
 BEFORE_CLOSE = STEPS[: STEPS.index("close")]
-YESTERDAY = f"""
-DO $$ BEGIN
-    SET LOCAL inturn.clock = '2026-11-01 12:00Z';
-    PERFORM {SCHEMA}.prepare_history(2);
-END $$
+OLD_DAYS = f"""
+SELECT {SCHEMA}.prepare_history(2)
+FROM set_config('inturn.clock', '2026-11-01 12:00Z', false) AS clock WHERE clock <> ''
 """
 
 

@@ -7,7 +7,7 @@ from inturn.cells.connector import Cells
 from inturn.cells.move_tables import NOT_COPIED, list_tables
 from inturn.schema.migrate import migrate
 from tests.cells.load import CELL, LANES, Load, query
-from tests.cells.moves import LEFT, SCHEMA, YESTERDAY, finish, serves, writes
+from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, serves, writes
 from tests.cli.calling import invoke
 
 PARTITIONS = f"""
@@ -34,14 +34,17 @@ def test_a_cell_moves_with_all_it_has(cells: Cells, empty: list[str]) -> None:
     with app.open():
         here = app.cell(CELL)
         first = pay.configure(lock=LANES[0]).defer()
-        query(old, YESTERDAY)
         here.limits.set("stripe", concurrency=4)
         here.queues.pause("mail")
         here.run_worker(wait=False, install_signal_handlers=False)
+        assert query(old, OLD_DAYS) == [(3,)]
         done = invoke(
             "cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)}
         )
         assert done.stdout.splitlines()[-1].startswith(f"cell {CELL} is at "), done.output
+        days = query(new, PARTITIONS)
+        assert days == query(old, PARTITIONS.replace(SCHEMA, f"{SCHEMA}_moved"))
+        assert days[0][0] == "finished_jobs_20261101"
         assert app.job_manager.get_job_status(first) == "succeeded"
         second = pay.configure(lock=LANES[0]).defer()
         assert (second > first, second % 1024) == (True, CELL)
@@ -50,7 +53,6 @@ def test_a_cell_moves_with_all_it_has(cells: Cells, empty: list[str]) -> None:
         assert [limit.pattern for limit in here.limits.list()] == ["stripe"]
         assert [paused.queue for paused in here.queues.list_paused()] == ["mail"]
         assert app.verify().is_kept
-    assert query(new, PARTITIONS) == query(old, PARTITIONS.replace(SCHEMA, f"{SCHEMA}_moved"))
     fences = query(new, f"SELECT fence >> 56 FROM {SCHEMA}.finished_jobs ORDER BY id")
     assert fences == [(0,), (1,)], "a new generation"
 

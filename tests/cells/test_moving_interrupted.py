@@ -5,13 +5,17 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from psycopg import errors as pg
 
+from inturn import App
 from inturn.cells.connector import Cells
-from inturn.cells.move_servers import CannotMove, MoveOver, Raw
+from inturn.cells.map_file import rewrite_home
+from inturn.cells.move_servers import CannotMove, MoveOver, OldServer, Raw
+from inturn.cells.move_tables import list_tables
 from inturn.cells.moving import STEPS
 from inturn.errors import InturnError
 from tests.cells.conftest import LOGICAL
-from tests.cells.load import Load, make_cells, query
+from tests.cells.load import CELL, LANES, Load, make_cells, query
 from tests.cells.moves import (
     BEFORE_CLOSE,
     LEFT,
@@ -25,6 +29,7 @@ from tests.cells.moves import (
     writes,
 )
 from tests.chaos.server import Server as CrashingServer
+from tests.cli.calling import invoke
 
 
 @pytest.mark.landing
@@ -172,6 +177,71 @@ def test_aborted_after_each_step(cells: Cells, empty: list[str]) -> None:
             make_move(cells, old).check()
     load.judge()
     assert load.refused == []
+
+
+@pytest.mark.landing
+@pytest.mark.parametrize("last", ["wait", "close"])
+def test_if_the_old_server_is_lost_the_copy_is_adopted(
+    cells: Cells, empty: list[str], last: str
+) -> None:
+    old, new = empty
+    app = App(cells=cells.file)
+
+    @app.task
+    def pay() -> None: ...
+
+    with app.open():
+        first = [pay.configure(lock=LANES[0]).defer() for _ in range(3)]
+        app.cell(CELL).run_worker(wait=False, install_signal_handlers=False, max_jobs=1)
+        until(make_move(cells, new), last)
+        for (name,) in query(old, "SELECT pubname FROM pg_publication"):  # then it was not closed
+            query(old, f"DROP PUBLICATION {name}")
+        assert cells.file is not None
+        rewrite_home(cells.file, CELL, new, "inturn")
+        env = {"INTURN_CELLS": str(cells.file)}
+        done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+        assert done.returncode == 0, done.output
+        OldServer(old, SCHEMA).drop_dead_slots("inturn_move_")
+    with App(cells=cells.file).open() as later:
+        second = later.configure_task(pay.name, lock=LANES[0]).defer()
+        assert (second > max(first), second % 1024) == (True, CELL)
+        app.cell(CELL).run_worker(wait=False, install_signal_handlers=False)
+        assert later.job_manager.get_job_status(second) == "succeeded"
+    fences = query(new, f"SELECT fence FROM {SCHEMA}.finished_jobs ORDER BY id")
+    assert fences == sorted(set(fences)), "they rise"
+
+
+def test_the_new_home_opens_only_after_the_old_one_is_closed(
+    cells: Cells, empty: list[str]
+) -> None:
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "wait")
+    with pytest.raises(MoveOver, match="Cell 1 is not closed"):
+        move.open()
+    assert (serves(old), serves(new)) == (True, False)
+    move.abort()
+
+
+def test_nobody_writes_any_table_while_the_gate_is_closed(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "wait")
+    shut, tried = move._shut, []
+
+    def look(gate: Raw, token: str) -> None:
+        for table in list_tables():
+            with pytest.raises(pg.LockNotAvailable):
+                query(old, f"BEGIN; LOCK TABLE {SCHEMA}.{table} IN ROW EXCLUSIVE MODE NOWAIT")
+            tried.append(table)
+        shut(gate, token)
+
+    monkeypatch.setattr(move, "_shut", look)
+    move.close()
+    assert tried == list_tables()
+    finish(cells, new)
 
 
 @pytest.fixture

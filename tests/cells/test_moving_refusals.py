@@ -11,7 +11,7 @@ from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
 from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
 from tests.cells.load import CELL, query, working
-from tests.cells.moves import LEFT, SCHEMA, YESTERDAY, finish, make_move, serves, until
+from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, serves, until
 from tests.cli.calling import invoke
 from tests.waiting import wait_until
 
@@ -78,7 +78,7 @@ def test_a_move_to_another_place_waits_for_the_end_of_the_first(
 def test_nothing_else_changes_a_cell_that_moves(cells: Cells, empty: list[str]) -> None:
     old, new = empty
     assert cells.file is not None
-    query(old, YESTERDAY)
+    assert query(old, OLD_DAYS) == [(3,)]
     move = make_move(cells, new)
     until(move, "wait")
     for dsn in empty:

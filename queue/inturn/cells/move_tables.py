@@ -6,8 +6,9 @@ from datetime import date, timedelta
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from inturn.cells.move_servers import NewServer, Raw, ask
+from inturn.cells.move_servers import CannotMove, NewServer, Raw, ask
 from inturn.operations.engine import moving
+from inturn.operations.engine.moving import PREFIX
 
 # The migration of the new server makes these, and `cell` differs.
 NOT_COPIED = ("cell", "schema_version", "applied_code")
@@ -64,3 +65,26 @@ def open_schema(connection: Raw, new: NewServer) -> None:
         for (function,) in ask(connection, moving.FUNCTIONS, new.final):
             change = f"ALTER FUNCTION {function} SET search_path = "
             connection.execute(SQL(change).format() + SQL("{}, pg_temp").format(final))
+
+
+def adopt_copy(dsn: str, schema: str) -> bool:
+    """Make the copy of a move the cell's home, because the old one is lost.
+
+    Return False if the schema is no copy of a move.
+    """
+    new = NewServer(dsn, schema, schema)
+    with new.connect() as connection:
+        token = new.find_comment(connection, schema) or ""
+    if not token.startswith(PREFIX):
+        return False
+    with new.guarded(token) as connection:
+        [(ready, tables, _, _)] = ask(connection, moving.COPIED, {"token": token})
+        if ready != tables or tables != len(list_tables()):
+            raise CannotMove(
+                f"The copy at {new} is not complete, so it cannot replace the old home"
+            )
+        new.drop_subscription(connection, token)
+        connection.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
+        connection.execute(moving.RAISE_SEQUENCES.encode())
+        open_schema(connection, new)
+    return True

@@ -141,9 +141,11 @@ def adopt(settings: Settings, /, dsn: str | None, schema: str | None, yes: bool)
         yes=yes,
         command=f"queue cells adopt --cell {settings.cell} --yes",
     )
+    from inturn.cells.move_tables import adopt_copy
     from inturn.schema.migrate import adopt_cell
 
-    adopt_cell(home.dsn, home.schema)
+    if not adopt_copy(home.dsn, home.schema):
+        adopt_cell(home.dsn, home.schema)
     home.connect().close()
     click.echo(f"{home} is now the home of this cell")
 

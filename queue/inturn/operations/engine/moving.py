@@ -117,6 +117,27 @@ FROM pg_subscription_rel JOIN pg_subscription ON pg_subscription.oid = srsubid
 WHERE subname = %(token)s
 """
 HAS_SUBSCRIPTION = "SELECT EXISTS (SELECT FROM pg_subscription WHERE subname = %s)"
+# If the old home is lost before it was closed, nobody has carried the sequences.
+RAISE_SEQUENCES = """
+DO $$
+DECLARE
+    v_cell integer := (SELECT number FROM cell);
+    v_jobs bigint := (SELECT greatest(
+        (SELECT max(id) FROM jobs), (SELECT max(id) FROM finished_jobs), last_value)
+        FROM jobs_id_seq);
+    v_batches bigint := (SELECT greatest((SELECT max(id) FROM batches), last_value)
+        FROM batches_id_seq);
+BEGIN
+    EXECUTE format('ALTER SEQUENCE jobs_id_seq INCREMENT BY 1024 RESTART %s',
+        ((v_jobs >> 10) + 1000) * 1024 + v_cell);
+    EXECUTE format('ALTER SEQUENCE batches_id_seq INCREMENT BY 1024 RESTART %s',
+        ((v_batches >> 10) + 1000) * 1024 + v_cell);
+    PERFORM setval('ends_seq_seq',
+        (SELECT greatest((SELECT max(seq) FROM ends), last_value) + 1000 FROM ends_seq_seq));
+    PERFORM setval(sequence::regclass, needed + 1000) FROM sequences_behind()
+    WHERE sequence IN ('fences', 'lane_audit_id_seq');
+END $$
+"""
 OPEN = """
 UPDATE cell SET home = cell_home();
 SELECT setval('fences', next_epoch(last_value, coalesce(timeline(), (last_value >> 40) & 65535)))
