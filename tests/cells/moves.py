@@ -5,7 +5,7 @@ from psycopg import errors as pg
 
 from inturn.cells.connector import Cells
 from inturn.cells.map_file import rewrite_home
-from inturn.cells.moving import STEPS, Move
+from inturn.cells.moving import STEPS, CellMove
 from tests.cells.load import CELL, query
 
 SCHEMA = f"inturn_{CELL:02}"
@@ -22,13 +22,13 @@ FROM set_config('inturn.clock', '2026-11-01 12:00Z', false) AS clock WHERE clock
 """
 
 
-def make_move(cells: Cells, to: str) -> Move:
+def make_move(cells: Cells, to: str) -> CellMove:
     """Return a mover that knows nothing of earlier ones."""
     assert cells.file is not None
-    return Move(Cells(cells.file).homes[CELL], to)
+    return CellMove(Cells(cells.file).homes[CELL], to)
 
 
-def until(move: Move, last: str) -> None:
+def until(move: CellMove, last: str) -> None:
     """Do the steps up to this one, like a mover that is then killed."""
     for step in STEPS[: STEPS.index(last) + 1]:
         getattr(move, step)()
@@ -67,7 +67,7 @@ class Killed(BaseException):
     """The mover is killed."""
 
 
-def kill_after(move: Move, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def kill_after(move: CellMove, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = getattr(move, name)
 
     def killed(*given: object) -> None:

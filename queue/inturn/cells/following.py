@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
@@ -16,11 +17,16 @@ from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch, Wron
 from inturn.operations import Operation
 from inturn.operations.engine.cells import find_new_home
 
-if TYPE_CHECKING:
-    from inturn.cells.connector import Cells
-
 T = TypeVar("T")
 LOOK_EVERY = 0.05  # seconds between two looks at the map, while it lacks the new home
+
+
+class CellHomes(Protocol):
+    """The connectors of all cells, which can be read again from the map's file."""
+
+    file: Path | None
+
+    def reread(self) -> None: ...
 
 
 @contextmanager
@@ -39,7 +45,7 @@ class FollowingConnector(PsycopgConnector):
     yet, so a call waits for the new home, for up to `timeout` seconds.
     """
 
-    cells: Cells
+    cells: CellHomes
     _is_checked = False
     _left: AsyncPool | None = None  # the pool of the old home, to be closed in its loop
     _closing: asyncio.Task[None] | None = None  # kept, or it may be garbage-collected

@@ -55,7 +55,7 @@ class Target:
         return f"{self.place}, schema {self.schema}"
 
 
-class Move:
+class CellMove:
     """The move of one cell. `run` does all steps, and each can be called by its name."""
 
     def __init__(

@@ -210,13 +210,13 @@ def move(
     """
     from inturn.cells.map import name_schema
     from inturn.cells.map_file import advise, rewrite_home
-    from inturn.cells.moving import Move
+    from inturn.cells.moving import CellMove
 
     cells = _find_cells(settings, None, None)
     home = cells.find_home(cell)
     kept = home.schema.removesuffix(f"_{cell:02}")
     final = name_schema(prefix, cell) if prefix else home.schema
-    moving = Move(home, to, final, seen_from)
+    moving = CellMove(home, to, final, seen_from)
     if abort:
         confirm(
             f"End the move of cell {cell}, and delete the copy at {moving.new}?",
