@@ -85,6 +85,7 @@ def test_it_moves_while_a_producer_and_a_worker_run(cells: Cells, empty: list[st
     assert (serves(empty[0]), serves(empty[1])) == (True, False)
 
 
+@pytest.mark.landing
 def test_a_schema_gets_its_new_name_and_its_functions_know_it(
     cells: Cells, empty: list[str]
 ) -> None:

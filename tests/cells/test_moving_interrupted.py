@@ -211,6 +211,7 @@ def test_if_the_old_server_is_lost_the_copy_is_adopted(
     assert fences == sorted(set(fences)), "they rise"
 
 
+@pytest.mark.landing
 def test_the_new_home_opens_only_after_the_old_one_is_closed(
     cells: Cells, empty: list[str]
 ) -> None:
@@ -223,6 +224,7 @@ def test_the_new_home_opens_only_after_the_old_one_is_closed(
     move.abort()
 
 
+@pytest.mark.landing
 def test_nobody_writes_any_table_while_the_gate_is_closed(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

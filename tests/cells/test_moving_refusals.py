@@ -6,7 +6,9 @@ from psycopg.conninfo import make_conninfo
 
 from inturn import App
 from inturn.cells.connector import Cells
-from inturn.cells.move_servers import CannotMove
+from inturn.cells.map_file import rewrite_home
+from inturn.cells.move_servers import CannotMove, OldServer
+from inturn.cells.moving import CellMove
 from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
 from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
@@ -54,6 +56,7 @@ def test_what_cannot_move_is_refused_with_the_remedy(
     assert "cannot replicate. As a superuser there: ALTER ROLE … REPLICATION" in refuse(cells, new)
 
 
+@pytest.mark.landing
 def test_a_move_to_another_place_waits_for_the_end_of_the_first(
     cells: Cells, empty: list[str]
 ) -> None:
@@ -153,3 +156,44 @@ def test_a_worker_whose_map_is_a_list_ends_with_the_new_home(
     assert isinstance(ended[0], WrongCell)
     assert "was moved to" in str(ended[0])
     assert "Name that home in the list of cells, and restart" in str(ended[0])
+
+
+@pytest.mark.landing
+def test_a_slot_that_is_left_is_told_and_the_map_is_new(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = empty
+    assert cells.file is not None
+
+    def clean(move: CellMove) -> None:
+        raise CannotMove("slot_1 is in use")
+
+    monkeypatch.setattr(CellMove, "clean", clean)
+    done = invoke("cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)})
+    assert (done.returncode, "is left: slot_1 is in use" in done.stderr) == (0, True), done.output
+    assert new in cells.file.read_text()
+    OldServer(old, SCHEMA).drop_dead_slots("inturn_move_")
+    again = invoke("cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)})
+    assert again.stdout.startswith(f"cell {CELL} is at "), again.output
+
+
+@pytest.mark.landing
+def test_a_map_that_names_the_new_home_too_early_is_refused(cells: Cells, empty: list[str]) -> None:
+    new = empty[1]
+    until(make_move(cells, new), "wait")
+    assert cells.file is not None
+    text = cells.file.read_text()
+    rewrite_home(cells.file, CELL, new, "inturn")
+    assert "is a copy: the cell was created in another database" in refuse(cells, new)
+    cells.file.write_text(text)
+    make_move(cells, new).abort()
+
+
+@pytest.mark.landing
+def test_a_map_in_the_code_is_told_what_to_change(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    listed = Cells([old, old])
+    CellMove(listed.homes[CELL], new).run(lambda step: None, lambda done, total: None)
+    resumed = CellMove(Cells([old, old]).homes[CELL], new)
+    assert resumed.run(lambda step: None, lambda done, total: None) is None
+    assert serves(new)

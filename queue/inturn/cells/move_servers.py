@@ -153,8 +153,8 @@ class OldServer(MoveServer):
                         pid = rows[0][1] if rows else None
                 else:
                     raise CannotMove(
-                        f"The replication slot {slot} at {self} is in use, and keeps WAL there. "
-                        f"Drop it later: SELECT pg_drop_replication_slot('{slot}')"
+                        f"{slot} is in use at {self}, and keeps WAL there. Drop it later: "
+                        f"SELECT pg_drop_replication_slot('{slot}')"
                     )
 
 

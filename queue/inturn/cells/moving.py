@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from psycopg.sql import SQL, Identifier, Literal
 
@@ -28,7 +28,7 @@ from inturn.cells.move_servers import (
     join,
 )
 from inturn.cells.move_tables import list_tables, make_partitions, open_schema, refuse_writes
-from inturn.errors import DatabaseBusy
+from inturn.errors import DatabaseBusy, InturnError
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import PREFIX
 
@@ -71,29 +71,34 @@ class CellMove:
     def command(self) -> str:
         return f"queue cells move {self.number} --to …"
 
-    def run(self, note: Callable[[str], object], advance: Advance) -> None:
-        """Do the steps that are not done yet. `note` is told the name of each."""
+    def run(self, note: Callable[[str], object], advance: Advance) -> str | None:
+        """Do the steps that are not done yet. `note` is told the name of each.
+
+        Return what could not be removed from the old server, or None.
+        """
         if self.is_done():
-            return
+            return None
         self.check()
-        for step in STEPS:
+        for step in STEPS[:-1]:
+            self.wait(advance) if step == "wait" else getattr(self, step)()
             note(step)
-            if step == "wait":
-                self.wait(advance)
-            else:
-                getattr(self, step)()
+        try:
+            self.clean()
+        except InturnError as error:  # the new home serves already
+            return str(error)
+        note("clean")
+        return None
 
     # ------------------------------------------------------------------ looking
 
     def is_done(self) -> bool:
-        """Return True if the map names the new home, and it serves."""
+        """Return True if the map names the new home. Raise WrongCell unless that serves."""
         with self.old.connect() as old, self.new.connect() as new:
             same = self.old.identify(old) == self.new.identify(new)
         if same and self.old.schema != self.new.final:
-            raise CannotMove(
-                "A cell cannot move within a database. To rename its schema, move it to another "
-                "database"
-            )
+            raise CannotMove("A cell cannot move within a database. Name another one")
+        if same:
+            self.cells.homes[self.number].connect().close()
         return same
 
     def check(self) -> None:
@@ -228,12 +233,10 @@ class CellMove:
                 time.sleep(0.1)
 
     def _measure(self) -> int:
-        query = SQL("SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class ")
-        where = SQL("WHERE relkind = 'r' AND relnamespace = {}::regnamespace")
-        with self.old.connect() as old:
-            named = Literal(Identifier(self.old.schema).as_string(old))
-            row = old.execute(query + where.format(named)).fetchone()
-        return int(row[0]) if row else 0
+        query = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+        where = "WHERE relkind = 'r' AND relnamespace = quote_ident(%s)::regnamespace"
+        [(size,)] = self.old.ask(query + where, self.old.schema)
+        return int(size)
 
     def _explain_stall(self) -> str:
         return (
@@ -356,11 +359,12 @@ class CellMove:
         """Return True if the new server is the home of this cell."""
         with self.new.connect() as new:
             found = self.new.find_cell(new, self.new.final)
-            return found is not None and (
-                found[0] == self.number
-                and found[2] == self.cells.map_id
-                and found[3] == self.new.identify(new)
-            )
+            return self._is_ours(found) and found[3] == self.new.identify(new)
+
+    def _is_ours(self, found: tuple[Any, ...] | None) -> TypeGuard[tuple[Any, ...]]:
+        return found is not None and (
+            found[0] == self.number and self.cells.map_id in (None, found[2])
+        )
 
     def clean(self) -> None:
         """On the old server, drop the slot."""
@@ -391,7 +395,7 @@ class CellMove:
             return
         with self.new.guarded(token) as new:
             found = self.new.find_cell(new, self.new.schema)
-            if found is not None and found[2] != self.cells.map_id:
+            if found is not None and not self._is_ours(found):
                 raise CannotMove(f"The copy at {self.new} is of another map's cell {self.number}")
             self.new.drop_subscription(new, token)
             new.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(self.new.schema)))

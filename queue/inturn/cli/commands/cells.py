@@ -227,7 +227,9 @@ def move(
         click.echo(f"cell {cell} stays at {moving.old}; the copy is deleted")
         return
     with show_progress(counts=False) as advance:
-        moving.run(lambda step: click.echo(SAYS[step]), advance)
+        left = moving.run(lambda step: click.echo(SAYS[step]), advance)
+    if left is not None:
+        click.echo(f"The cell has moved, but its slot at {moving.old} is left: {left}", err=True)
     if cells.file is None:
         click.echo(f"Your app lists its cells. {advise(cell, None, prefix or kept)}", err=True)
         return
