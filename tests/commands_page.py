@@ -14,12 +14,13 @@ COMMON_PAGE = "commands"  # the page that explains the options of nearly every c
 PAGES = {  # the title and the commands of each page, both in the order in which you need them
     COMMON_PAGE: (
         "Commands to set up and run the queue",
-        ["demo", "dev", "bench", "migrate", "schema", "cells", "worker", "defer", "shell", "locks"],
+        ["demo", "dev", "bench", "migrate", "schema", "worker", "defer", "shell", "locks"],
     ),
     "commands-watch": (
         "Commands to watch the queue",
         ["doctor", "top", "verify", "web", "metrics", "health", "healthchecks", "workers"],
     ),
+    "commands-cells": ("Commands for cells", ["cells"]),
     "commands-change": (
         "Commands to find and change jobs and lanes",
         ["jobs", "lanes", "queues", "tasks", "schedules", "batches", "limits", "groups"],
@@ -50,7 +51,8 @@ INTRODUCTION = """\
 # {title}
 """
 EXPLANATION = """\
-Others [watch the queue](commands-watch.md), or [change jobs and lanes](commands-change.md).
+Others [watch the queue](commands-watch.md), [change jobs and lanes](commands-change.md), or spread
+the queue over [cells](commands-cells.md).
 [cli.md](cli.md) has the overview, the exit statuses and the variables.
 
 ## Options of several commands
