@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.sql import SQL, Composable, Identifier
+from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from inturn.cells.map import name_place
 from inturn.database import drive
@@ -136,6 +136,11 @@ class OldServer(MoveServer):
             return token, json.loads(target)
         return None
 
+    def measure(self) -> int:
+        """Return the size of the cell in bytes."""
+        [(size,)] = self.ask(moving.SIZE, self.schema)
+        return int(size)
+
     def drop_dead_slots(self, prefix: str) -> None:
         """Drop the slots of moves that are over. They would keep the server's WAL forever."""
         with self.connect() as connection:
@@ -186,6 +191,22 @@ class NewServer(MoveServer):
 
     def has_subscription(self, connection: Raw, token: str) -> bool:
         return ask(connection, moving.HAS_SUBSCRIPTION, token) == [(True,)]
+
+    def subscribe(self, connection: Raw, token: str, address: str) -> None:
+        """Copy what the publication at this address has, and follow it."""
+        subscription = SQL(
+            "CREATE SUBSCRIPTION {0} CONNECTION {1} PUBLICATION {0} "
+            "WITH (create_slot = false, slot_name = {2})"
+        )
+        try:
+            connection.execute(
+                subscription.format(Identifier(token), Literal(address), Literal(token))
+            )
+        except pg.ConnectionFailure as error:
+            raise CannotMove(
+                f"{self} cannot reach {name_place(address)}: {first_line(error)}. Name the address "
+                "of the old home as the new server reaches it: --from"
+            ) from error
 
     def drop_subscription(self, connection: Raw, token: str) -> None:
         """Drop the subscription, and leave the slot on the old server alone."""

@@ -40,6 +40,7 @@ GATE_PAUSE = 0.3  # seconds
 CATCH_UP_SECONDS = 5.0  # while the gate is closed
 AHEAD = 1000  # steps that the sequences skip
 STALLED_SECONDS = 60.0
+LOOK_EVERY = 0.1  # seconds
 Advance = Callable[[int, int | None], object]
 
 
@@ -206,19 +207,14 @@ class CellMove:
             return
         with self.new.guarded(token) as new:
             if not self.new.has_subscription(new, token):
-                new.execute(
-                    SQL(
-                        "CREATE SUBSCRIPTION {0} CONNECTION {1} PUBLICATION {0} "
-                        "WITH (create_slot = false, slot_name = {2})"
-                    ).format(Identifier(token), Literal(self.seen_from), Literal(token))
-                )
+                self.new.subscribe(new, token, self.seen_from)
 
     def wait(self, advance: Advance = lambda done, total: None) -> None:
         """Wait until the new server has a copy of each table."""
         if (token := self.open_token()) is None:
             return
-        size = self._measure()
-        moved_at, seen = time.monotonic(), None
+        size = self.old.measure()
+        idle, seen = 0.0, None  # an apply worker that cannot connect comes and goes
         with self.new.connect() as new:
             while True:
                 [(ready, tables, copied, works)] = ask(new, moving.COPIED, {"token": token})
@@ -226,17 +222,12 @@ class CellMove:
                     advance(size, size)
                     return
                 advance(min(size, copied), size)
-                if works or seen != (ready, copied):
-                    moved_at, seen = time.monotonic(), (ready, copied)
-                if time.monotonic() - moved_at > STALLED_SECONDS or not tables:
+                if seen != (ready, copied):
+                    idle, seen = 0.0, (ready, copied)
+                idle += 0.0 if works else LOOK_EVERY
+                if idle > STALLED_SECONDS or not tables:
                     raise CannotMove(self._explain_stall())
-                time.sleep(0.1)
-
-    def _measure(self) -> int:
-        query = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
-        where = "WHERE relkind = 'r' AND relnamespace = quote_ident(%s)::regnamespace"
-        [(size,)] = self.old.ask(query + where, self.old.schema)
-        return int(size)
+                time.sleep(LOOK_EVERY)
 
     def _explain_stall(self) -> str:
         return (

@@ -80,6 +80,10 @@ WHERE nspname = %s AND pid <> pg_backend_pid() AND granted AND xact_start < now(
   AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ExclusiveLock')
 """
 
+SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+WHERE relkind = 'r' AND relnamespace = quote_ident(%s)::regnamespace
+"""
 DAYS = """
 SELECT to_date(right(relname, 8), 'YYYYMMDD') FROM pg_inherits
 JOIN pg_class ON pg_class.oid = inhrelid
