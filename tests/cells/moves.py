@@ -5,8 +5,10 @@ from psycopg import errors as pg
 
 from inturn.cells.connector import Cells
 from inturn.cells.map_file import rewrite_home
+from inturn.cells.move_gate import Gate
 from inturn.cells.moving import STEPS, CellMove
 from tests.cells.load import CELL, query
+from tests.cli.calling import invoke
 
 SCHEMA = f"inturn_{CELL:02}"
 LEFT = """
@@ -63,11 +65,19 @@ def writes(dsn: str, schema: str = SCHEMA) -> bool:
     return True
 
 
+def refuse(cells: Cells, to: str, *words: str) -> str:
+    """Return why the command refuses the move."""
+    env = {"INTURN_CELLS": str(cells.file)}
+    done = invoke("cells", "move", str(CELL), "--to", to, *words, env=env)
+    assert done.returncode in (2, 69), done.output
+    return done.stderr
+
+
 class Killed(BaseException):
     """The mover is killed."""
 
 
-def kill_after(move: CellMove, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def kill_after(move: CellMove | type[Gate], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = getattr(move, name)
 
     def killed(*given: object) -> None:

@@ -10,6 +10,7 @@ from psycopg import errors as pg
 from inturn import App
 from inturn.cells.connector import Cells
 from inturn.cells.map_file import rewrite_home
+from inturn.cells.move_gate import Gate
 from inturn.cells.move_servers import CannotMove, MoveOver, OldServer, Raw
 from inturn.cells.move_tables import list_tables
 from inturn.cells.moving import STEPS
@@ -100,14 +101,14 @@ def test_a_mover_that_sleeps_in_the_gate_opens_it_again(
     old, new = empty
     move = make_move(cells, new)
     until(move, "wait")
-    shut = move._shut
+    shut = Gate._shut
 
     def sleep(*given: object) -> None:
         query(old, "SELECT pg_sleep(1.5)")
         assert serves(old), "the server has ended the transaction"
         shut(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(move, "_shut", sleep)
+    monkeypatch.setattr(Gate, "_shut", sleep)
     with pytest.raises(Exception, match="idle-in-transaction"):
         move.close()
     assert (serves(old), serves(new)) == (True, False)
@@ -144,11 +145,12 @@ def test_killed_within_the_gate_the_old_home_serves_on(
     old, new = empty
     move = make_move(cells, new)
     until(move, "wait")
-    name = {"gate": "_await_copy", "sequences": "_carry_sequences", "shut": "_shut"}[part]
+    name = {"gate": "_await_copy", "sequences": "_complete_copy", "shut": "_shut"}[part]
 
-    kill_after(move, name, monkeypatch)
-    with pytest.raises(Killed):
-        move.close()
+    with monkeypatch.context() as patch:
+        kill_after(Gate, name, patch)
+        with pytest.raises(Killed):
+            move.close()
     assert (serves(old), serves(new)) == (True, False)
     assert not writes(new)
     finish(cells, new)
@@ -196,12 +198,12 @@ def test_if_the_old_server_is_lost_the_copy_is_adopted(
         until(make_move(cells, new), last)
         for (name,) in query(old, "SELECT pubname FROM pg_publication"):  # then it was not closed
             query(old, f"DROP PUBLICATION {name}")
+        OldServer(old, SCHEMA).drop_dead_slots("inturn_move_")
         assert cells.file is not None
         rewrite_home(cells.file, CELL, new, "inturn")
         env = {"INTURN_CELLS": str(cells.file)}
         done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
         assert done.returncode == 0, done.output
-        OldServer(old, SCHEMA).drop_dead_slots("inturn_move_")
     with App(cells=cells.file).open() as later:
         second = later.configure_task(pay.name, lock=LANES[0]).defer()
         assert (second > max(first), second % 1024) == (True, CELL)
@@ -231,16 +233,16 @@ def test_nobody_writes_any_table_while_the_gate_is_closed(
     old, new = empty
     move = make_move(cells, new)
     until(move, "wait")
-    shut, tried = move._shut, []
+    shut, tried = Gate._shut, []
 
-    def look(gate: Raw, token: str) -> None:
+    def look(self: Gate, gate: Raw, position: object) -> None:
         for table in list_tables():
             with pytest.raises(pg.LockNotAvailable):
                 query(old, f"BEGIN; LOCK TABLE {SCHEMA}.{table} IN ROW EXCLUSIVE MODE NOWAIT")
             tried.append(table)
-        shut(gate, token)
+        shut(self, gate, position)
 
-    monkeypatch.setattr(move, "_shut", look)
+    monkeypatch.setattr(Gate, "_shut", look)
     move.close()
     assert tried == list_tables()
     finish(cells, new)
@@ -258,7 +260,7 @@ def crashing(bin_dir: Path | None) -> Iterator[list[CrashingServer]]:
 @pytest.mark.proof
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_server_that_crashes_in_the_middle_loses_nothing(
-    crashing: list[CrashingServer], victim: int, tmp_path: Path
+    crashing: list[CrashingServer], victim: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old or the new one, between the steps, and while the gate is closed."""
     old, new = (server.dsn for server in crashing)
@@ -274,15 +276,15 @@ def test_a_server_that_crashes_in_the_middle_loses_nothing(
             until(make_move(cells, new), step)
             crash()
         move = make_move(cells, new)
-        shut = move._shut
+        shut = Gate._shut
 
-        def crash_in_the_gate(gate: Raw, token: str) -> None:
-            shut(gate, token)
+        def crash_in_the_gate(self: Gate, gate: Raw, position: object) -> None:
+            shut(self, gate, position)
             crash()
 
-        move._shut = crash_in_the_gate  # type: ignore[method-assign]
         until(move, "wait")
-        with suppress(InturnError):
+        with monkeypatch.context() as patch, suppress(InturnError):
+            patch.setattr(Gate, "_shut", crash_in_the_gate)
             move.close()
         assert serves(old) != (move.find_closed() is not None)
         until(make_move(cells, new), "close")

@@ -13,19 +13,11 @@ from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
 from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
 from tests.cells.load import CELL, query, working
-from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, serves, until
+from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, refuse, serves, until
 from tests.cli.calling import invoke
 from tests.waiting import wait_until
 
-ABOUT = "SELECT 150000, '{}', {}, 9, '1'"
-
-
-def refuse(cells: Cells, to: str, *words: str) -> str:
-    """Return why the command refuses the move."""
-    env = {"INTURN_CELLS": str(cells.file)}
-    done = invoke("cells", "move", str(CELL), "--to", to, *words, env=env)
-    assert done.returncode in (2, 69), done.output
-    return done.stderr
+ABOUT = "SELECT 150000, '{}', {}, 9"
 
 
 def test_what_cannot_move_is_refused_with_the_remedy(
@@ -110,7 +102,7 @@ def _day(dsn: str) -> str:
 def test_a_long_transaction_is_named(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inturn.cells.moving.GATE_TRIES", 2)
+    monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 2)
     old, new = empty
     move = make_move(cells, new)
     until(move, "wait")
@@ -126,8 +118,8 @@ def test_a_long_transaction_is_named(
 def test_the_old_home_is_not_closed_before_the_copy_has_everything(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inturn.cells.moving.CATCH_UP_SECONDS", 0.5)
-    monkeypatch.setattr("inturn.cells.moving.GATE_TRIES", 1)
+    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
+    monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 0.1)
     old, new = empty
     move = make_move(cells, new)
     until(move, "wait")

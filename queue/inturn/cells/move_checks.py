@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from psycopg.sql import SQL
 
-from inturn.cells.move_servers import CannotMove, NewServer, OldServer, Raw, ask
+from inturn.cells.move_servers import CannotMove, MoveServer, NewServer, OldServer, Raw, ask
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import MOVED, PREFIX
 from inturn.sql import revision
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 OLDEST = 150000
 
 
-def check_servers(old: OldServer, new: NewServer, home: CellConnector) -> None:
+def check_servers(old: OldServer, new: NewServer, to: MoveServer, home: CellConnector) -> None:
     """Raise CannotMove if the servers, the logins or the schemas do not suffice."""
     home.connect().close()  # it is this cell, and the home
     with old.connect() as source, new.connect() as target:
-        version, level, slots, _, _ = ask(source, moving.ABOUT_SERVER)[0]
-        newer, _, origins, workers, _ = ask(target, moving.ABOUT_SERVER)[0]
+        version, level, slots, *_ = ask(source, moving.ABOUT_SERVER)[0]
+        newer, _, origins, workers = ask(target, moving.ABOUT_SERVER)[0]
         has_begun = old.find_open(source) is not None
         _check_versions(old, new, version, newer)
         if level != "logical":
@@ -36,8 +36,13 @@ def check_servers(old: OldServer, new: NewServer, home: CellConnector) -> None:
                 f"The login of the map at {old} cannot replicate. As a superuser there: "
                 "ALTER ROLE … REPLICATION"
             )
+        if ask(source, moving.MAY_WATCH) != [(True,)]:
+            raise CannotMove(
+                f"The login of the map at {old} cannot see its standbys. As a superuser there: "
+                "GRANT pg_monitor TO …"
+            )
         _check_schema(old, source)
-        _check_roles(old, new, source, target)
+        _check_roles(old, new, to, source, target)
         _check_target(new, target, has_begun)
 
 
@@ -73,14 +78,21 @@ def _check_schema(old: OldServer, source: Raw) -> None:
         )
 
 
-def _check_roles(old: OldServer, new: NewServer, source: Raw, target: Raw) -> None:
+def _check_roles(old: OldServer, new: NewServer, to: MoveServer, source: Raw, target: Raw) -> None:
     query = SQL("SELECT role FROM {}").format(old.table("granted_roles"))
     roles = [role for (role,) in source.execute(query).fetchall()]
+    if to.dsn != new.dsn:
+        roles.append(old.find_owner(source))
     missing = [role for (role,) in ask(target, moving.MISSING_ROLES, roles)]
     if missing:
         raise CannotMove(
             f"{new} lacks the roles {', '.join(missing)}, which may use the cell. Create them: "
             "queue schema grants"
+        )
+    if to.dsn != new.dsn and to.ask(moving.MAY_SERVE, roles) != [(True,)]:
+        raise CannotMove(
+            f"The login of --to may not use the cell: it is none of {', '.join(roles)}. Make it a "
+            "member of one of these roles"
         )
 
 

@@ -7,9 +7,10 @@ transaction holds its server's lock of the move, and the server ends it if it id
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors as pg
@@ -18,11 +19,17 @@ from psycopg.sql import SQL, Composable, Identifier, Literal
 from inturn.cells.map import name_place
 from inturn.database import drive
 from inturn.database.conditions import first_line
+from inturn.database.connector import RELIED_ON, UNLIMITED
+from inturn.database.deadlines import SET, with_deadlines
 from inturn.errors import ConfigurationError, DatabaseBusy
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import MOVED, PREFIX
 
 Raw = psycopg.Connection[tuple[Any, ...]]
+CONNECT_SECONDS = 5.0
+SLOT_SECONDS = 60  # for which a new slot waits for older transactions
+# What a server has told cannot be lost in its crash, and thus be told otherwise.
+SETTINGS = RELIED_ON | UNLIMITED | {"synchronous_commit": "on", "client_min_messages": "warning"}
 
 
 class CannotMove(ConfigurationError):
@@ -31,6 +38,26 @@ class CannotMove(ConfigurationError):
 
 class MoveOver(CannotMove):
     """Another process has finished or aborted this move."""
+
+
+class Seal(NamedTuple):
+    """The first word of the comment on a cell's schema during a move, in parts.
+
+    The copy gets the position up to which it has everything. The closed home has the same one, and
+    later the position of its closing in its own WAL.
+    """
+
+    token: str
+    complete: str = ""
+    closed: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, self))
+
+    @classmethod
+    def read(cls, comment: str | None) -> Seal | None:
+        word = (comment or "").partition(" ")[0]
+        return cls(*word.split("/")) if word.startswith(PREFIX) else None
 
 
 class MoveServer:
@@ -52,12 +79,16 @@ class MoveServer:
         with (
             drive.translate_errors(),
             self._explain_rights(),
-            psycopg.connect(self.dsn, autocommit=autocommit) as connection,
+            psycopg.connect(
+                with_deadlines(self.dsn, CONNECT_SECONDS), autocommit=autocommit
+            ) as connection,
         ):
-            connection.execute("SET lock_timeout = '5s'")
-            connection.execute("SET client_min_messages = warning")
+            idle = f"{moving.IDLE_SECONDS}s"
+            limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
+            settings = (SETTINGS | limits).items()
             connection.execute(
-                f"SET idle_in_transaction_session_timeout = '{moving.IDLE_SECONDS}s'".encode()
+                "SELECT " + ", ".join([SET] * len(settings)),
+                [each for name, value in settings for each in (name, name, value)],
             )
             if not autocommit:
                 connection.commit()
@@ -96,15 +127,14 @@ class MoveServer:
         rows = ask(connection, moving.HAS_SCHEMA, schema)
         return (rows[0][0] or "") if rows else None
 
-    def identify(self, connection: Raw) -> str:
-        """Return the name of this database; see the function cell_home."""
-        [(*_, database)] = ask(connection, moving.ABOUT_SERVER)
-        try:
-            [(system,)] = ask(connection, moving.SYSTEM)
-        except (pg.InsufficientPrivilege, pg.UndefinedFunction):
-            connection.rollback()
-            system = "?"
-        return f"{system}/{database}"
+    def find_owner(self, connection: Raw) -> str:
+        """Return the role that owns the schema."""
+        [(owner,)] = ask(connection, moving.OWNER, self.schema)
+        return str(owner)
+
+    def set_comment(self, connection: Raw, comment: str | None) -> None:
+        text = SQL("NULL") if comment is None else Literal(comment)
+        connection.execute(SQL("COMMENT ON SCHEMA {} IS {}").format(Identifier(self.schema), text))
 
     def table(self, name: str) -> Identifier:
         return Identifier(self.schema, name)
@@ -123,18 +153,47 @@ class OldServer(MoveServer):
         """The name of the schema once it is closed."""
         return f"{self.schema}{MOVED}"
 
-    def find_closed(self, connection: Raw) -> str | None:
-        """Return the token of the move for which the cell was closed here, or None."""
+    def find_closed(self, connection: Raw) -> Seal | None:
+        """Return the seal of the move for which the cell was closed here, or None."""
         if self.find_comment(connection, self.schema) is not None:
             return None
-        token = (self.find_comment(connection, self.moved) or "").partition(" ")[0]
-        return token if token.startswith(PREFIX) else None
+        return Seal.read(self.find_comment(connection, self.moved))
 
     def find_open(self, connection: Raw) -> tuple[str, dict[str, str]] | None:
         """Return the token and the target of the move that has begun, if one has."""
         for token, target in ask(connection, moving.FIND_PUBLICATION, self.schema):
             return token, json.loads(target)
         return None
+
+    def find_slots(self, connection: Raw, token: str) -> list[str]:
+        """Return the slots of a move: one, unless movers ran side by side."""
+        return [slot for (slot,) in ask(connection, moving.FIND_SLOTS, token)]
+
+    def make_slot(self, token: str) -> None:
+        """Create the slot, unless the move was aborted."""
+        with self.transaction() as old:
+            old.execute(f"SET LOCAL lock_timeout = '{SLOT_SECONDS}s'".encode())
+            name = {"token": token, "slot": f"{token}_{secrets.token_hex(3)}"}
+            try:
+                old.execute(moving.MAKE_SLOT.encode(), name)
+            except pg.LockNotAvailable as error:
+                found = ", ".join(who for (who,) in self.ask(moving.WRITERS))
+                raise CannotMove(
+                    f"The slot at {self} waits for the end of transactions that began before it: "
+                    f"{found or 'none now'}. End them, and run this again"
+                ) from error
+
+    def note_closing(self, seal: Seal) -> Seal:
+        """Return the seal with a position at which the cell was closed already, and keep it."""
+        with self.transaction() as old:
+            found = self.find_comment(old, self.moved) or ""
+            [(position,)] = ask(old, moving.WAL_END)
+            noted = seal._replace(closed=str(position))
+            comment = SQL("COMMENT ON SCHEMA {} IS {}")
+            told = f"{noted} {found.partition(' ')[2]}"
+            if Seal.read(found) == seal:
+                old.execute(comment.format(Identifier(self.moved), Literal(told)))
+        return noted
 
     def measure(self) -> int:
         """Return the size of the cell in bytes."""
@@ -171,28 +230,38 @@ class NewServer(MoveServer):
         "pg_create_subscription that may CREATE in the database"
     )
 
-    def __init__(self, dsn: str, schema: str, final: str) -> None:
+    def __init__(self, dsn: str, schema: str, final: str, place: str | None = None) -> None:
         super().__init__(dsn, schema)
         self.final = final  # the name of the schema after the move
+        self.place = place or self.place
 
     @contextmanager
-    def guarded(self, token: str) -> Iterator[Raw]:
+    def guarded(self, token: str, complete: str | None = None) -> Iterator[Raw]:
         """Open a transaction that can change the copy of this move, and no other.
 
-        Raise MoveOver if the copy is not there, or serves already.
+        Raise MoveOver if the copy is not there, or serves already. With `complete`, it must also
+        have all that the old home had when it was closed.
         """
         with self.transaction() as connection:
-            if self.find_comment(connection, self.schema) != token:
+            found = Seal.read(self.find_comment(connection, self.schema))
+            if found is None or found.token != token or complete not in (None, found.complete):
                 raise MoveOver(
-                    f"{self} has no copy of the move {token}: another process has finished or "
-                    "aborted it. Look: queue cells check"
+                    f"{self} has no copy of the move {token}, or not a complete one: another "
+                    "process has finished or aborted it. Look: queue cells check"
                 )
             yield connection
 
-    def has_subscription(self, connection: Raw, token: str) -> bool:
-        return ask(connection, moving.HAS_SUBSCRIPTION, token) == [(True,)]
+    def act_as_owner(self, connection: Raw) -> None:
+        """Let what this transaction creates belong to the owner of the schema."""
+        role = Identifier(self.find_owner(connection))
+        connection.execute(SQL("SET LOCAL ROLE {}").format(role))
 
-    def subscribe(self, connection: Raw, token: str, address: str) -> None:
+    def find_slot(self, connection: Raw, token: str) -> str | None:
+        """Return the name of the slot that the copy follows, or None if there is no copy yet."""
+        rows = ask(connection, moving.FIND_SUBSCRIPTION, token)
+        return rows[0][0] if rows else None
+
+    def subscribe(self, connection: Raw, token: str, slot: str, address: str) -> None:
         """Copy what the publication at this address has, and follow it."""
         subscription = SQL(
             "CREATE SUBSCRIPTION {0} CONNECTION {1} PUBLICATION {0} "
@@ -200,7 +269,7 @@ class NewServer(MoveServer):
         )
         try:
             connection.execute(
-                subscription.format(Identifier(token), Literal(address), Literal(token))
+                subscription.format(Identifier(token), Literal(address), Literal(slot))
             )
         except pg.ConnectionFailure as error:
             raise CannotMove(
@@ -210,7 +279,7 @@ class NewServer(MoveServer):
 
     def drop_subscription(self, connection: Raw, token: str) -> None:
         """Drop the subscription, and leave the slot on the old server alone."""
-        if self.has_subscription(connection, token):
+        if ask(connection, moving.FIND_SUBSCRIPTION, token):
             name = Identifier(token)
             connection.execute(SQL("ALTER SUBSCRIPTION {} DISABLE").format(name))
             connection.execute(SQL("ALTER SUBSCRIPTION {} SET (slot_name = NONE)").format(name))
@@ -222,6 +291,14 @@ class NewServer(MoveServer):
             return None
         query = SQL("SELECT number, of, map, home FROM {}").format(Identifier(schema, "cell"))
         return connection.execute(query).fetchone()
+
+
+def is_same_database(one: MoveServer, other: MoveServer) -> bool:
+    """Return True if two addresses lead to one database, whatever it says about itself."""
+    mark = secrets.randbits(62)
+    with one.connect(autocommit=False) as holds, other.connect() as looks:
+        holds.execute(moving.HOLD_MARK, [mark])
+        return ask(looks, moving.LACKS_MARK, mark) == [(False,)]
 
 
 def ask(connection: Raw, query: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -6,9 +6,8 @@ from datetime import date, timedelta
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from inturn.cells.move_servers import CannotMove, NewServer, Raw, ask
+from inturn.cells.move_servers import NewServer, Raw, ask
 from inturn.operations.engine import moving
-from inturn.operations.engine.moving import PREFIX
 
 # The migration of the new server makes these, and `cell` differs.
 NOT_COPIED = ("cell", "schema_version", "applied_code")
@@ -51,40 +50,17 @@ def refuse_writes(connection: Raw, schema: str, message: str) -> None:
         connection.execute(trigger.format(schema=name, table=Identifier(schema, table)))
 
 
-def open_schema(connection: Raw, new: NewServer) -> None:
+def open_schema(connection: Raw, new: NewServer, comment: str | None) -> None:
     """Make a copy the home of its cell, and give the schema its final name."""
     schema, final = Identifier(new.schema), Identifier(new.final)
     connection.execute(SQL("DROP FUNCTION {}.refuse_while_moving() CASCADE").format(schema))
     path = SQL("SET LOCAL search_path = {}, pg_temp")
     connection.execute(path.format(schema))
     connection.execute(moving.OPEN.encode())
-    connection.execute(SQL("COMMENT ON SCHEMA {} IS NULL").format(schema))
+    new.set_comment(connection, comment)
     if new.final != new.schema:
         connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, final))
         connection.execute(path.format(final))
         for (function,) in ask(connection, moving.FUNCTIONS, new.final):
             change = f"ALTER FUNCTION {function} SET search_path = "
             connection.execute(SQL(change).format() + SQL("{}, pg_temp").format(final))
-
-
-def adopt_copy(dsn: str, schema: str) -> bool:
-    """Make the copy of a move the cell's home, because the old one is lost.
-
-    Return False if the schema is no copy of a move.
-    """
-    new = NewServer(dsn, schema, schema)
-    with new.connect() as connection:
-        token = new.find_comment(connection, schema) or ""
-    if not token.startswith(PREFIX):
-        return False
-    with new.guarded(token) as connection:
-        [(ready, tables, _, _)] = ask(connection, moving.COPIED, {"token": token})
-        if ready != tables or tables != len(list_tables()):
-            raise CannotMove(
-                f"The copy at {new} is not complete, so it cannot replace the old home"
-            )
-        new.drop_subscription(connection, token)
-        connection.execute(SQL("SET LOCAL search_path = {}, pg_temp").format(Identifier(schema)))
-        connection.execute(moving.RAISE_SEQUENCES.encode())
-        open_schema(connection, new)
-    return True

@@ -10,35 +10,37 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from inturn.cells import move_checks
+from inturn.cells import move_checks, move_gate
 from inturn.cells.connector import CellConnector
+from inturn.cells.map import name_place
+from inturn.cells.move_gate import Gate, await_standbys, explain_lost_slot
 from inturn.cells.move_servers import (
     CannotMove,
     MoveOver,
+    MoveServer,
     NewServer,
     OldServer,
     Raw,
+    Seal,
     ask,
+    is_same_database,
     join,
 )
 from inturn.cells.move_tables import list_tables, make_partitions, open_schema, refuse_writes
-from inturn.errors import DatabaseBusy, InturnError
+from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import PREFIX
 
 # `check` comes first, each time.
 STEPS = ("publish", "slot", "schema", "copy", "wait", "close", "open", "clean")
-GATE = "SET LOCAL lock_timeout = '900ms'"  # less than deadlock_timeout: we give way, not a client
-GATE_TRIES = 60
-GATE_PAUSE = 0.3  # seconds
-CATCH_UP_SECONDS = 5.0  # while the gate is closed
-AHEAD = 1000  # steps that the sequences skip
+STANDBY_SECONDS = 60.0  # for which the cell stays closed until the standbys know it
 STALLED_SECONDS = 60.0
 LOOK_EVERY = 0.1  # seconds
 Advance = Callable[[int, int | None], object]
@@ -48,7 +50,6 @@ Advance = Callable[[int, int | None], object]
 class Target:
     """Where the cell will be. It is the comment of the publication."""
 
-    home: str
     place: str
     schema: str
 
@@ -60,13 +61,22 @@ class CellMove:
     """The move of one cell. `run` does all steps, and each can be called by its name."""
 
     def __init__(
-        self, home: CellConnector, to: str, schema: str | None = None, seen_from: str | None = None
+        self,
+        home: CellConnector,
+        to: str,
+        schema: str | None = None,
+        *,
+        seen_from: str | None = None,
+        admin: str | None = None,
+        ignore_standbys: bool = False,
     ) -> None:
         self.number = home.number
         self.cells = home.cells
         self.old = OldServer(home.dsn, home.schema)
-        self.new = NewServer(to, home.schema, schema or home.schema)
+        self.to = MoveServer(to, schema or home.schema)  # as the map will have it
+        self.new = NewServer(admin or to, home.schema, self.to.schema, name_place(to))
         self.seen_from = seen_from or home.dsn  # the old server's address for the new one
+        self.ignore_standbys = ignore_standbys
 
     @property
     def command(self) -> str:
@@ -94,26 +104,28 @@ class CellMove:
 
     def is_done(self) -> bool:
         """Return True if the map names the new home. Raise WrongCell unless that serves."""
-        with self.old.connect() as old, self.new.connect() as new:
-            same = self.old.identify(old) == self.new.identify(new)
-        if same and self.old.schema != self.new.final:
+        if not is_same_database(self.old, self.to):
+            return False
+        if self.old.schema != self.new.final:
             raise CannotMove("A cell cannot move within a database. Name another one")
-        if same:
-            self.cells.homes[self.number].connect().close()
-        return same
+        self.cells.homes[self.number].connect().close()
+        return True
 
     def check(self) -> None:
         """Raise CannotMove if the servers or the logins do not suffice."""
+        if self.new.dsn != self.to.dsn and not is_same_database(self.new, self.to):
+            raise CannotMove("--admin leads to another database than --to")
         if self.find_closed() is None:
-            move_checks.check_servers(self.old, self.new, self.cells.homes[self.number])
+            home = self.cells.homes[self.number]
+            move_checks.check_servers(self.old, self.new, self.to, home)
 
-    def find_closed(self) -> str | None:
+    def find_closed(self) -> Seal | None:
         with self.old.connect() as old:
             return self.old.find_closed(old)
 
+    @property
     def target(self) -> Target:
-        with self.new.connect() as new:
-            return Target(self.new.identify(new), self.new.place, self.new.final)
+        return Target(self.new.place, self.new.final)
 
     def find_token(self, old: Raw) -> str:
         """Return the token of this move, or raise MoveOver."""
@@ -124,7 +136,7 @@ class CellMove:
                 f"{self.command}"
             )
         token, target = found
-        if Target(**target).home != self.target().home or target["schema"] != self.new.final:
+        if Target(**target) != self.target:
             raise CannotMove(
                 f"Cell {self.number} is being moved to {Target(**target)}. Finish that, or end it: "
                 f"{self.command} --abort"
@@ -140,7 +152,6 @@ class CellMove:
 
     def publish(self) -> None:
         """On the old server, create the publication. Its name is the token of this move."""
-        target = self.target()
         with self.old.transaction() as old:
             if self.old.find_closed(old) or self.old.find_open(old):
                 return
@@ -151,21 +162,29 @@ class CellMove:
                     "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
                 ).format(name, tables)
             )
-            comment = Literal(json.dumps(target.__dict__))
+            comment = Literal(json.dumps(self.target.__dict__))
             old.execute(SQL("COMMENT ON PUBLICATION {} IS {}").format(name, comment))
 
     def slot(self) -> None:
         """On the old server, create the slot, unless the move was aborted."""
         if (token := self.open_token()) is None:
             return
-        with self.old.transaction() as old:
-            old.execute(moving.MAKE_SLOT.encode(), {"token": token})
+        with self.new.connect() as new, self.old.connect() as old:
+            followed, slots = self.new.find_slot(new, token), self.old.find_slots(old, token)
+        if followed is not None and followed not in slots:
+            raise CannotMove(explain_lost_slot(self.old, self.number))
+        if not slots:
+            self.old.make_slot(token)
 
     def schema(self) -> None:
         """On the new server, create the tables. They accept only what the old one sends."""
         if (token := self.open_token()) is None:
             return
-        self._make_schema(token)
+        with self.old.connect() as old:
+            cell = self.new.find_cell(old, self.old.schema)
+            days = [day for (day,) in ask(old, moving.DAYS, self.old.schema)]
+            owner = self.old.find_owner(old)
+        self._make_schema(token, owner)
         with self.new.connect() as new:
             if self.new.find_cell(new, self.new.schema) is not None:
                 return
@@ -173,12 +192,10 @@ class CellMove:
 
         migrate(self.new.dsn, self.new.schema)
         prepare_history(self.new.dsn, self.new.schema)
-        with self.old.connect() as old:
-            cell = self.new.find_cell(old, self.old.schema)
-            days = [day for (day,) in ask(old, moving.DAYS, self.old.schema)]
         with self.new.guarded(token) as new:
             if cell is None or self.new.find_cell(new, self.new.schema) is not None:
                 return
+            self.new.act_as_owner(new)
             make_partitions(new, self.new.schema, days)
             refuse_writes(new, self.new.schema, f"cell {self.number} is being moved here")
             new.execute(
@@ -188,14 +205,17 @@ class CellMove:
                 cell,
             )
 
-    def _make_schema(self, token: str) -> None:
-        name = Identifier(self.new.schema)
+    def _make_schema(self, token: str, owner: str) -> None:
+        """Create the schema for the login of --to, or with --admin for the role that has it now."""
+        role = Identifier(owner) if self.new.dsn != self.to.dsn else SQL("CURRENT_USER")
+        create = SQL("CREATE SCHEMA {} AUTHORIZATION {}")
         with self.new.transaction() as new:
             found = self.new.find_comment(new, self.new.schema)
+            seal = Seal.read(found)
             if found is None:
-                new.execute(SQL("CREATE SCHEMA {}").format(name))
-                new.execute(SQL("COMMENT ON SCHEMA {} IS {}").format(name, Literal(token)))
-            elif found != token:
+                new.execute(create.format(Identifier(self.new.schema), role))
+                self.new.set_comment(new, token)
+            elif seal is None or seal.token != token:
                 raise CannotMove(
                     f"{self.new} has another schema {self.new.schema}. Remove it, or end the move: "
                     f"{self.command} --abort"
@@ -205,29 +225,38 @@ class CellMove:
         """On the new server, create the subscription. It copies the tables, then follows."""
         if (token := self.open_token()) is None:
             return
+        with self.old.connect() as old:
+            slots = self.old.find_slots(old, token)
+        if not slots:
+            raise CannotMove(explain_lost_slot(self.old, self.number))
         with self.new.guarded(token) as new:
-            if not self.new.has_subscription(new, token):
-                self.new.subscribe(new, token, self.seen_from)
+            if self.new.find_slot(new, token) is None:
+                self.new.subscribe(new, token, slots[0], self.seen_from)
 
     def wait(self, advance: Advance = lambda done, total: None) -> None:
         """Wait until the new server has a copy of each table."""
         if (token := self.open_token()) is None:
             return
         size = self.old.measure()
-        idle, seen = 0.0, None  # an apply worker that cannot connect comes and goes
+        # An apply worker that cannot connect comes and goes, and so does a copy that fails.
+        idle, best, failed = 0.0, (-1, 0), 0
         with self.new.connect() as new:
             while True:
-                [(ready, tables, copied, works)] = ask(new, moving.COPIED, {"token": token})
+                asked = ask(new, moving.COPIED, {"token": token})
+                [(ready, tables, copied, works, failures)] = asked
                 if ready == tables and tables:
-                    advance(size, size)
-                    return
+                    break
                 advance(min(size, copied), size)
-                if seen != (ready, copied):
-                    idle, seen = 0.0, (ready, copied)
-                idle += 0.0 if works else LOOK_EVERY
+                if (ready, copied) > best:
+                    idle, best, failed = 0.0, (ready, copied), failures
+                elif failures > failed or not works:
+                    idle += LOOK_EVERY
                 if idle > STALLED_SECONDS or not tables:
                     raise CannotMove(self._explain_stall())
                 time.sleep(LOOK_EVERY)
+            for table in list_tables():  # or the first queries would have bad plans
+                new.execute(SQL("ANALYZE {}").format(self.new.table(table)))
+        advance(size, size)
 
     def _explain_stall(self) -> str:
         return (
@@ -240,117 +269,46 @@ class CellMove:
         """On the old server, close the cell for good, in one transaction, or not at all."""
         if (token := self.open_token()) is None:
             return
-        reason = ""
-        for _ in range(GATE_TRIES):
-            try:
-                self._try_to_close(token)
-                return
-            except DatabaseBusy as error:
-                reason = str(error)
-                time.sleep(GATE_PAUSE)
-        others = self.old.ask(moving.BLOCKERS, self.old.schema)
-        found = ", ".join(f"{pid} ({who})" for pid, who in others)
-        raise CannotMove(
-            f"Cell {self.number} could not be closed, because others use it all the time. "
-            f"{reason}. Long transactions: {found or 'none now'}. End them, and run this again"
-        )
+        if not self.ignore_standbys:  # before the cell is closed, for it could not be opened then
+            [(position,)] = self.old.ask(moving.WAL_END)
+            remedy = "Let them catch up first, or give --ignore-standbys and never promote them"
+            await_standbys(self.old, position, move_gate.CATCH_UP_SECONDS, remedy)
+        Gate(self.number, self.old, self.new, token, self._begin_gate).close()
 
-    def _try_to_close(self, token: str) -> None:
-        with self.old.transaction() as gate, self.old.connect() as marks:
+    @contextmanager
+    def _begin_gate(self, token: str) -> Iterator[Raw]:
+        with self.old.transaction() as gate:
             if self.find_token(gate) != token:
                 raise MoveOver(f"The move {token} is over")
-            gate.execute(GATE)
-            names = join([self.old.table(table) for table in (*list_tables(), "cell")])
-            gate.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
-            [(position,)] = ask(marks, moving.MARK)
-            self._await_copy(gate, token, position)
-            self._carry_sequences(gate, token)
-            self._shut(gate, token)
-            gate.commit()
-
-    def _await_copy(self, gate: Raw, token: str, position: Any) -> None:
-        """Wait until the new server has stored all that was written before the gate closed."""
-        deadline = time.monotonic() + CATCH_UP_SECONDS
-        while True:
-            [(confirmed,)] = ask(gate, moving.CONFIRMED, token)
-            if confirmed is not None and confirmed >= position:
-                break
-            if time.monotonic() > deadline:
-                raise DatabaseBusy(f"{self.new} did not catch up within {CATCH_UP_SECONDS:g} s")
-            time.sleep(0.005)
-        with self.new.guarded(token) as new:
-            [(ready, tables, _, _)] = ask(new, moving.COPIED, {"token": token})
-            if ready != tables or tables != len(list_tables()):
-                raise CannotMove(f"The copy at {self.new} is not complete. Run this again")
-
-    def _carry_sequences(self, gate: Raw, token: str) -> None:
-        """Set the sequences of the new server ahead of the old one's. It serves nobody yet."""
-        with self.new.guarded(token) as new:
-            for name, step in ask(gate, moving.SEQUENCES, self.old.schema):
-                query = SQL("SELECT last_value, is_called FROM {}").format(self.old.table(name))
-                row = gate.execute(query).fetchone()
-                assert row is not None
-                last, is_called = row
-                new.execute(
-                    SQL("ALTER SEQUENCE {} INCREMENT BY {}").format(
-                        self.new.table(name), Literal(step)
-                    )
-                )
-                new.execute(
-                    SQL("SELECT setval({}, {}, {})").format(
-                        Literal(self.new.table(name).as_string(new)),
-                        Literal(last + AHEAD * step if is_called else last),
-                        Literal(is_called),
-                    )
-                )
-
-    def _shut(self, gate: Raw, token: str) -> None:
-        schema, moved = Identifier(self.old.schema), Identifier(self.old.moved)
-        target = self.target()
-        refuse_writes(gate, self.old.schema, f"cell {self.number} was moved to {target}")
-        home = SQL("UPDATE {} SET home = {}")
-        gate.execute(home.format(self.old.table("cell"), Literal(f"moved to {target}")))
-        gate.execute(SQL("DROP PUBLICATION {}").format(Identifier(token)))
-        gate.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, moved))
-        gate.execute(
-            SQL("COMMENT ON SCHEMA {} IS {}").format(
-                moved, Literal(f"{token} was moved to {target}")
-            )
-        )
+            yield gate
 
     def open(self) -> None:
         """On the new server, begin to serve, once the old one is closed for good."""
-        token = self._await_standbys()
+        seal = self.find_closed()
+        if seal is None:
+            raise MoveOver(f"Cell {self.number} is not closed: the move was aborted")
+        if not seal.closed:
+            seal = self.old.note_closing(seal)
+        if not self.ignore_standbys:
+            remedy = (
+                "They could serve the cell if they were promoted now. Let them catch up, and run "
+                "this again, or give --ignore-standbys and never promote them"
+            )
+            await_standbys(self.old, int(seal.closed), STANDBY_SECONDS, remedy)
         try:
-            with self.new.guarded(token) as new:
-                self.new.drop_subscription(new, token)
-                open_schema(new, self.new)
+            with self.new.guarded(seal.token, seal.complete) as new:
+                self.new.drop_subscription(new, seal.token)
+                open_schema(new, self.new, f"home since {seal.token}")
         except MoveOver:
-            if not self.serves():
+            if not self.serves(seal):
                 raise
 
-    def _await_standbys(self) -> str:
-        """Return the token once each standby of the old server knows that the cell is closed."""
-        with self.old.connect() as old:
-            token = self.old.find_closed(old)
-            if token is None:
-                raise MoveOver(f"Cell {self.number} is not closed: the move was aborted")
-            [(position,)] = ask(old, moving.WAL_END)
-            deadline = time.monotonic() + CATCH_UP_SECONDS
-            while ask(old, moving.STANDBYS_BEHIND, position) != [(0,)]:
-                if time.monotonic() > deadline:
-                    raise CannotMove(
-                        f"A standby of {self.old} lags, and could still serve the cell if it were "
-                        f"promoted now. Wait until it has caught up, then run this again"
-                    )
-                time.sleep(0.02)
-        return token
-
-    def serves(self) -> bool:
-        """Return True if the new server is the home of this cell."""
-        with self.new.connect() as new:
-            found = self.new.find_cell(new, self.new.final)
-            return self._is_ours(found) and found[3] == self.new.identify(new)
+    def serves(self, seal: Seal) -> bool:
+        """Return True if the new server is the home since this move."""
+        with self.new.connect() as new, self.old.connect() as old:
+            found = self.new.find_comment(new, self.new.final)
+            told = self.old.find_comment(old, self.old.moved) or ""
+        return found == f"home since {seal.token}" and told.endswith(f"was moved to {self.target}")
 
     def _is_ours(self, found: tuple[Any, ...] | None) -> TypeGuard[tuple[Any, ...]]:
         return found is not None and (
@@ -376,14 +334,22 @@ class CellMove:
                 # From now on, no mover with this token can close the cell.
                 old.execute(SQL("DROP PUBLICATION {}").format(Identifier(found[0])))
         self.clean()
-        self.delete_copy()
+        try:
+            self.delete_copy()
+        except DatabaseUnavailable as error:
+            raise CannotMove(
+                f"The move is over, but the copy is left: {error}. When {self.new} answers, run "
+                f"this again. If it is lost, drop the slots that it may have left at {self.old}: "
+                "those in pg_replication_slots that are not active and named pg_%_sync_%"
+            ) from error
 
     def delete_copy(self) -> None:
         """Delete the copy of an aborted move of this cell from the new server."""
         with self.new.connect() as new:
-            token = self.new.find_comment(new, self.new.schema) or ""
-        if not token.startswith(f"{PREFIX}{self.number:02}_"):
+            seal = Seal.read(self.new.find_comment(new, self.new.schema))
+        if seal is None or not seal.token.startswith(f"{PREFIX}{self.number:02}_"):
             return
+        token = seal.token
         with self.new.guarded(token) as new:
             found = self.new.find_cell(new, self.new.schema)
             if found is not None and not self._is_ours(found):

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from inturn.cells.connector import Cells
 
 FILE = "inturn_cells.toml"
+COPY_IT = (
+    "Copy it to all other machines within 30 seconds (--stalled-after), or what runs there then "
+    "starts again elsewhere"
+)
 SAYS = {
     "publish": "the old server publishes the tables",
     "slot": "the old server keeps what changes",
@@ -155,11 +159,9 @@ def adopt(settings: Settings, /, dsn: str | None, schema: str | None, yes: bool)
         yes=yes,
         command=f"queue cells adopt --cell {settings.cell} --yes",
     )
-    from inturn.cells.move_tables import adopt_copy
-    from inturn.schema.migrate import adopt_cell
+    from inturn.cells import adopting
 
-    if not adopt_copy(home.dsn, home.schema):
-        adopt_cell(home.dsn, home.schema)
+    adopting.adopt(home.dsn, home.schema)
     home.connect().close()
     click.echo(f"{home} is now the home of this cell")
 
@@ -185,6 +187,17 @@ Examples:
     metavar="DSN",
     help="The address of the old home as the new server reaches it.  [default: as in the map]",
 )
+@click.option(
+    "--admin",
+    metavar="DSN",
+    help="The database of --to for the move itself, with another login or without a pooler.  "
+    "[default: --to]",
+)
+@click.option(
+    "--ignore-standbys",
+    is_flag=True,
+    help="Open the new home although standbys of the old one lag. Never promote those.",
+)
 @click.option("--abort", is_flag=True, help="End the move, and delete the copy.")
 @yes_option
 @app_option
@@ -197,6 +210,8 @@ def move(
     to: str,
     prefix: str | None,
     seen_from: str | None,
+    admin: str | None,
+    ignore_standbys: bool,
     abort: bool,
     yes: bool,
 ) -> None:
@@ -216,7 +231,9 @@ def move(
     home = cells.find_home(cell)
     kept = home.schema.removesuffix(f"_{cell:02}")
     final = name_schema(prefix, cell) if prefix else home.schema
-    moving = CellMove(home, to, final, seen_from)
+    moving = CellMove(
+        home, to, final, seen_from=seen_from, admin=admin, ignore_standbys=ignore_standbys
+    )
     if abort:
         confirm(
             f"End the move of cell {cell}, and delete the copy at {moving.new}?",
@@ -234,7 +251,7 @@ def move(
         click.echo(f"Your app lists its cells. {advise(cell, None, prefix or kept)}", err=True)
         return
     if rewrite_home(cells.file, cell, to, prefix or kept):
-        click.echo(f"{cells.file} names the new home. Copy it to all other machines")
+        click.echo(f"{cells.file} names the new home. {COPY_IT}")
     click.echo(f"cell {cell} is at {moving.new}, schema {final}")
 
 

@@ -15,10 +15,12 @@ SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
     current_setting('max_replication_slots')::int
         - (SELECT count(*) FROM pg_replication_slots)::int,
     current_setting('max_logical_replication_workers')::int
-        - (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL)::int,
-    (SELECT oid::text FROM pg_database WHERE datname = current_database())
+        - (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL)::int
 """
-SYSTEM = "SELECT system_identifier::text FROM pg_control_system()"
+# Locks of a database are seen only in it. No other database, not even a copy of all its files, has
+# this one.
+HOLD_MARK = "SELECT pg_advisory_xact_lock(%s)"
+LACKS_MARK = "SELECT pg_try_advisory_xact_lock_shared(%s)"
 MAY_REPLICATE = """
 SELECT rolsuper OR rolreplication OR EXISTS (
     SELECT FROM pg_roles AS hosted
@@ -26,8 +28,16 @@ SELECT rolsuper OR rolreplication OR EXISTS (
       AND pg_has_role(current_user, hosted.oid, 'MEMBER'))
 FROM pg_roles WHERE rolname = current_user
 """
+# Without this, neither standbys nor other transactions can be seen.
+MAY_WATCH = "SELECT pg_has_role('pg_read_all_stats', 'USAGE')"
 HAS_SCHEMA = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s"
+OWNER = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = %s"
 HAS_TABLE = "SELECT to_regclass(format('%%I.%%I', %s::text, %s::text)) IS NOT NULL"
+# Whether this login can use a cell of these roles.
+MAY_SERVE = """
+SELECT bool_or(pg_has_role(role, 'USAGE')) FROM unnest(%s::text[]) AS role
+WHERE to_regrole(quote_ident(role)) IS NOT NULL
+"""
 MISSING_ROLES = """
 SELECT role FROM unnest(%s::text[]) AS role WHERE to_regrole(quote_ident(role)) IS NULL
 """
@@ -41,27 +51,40 @@ JOIN pg_class ON pg_class.oid = prrelid
 JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname = %s AND starts_with(pubname, 'inturn_move_')
 """
-MAKE_SLOT = """
-SELECT pg_create_logical_replication_slot(pubname, 'pgoutput') FROM pg_publication
-WHERE pubname = %(token)s
-  AND NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %(token)s)
+# A slot's name is the token and a part of its own, so that a slot that is lost, as in a failover,
+# cannot be taken for one that was made later.
+FIND_SLOTS = """
+SELECT slot_name FROM pg_replication_slots
+WHERE database = current_database() AND starts_with(slot_name, %s || '_')
 """
-HAS_SLOT = "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s)"
+MAKE_SLOT = """
+SELECT pg_create_logical_replication_slot(%(slot)s, 'pgoutput') FROM pg_publication
+WHERE pubname = %(token)s
+"""
+# A new slot waits for these, in all databases.
+WRITERS = """
+SELECT pid || ' (' || coalesce(nullif(application_name, ''), usename, backend_type) || ')'
+FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+UNION ALL SELECT 'the prepared transaction ' || gid FROM pg_prepared_xacts
+"""
 # Of moves that are over, in this database.
 DEAD_SLOTS = """
 SELECT slot_name, active_pid FROM pg_replication_slots
 WHERE database = current_database() AND starts_with(slot_name, %s)
-  AND NOT EXISTS (SELECT FROM pg_publication WHERE pubname = slot_name)
+  AND NOT EXISTS (SELECT FROM pg_publication
+      WHERE starts_with(pubname, 'inturn_move_') AND starts_with(slot_name, pubname))
 """
 # Flushed, so that the subscriber is sent everything before it.
 MARK = "SELECT pg_logical_emit_message(true, 'inturn move', '') - '0/0'::pg_lsn"
 CONFIRMED = """
 SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s
 """
-# Streaming standbys that do not have everything up to a position.
+# Standbys that lack something before a position, or may lack it. What writes but never replays, as
+# pg_receivewal does, cannot be promoted, and a base backup ends later.
 STANDBYS_BEHIND = """
-SELECT count(*) FROM pg_stat_replication
-WHERE state = 'streaming' AND flush_lsn - '0/0'::pg_lsn < %s
+SELECT coalesce(nullif(application_name, ''), 'one with the pid ' || pid) FROM pg_stat_replication
+WHERE state IS DISTINCT FROM 'backup' AND NOT (write_lsn IS NOT NULL AND replay_lsn IS NULL)
+  AND coalesce(flush_lsn - '0/0'::pg_lsn < %s, true)
   AND NOT EXISTS (SELECT FROM pg_replication_slots
       WHERE active_pid = pg_stat_replication.pid AND slot_type = 'logical')
 """
@@ -71,13 +94,21 @@ SELECT relname, seqincrement FROM pg_sequence
 JOIN pg_class ON pg_class.oid = seqrelid
 JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s
 """
+# Transactions that keep the cell from being closed, and whether they give way to a lock.
 BLOCKERS = """
-SELECT DISTINCT pid, coalesce(nullif(application_name, ''), usename) FROM pg_locks
-JOIN pg_stat_activity USING (pid)
-JOIN pg_class ON pg_class.oid = relation
+SELECT DISTINCT coalesce('the prepared transaction ' || gid,
+        held.pid || ' (' || coalesce(nullif(application_name, ''), usename, backend_type) || ')'),
+    coalesce(backend_type = 'autovacuum worker', false)
+FROM pg_locks AS held
+JOIN pg_class ON pg_class.oid = held.relation
 JOIN pg_namespace ON pg_namespace.oid = relnamespace
-WHERE nspname = %s AND pid <> pg_backend_pid() AND granted AND xact_start < now() - interval '1 s'
-  AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareLock', 'ExclusiveLock')
+LEFT JOIN pg_stat_activity ON pg_stat_activity.pid = held.pid
+LEFT JOIN pg_locks AS its ON held.pid IS NULL AND its.pid IS NULL
+    AND its.locktype = 'transactionid' AND its.virtualtransaction = held.virtualtransaction
+LEFT JOIN pg_prepared_xacts ON pg_prepared_xacts.transaction = its.transactionid
+WHERE nspname = %s AND relkind IN ('r', 'p') AND held.granted AND held.mode <> 'AccessShareLock'
+  AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND coalesce(xact_start, prepared) < now() - interval '1 s'
 """
 
 SIZE = """
@@ -116,12 +147,19 @@ COPIED = """
 SELECT count(*) FILTER (WHERE srsubstate = 'r'), count(*),
     (SELECT coalesce(sum(bytes_processed), 0) FROM pg_stat_progress_copy
      WHERE command = 'COPY FROM' AND datname = current_database())::bigint,
-    EXISTS (SELECT FROM pg_stat_subscription WHERE subname = %(token)s AND pid IS NOT NULL)
+    EXISTS (SELECT FROM pg_stat_subscription WHERE subname = %(token)s AND pid IS NOT NULL),
+    (SELECT coalesce(sum(apply_error_count + sync_error_count), 0)
+     FROM pg_stat_subscription_stats WHERE subname = %(token)s)::bigint
 FROM pg_subscription_rel JOIN pg_subscription ON pg_subscription.oid = srsubid
 WHERE subname = %(token)s
 """
-HAS_SUBSCRIPTION = "SELECT EXISTS (SELECT FROM pg_subscription WHERE subname = %s)"
-# If the old home is lost before it was closed, nobody has carried the sequences.
+FIND_SUBSCRIPTION = "SELECT subslotname FROM pg_subscription WHERE subname = %s"
+# How far this server has received what the old one sends, or NULL if it is not connected to it.
+RECEIVED = """
+SELECT max(received_lsn) - '0/0'::pg_lsn FROM pg_stat_subscription
+WHERE subname = %s AND pid IS NOT NULL AND relid IS NULL
+"""
+# Another home may have given numbers that this one does not know. A billion steps take it hours.
 RAISE_SEQUENCES = """
 DO $$
 DECLARE
@@ -133,19 +171,24 @@ DECLARE
         FROM batches_id_seq);
 BEGIN
     EXECUTE format('ALTER SEQUENCE jobs_id_seq INCREMENT BY 1024 RESTART %s',
-        ((v_jobs >> 10) + 1000) * 1024 + v_cell);
+        ((v_jobs >> 10) + 1000000000) * 1024 + v_cell);
     EXECUTE format('ALTER SEQUENCE batches_id_seq INCREMENT BY 1024 RESTART %s',
-        ((v_batches >> 10) + 1000) * 1024 + v_cell);
-    PERFORM setval('ends_seq_seq',
-        (SELECT greatest((SELECT max(seq) FROM ends), last_value) + 1000 FROM ends_seq_seq));
-    PERFORM setval(sequence::regclass, needed + 1000) FROM sequences_behind()
-    WHERE sequence IN ('fences', 'lane_audit_id_seq');
+        ((v_batches >> 10) + 1000000000) * 1024 + v_cell);
+    PERFORM setval('ends_seq_seq', 1000000000
+        + (SELECT greatest((SELECT max(seq) FROM ends), last_value) FROM ends_seq_seq));
+    PERFORM setval('lane_audit_id_seq', 1000000000
+        + (SELECT greatest((SELECT max(id) FROM lane_audit), last_value) FROM lane_audit_id_seq));
+    PERFORM setval('fences', needed) FROM sequences_behind() WHERE sequence = 'fences';
+    PERFORM setval('fences', next_epoch(last_value,
+        coalesce(timeline(), (last_value >> 40) & 65535))) FROM fences;
 END $$
 """
+# The workers' heartbeats stopped when the old home closed. From now on, each worker has the usual
+# time to find the new home before its jobs are taken from it.
 OPEN = """
 UPDATE cell SET home = cell_home();
-SELECT setval('fences', next_epoch(last_value, coalesce(timeline(), (last_value >> 40) & 65535)))
-FROM fences;
+UPDATE workers SET heartbeat_at = clock(),
+    loop_turned_at = loop_turned_at + (clock() - heartbeat_at);
 SELECT grant_to(role, kind) FROM granted_roles
 WHERE to_regrole(quote_ident(role)) IS NOT NULL;
 """
