@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
 import tempfile
+import time
 import tomllib
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from inturn.sql import SCHEMA
 
 # The numbers of a server, on one or several lines. Comments between them may contain brackets.
 CELLS = re.compile(r"^(?P<key>[ \t]*cells[ \t]*=[ \t]*\[)(?P<list>(?:#[^\n]*|[^\]#])*)\]", re.M)
+PATIENCE = 10.0  # seconds
 SERVER = re.compile(r"^[ \t]*\[\[[ \t]*servers[ \t]*\]\]", re.M)
 
 
@@ -25,16 +29,43 @@ def rewrite_home(file: Path, number: int, dsn: str, prefix: str) -> bool:
 
     Raise ConfigurationError, and change nothing, if the text cannot be changed safely.
     """
-    text = file.read_text(encoding="utf-8")
-    read = tomllib.loads(text)
-    wanted = _move(read, number, dsn, prefix)
-    if wanted == read:
-        return False
-    changed = _move_in_text(text, read, wanted, number)
-    if not _says(changed, wanted):
-        raise ConfigurationError(f"{file} cannot be changed safely. {advise(number, dsn, prefix)}")
-    _replace(file, changed)
+    with _alone(file, number):
+        text = file.read_text(encoding="utf-8")
+        read = tomllib.loads(text)
+        wanted = _move(read, number, dsn, prefix)
+        if wanted == read:
+            return False
+        changed = _move_in_text(text, read, wanted, number)
+        if not _says(changed, wanted):
+            advice = advise(number, dsn, prefix)
+            raise ConfigurationError(f"{file} cannot be changed safely. {advice}")
+        _replace(file, changed)
     return True
+
+
+@contextlib.contextmanager
+def _alone(file: Path, number: int) -> Iterator[None]:
+    """Keep the moves of other cells from changing the map.
+
+    The lock is that of the folder, because the file itself is replaced.
+    """
+    folder = os.open(Path(os.path.realpath(file)).parent, os.O_RDONLY)
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ConfigurationError(
+                        f"Another process is changing {file}. Then run this again: queue cells "
+                        f"move {number} --to …"
+                    ) from None
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(folder)
 
 
 def advise(number: int, dsn: str | None, prefix: str) -> str:
