@@ -57,6 +57,7 @@ class FollowingConnector(PsycopgConnector):
     def follow(self, given: PsycopgConnector) -> None:
         """Use another connector's address from now on, and connect again."""
         with self._opening:
+            self._listen_dsn = given._listen_dsn
             if (given.dsn, given.schema) == self.home:
                 return
             self._dsn, self.schema, self._is_checked = given.dsn, given.schema, False

@@ -9,7 +9,8 @@
     dsn = "postgresql://db2/shop"
     cells = [4, 5, 6, 7]
 
-A server may name another `schema` than "inturn". Its cells add their numbers to it.
+A server may name another `schema` than "inturn", to which its cells add their numbers, and a
+`listen_dsn` for notifications, if its `dsn` leads through a pooler.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def read_map(cells: CellsOption) -> CellMap:
     if isinstance(cells, str | os.PathLike):
         return read_file(Path(cells))
     homes = [
-        PsycopgConnector(home, schema=name_schema(SCHEMA, number))
+        PsycopgConnector(home, schema=name_schema(SCHEMA, number), listen_dsn=home)
         if isinstance(home, str)
         else home
         for number, home in enumerate(cells)
@@ -96,7 +97,10 @@ def _read_servers(file: Path, read: dict[str, Any]) -> CellMap:
                     "from one of them: queue cells check"
                 )
             schema = name_schema(server.get("schema", SCHEMA), number)
-            homes[number] = PsycopgConnector(server.get("dsn"), schema=schema)
+            dsn = server.get("dsn")
+            # INTURN_LISTEN_DSN belongs to INTURN_DSN alone.
+            listen_dsn = server.get("listen_dsn", dsn)
+            homes[number] = PsycopgConnector(dsn, schema=schema, listen_dsn=listen_dsn)
             names[number] = name
     if missing := sorted(set(range(of)) - homes.keys()):
         raise ConfigurationError(
