@@ -1,11 +1,17 @@
 """The map gets the new home of a cell, and keeps the rest of its text."""
 
 import os
+import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
+from inturn.cells import map_file
+from inturn.cells.connector import Cells
+from inturn.cells.map import read_map
 from inturn.cells.map_file import rewrite_home
 from inturn.errors import ConfigurationError
 
@@ -70,3 +76,61 @@ def test_a_text_that_it_does_not_understand_stays(tmp_path: Path) -> None:
     ):
         rewrite_home(file, 1, "dbname=two", "inturn")
     assert file.read_text() == text
+
+
+def test_two_moves_at_once_both_change_the_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cells.toml"
+    file.write_text(HEAD + ONE)
+    replace = map_file._replace
+
+    def replace_slowly(file: Path, text: str) -> None:
+        time.sleep(0.2)
+        replace(file, text)
+
+    monkeypatch.setattr(map_file, "_replace", replace_slowly)
+    with ThreadPoolExecutor() as threads:
+        moved = [threads.submit(rewrite_home, file, n, f"dbname=new{n}", "inturn") for n in (0, 1)]
+        assert all(each.result() for each in moved)
+    assert [home.dsn for home in read_map(file).homes] == [
+        "dbname=new0",
+        "dbname=new1",
+        "dbname=one",
+    ]
+
+
+def test_a_map_that_another_process_changes_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(map_file, "PATIENCE", 0.1)
+    file = tmp_path / "cells.toml"
+    file.write_text(HEAD + ONE)
+    with (
+        map_file._alone(file, 0),
+        pytest.raises(ConfigurationError, match=r"run this again: queue cells move 1 --to"),
+    ):
+        rewrite_home(file, 1, "dbname=two", "inturn")
+    assert file.read_text() == HEAD + ONE
+
+
+def test_each_server_has_its_own_address_to_listen_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTURN_LISTEN_DSN", "dbname=listen")
+    monkeypatch.setenv("INTURN_DSN", "dbname=zero")
+    file = tmp_path / "cells.toml"
+    servers = '[[servers]]\ncells = [0]\n[[servers]]\ndsn = "dbname=one"\ncells = [1]\n'
+    pooled = '[[servers]]\ndsn = "port=6432"\nlisten_dsn = "port=5432"\ncells = [2]\n'
+    file.write_text(HEAD + servers + pooled)
+    cells = Cells(file)
+
+    def list_places(cells: Cells) -> list[str]:
+        places = [conninfo_to_dict(home._address(to_listen=True)) for home in cells.homes]
+        return [str(place.get("dbname") or place["port"]) for place in places]
+
+    assert list_places(cells) == ["listen", "one", "5432"]
+    file.write_text(HEAD + servers + pooled.replace("port=5432", "port=5433"))
+    cells.reread()
+    assert list_places(cells) == ["listen", "one", "5433"]
+    assert list_places(Cells(["dbname=one", "dbname=two"])) == ["one", "two"]

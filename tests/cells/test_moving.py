@@ -1,6 +1,7 @@
 """A cell moves to another server while it works, with all that it has."""
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from inturn import App
 from inturn.cells.connector import Cells
@@ -14,8 +15,34 @@ PARTITIONS = f"""
 SELECT pg_class.relname, pg_get_expr(relpartbound, pg_class.oid) FROM pg_class
 WHERE relispartition AND relkind = 'r' AND relnamespace = '{SCHEMA}'::regnamespace ORDER BY 1
 """
+SLEEPER = f"""
+INSERT INTO {SCHEMA}.workers
+    (id, name, hostname, pid, concurrency, started_at, heartbeat_at, loop_turned_at)
+SELECT gen_random_uuid(), 'sleeper', 'host', 1, 1, at, at, at - interval '5 s'
+FROM (SELECT now() - interval '29 s' AS at) AS late
+"""
+AWAKE = f"""
+SELECT heartbeat_at > now() - interval '20 s', heartbeat_at - loop_turned_at = interval '5 s'
+FROM {SCHEMA}.workers WHERE name = 'sleeper'
+"""
+ANALYZED = f"""
+SELECT count(*) FROM pg_stat_user_tables
+WHERE schemaname = '{SCHEMA}' AND relname IN ('jobs', 'lanes', 'ends') AND last_analyze IS NULL
+"""
 ROLE = """
 DO $$ BEGIN CREATE ROLE clerk_of_cells; EXCEPTION WHEN duplicate_object THEN NULL; END $$
+"""
+OWNER = """
+DO $$ BEGIN
+    CREATE ROLE owner_of_cells;
+    CREATE ROLE app_of_cells LOGIN IN ROLE owner_of_cells;
+EXCEPTION WHEN duplicate_object THEN NULL; END $$
+"""
+OWNERS = f"""
+SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class
+WHERE relnamespace = '{SCHEMA}'::regnamespace
+UNION SELECT pg_get_userbyid(proowner) FROM pg_proc
+WHERE pronamespace = '{SCHEMA}'::regnamespace
 """
 MAY_DEFER = """
 SELECT bool_or(has_function_privilege('clerk_of_cells', pg_proc.oid, 'EXECUTE')) FROM pg_proc
@@ -38,6 +65,7 @@ def test_a_cell_moves_with_all_it_has(cells: Cells, empty: list[str]) -> None:
         here.queues.pause("mail")
         here.run_worker(wait=False, install_signal_handlers=False)
         assert query(old, OLD_DAYS) == [(3,)]
+        query(old, SLEEPER)
         done = invoke(
             "cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)}
         )
@@ -45,6 +73,8 @@ def test_a_cell_moves_with_all_it_has(cells: Cells, empty: list[str]) -> None:
         days = query(new, PARTITIONS)
         assert days == query(old, PARTITIONS.replace(SCHEMA, f"{SCHEMA}_moved"))
         assert days[0][0] == "finished_jobs_20261101"
+        assert query(new, AWAKE) == [(True, True)], "it has the usual time to find the new home"
+        assert query(new, ANALYZED) == [(0,)]
         assert app.job_manager.get_job_status(first) == "succeeded"
         second = pay.configure(lock=LANES[0]).defer()
         assert (second > first, second % 1024) == (True, CELL)
@@ -124,3 +154,27 @@ def test_all_tables_are_copied_but_those_that_describe_the_schema(
     found = {name for (name,) in query(empty[0], tables)}
     assert found - set(list_tables()) == set(NOT_COPIED)
     assert not query(empty[0], f"{tables} AND relpersistence <> 'p'"), "it would not be replicated"
+
+
+@pytest.mark.landing
+def test_the_map_gets_another_login_than_the_one_that_moves(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    for dsn in empty:
+        query(dsn, OWNER)
+    query(old, f"ALTER SCHEMA {SCHEMA} OWNER TO owner_of_cells")
+    query(new, "REVOKE owner_of_cells FROM app_of_cells")
+    to = make_conninfo(new, user="app_of_cells")
+    words = ("cells", "move", str(CELL), "--to", to, "--admin")
+    assert cells.file is not None
+    env = {"INTURN_CELLS": str(cells.file)}
+    refused = invoke(*words, old, env=env)
+    assert "--admin leads to another database than --to" in refused.stderr
+    refused = invoke(*words, new, env=env)
+    assert "The login of --to may not use the cell: it is none of owner_of_cells." in refused.stderr
+    query(new, "GRANT owner_of_cells TO app_of_cells")
+    done = invoke(*words, new, env=env)
+    assert done.returncode == 0, done.output
+    assert query(new, OWNERS) == [("owner_of_cells",)]
+    with App(cells=cells.file).open() as app:
+        assert app.connector.homes[CELL].dsn == to
+        assert app.configure_task("pay", lock=LANES[0]).defer() % 1024 == CELL

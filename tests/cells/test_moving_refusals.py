@@ -46,6 +46,9 @@ def test_what_cannot_move_is_refused_with_the_remedy(
     monkeypatch.undo()
     monkeypatch.setattr(moving, "MAY_REPLICATE", "SELECT false")
     assert "cannot replicate. As a superuser there: ALTER ROLE … REPLICATION" in refuse(cells, new)
+    monkeypatch.undo()
+    monkeypatch.setattr(moving, "MAY_WATCH", "SELECT false")
+    assert "cannot see its standbys. As a superuser there: GRANT pg_monitor" in refuse(cells, new)
 
 
 @pytest.mark.landing
@@ -201,3 +204,35 @@ def test_an_address_that_the_new_server_cannot_reach_is_told(
     assert "Name the address of the old home as the new server reaches it: --from" in words
     make_move(cells, new).abort()
     assert query(empty[0], LEFT) == query(new, LEFT) == [(0,)]
+
+
+@pytest.mark.landing
+def test_a_table_that_cannot_be_copied_ends_the_wait(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
+    new = empty[1]
+    move = make_move(cells, new)
+    until(move, "schema")
+    for dsn in empty:
+        role = f"INSERT INTO {SCHEMA}.granted_roles VALUES ('clerk', 'producer')"
+        query(dsn, f"SET session_replication_role = replica; {role}")
+    move.copy()
+    with pytest.raises(CannotMove, match=r"does not copy from .* Its log says why"):
+        move.wait()
+    make_move(cells, new).abort()
+
+
+def test_an_abort_without_the_new_server_tells_what_is_left(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(move: CellMove) -> None:
+        raise DatabaseUnavailable("it is gone", outcome_unknown=False)
+
+    until(make_move(cells, empty[1]), "slot")
+    monkeypatch.setattr(CellMove, "delete_copy", lose)
+    with pytest.raises(CannotMove, match="named pg_%_sync_%"):
+        make_move(cells, empty[1]).abort()
+    monkeypatch.undo()
+    make_move(cells, empty[1]).abort()
+    assert query(empty[0], LEFT) == [(0,)]

@@ -12,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from inturn.cells.connector import Cells
 from inturn.cells.move_servers import CannotMove, MoveOver
+from inturn.operations.engine import moving
 from tests.cells.conftest import LOGICAL
 from tests.cells.load import CELL, LANES, make_cells, query
 from tests.cells.moves import SCHEMA, finish, make_move, refuse, serves, until
@@ -175,6 +176,13 @@ def test_an_archive_of_the_wal_is_no_standby(
     old: Server, new: Server, cells: Cells, tmp_path: Path
 ) -> None:
     with receiving(old, tmp_path):
+        query(old.dsn, "CREATE ROLE clerk LOGIN")
+        clerk = make_conninfo(old.dsn, user="clerk")
+        assert query(clerk, moving.MAY_WATCH) == [(False,)]
+        assert len(query(clerk, moving.STANDBYS_BEHIND, 0)) == 1, "it may be a standby that lags"
+        query(old.dsn, "GRANT pg_monitor TO clerk")
+        assert query(clerk, moving.MAY_WATCH) == [(True,)]
+        assert query(clerk, moving.STANDBYS_BEHIND, 10**15) == []
         finish(cells, new.dsn)
     assert serves(new.dsn)
 
