@@ -147,15 +147,15 @@ def check(settings: Settings, /, dsn: str | None, schema: str | None, form: str)
 def adopt(settings: Settings, /, dsn: str | None, schema: str | None, yes: bool) -> None:
     """Make a copy of a cell its only home.
 
-    After pg_upgrade, a restore or a copy to another server, a cell refuses to work, because the
-    database that it was copied from may still serve it. Close that one first: two homes of one
-    cell would run its lanes twice.
+    After pg_upgrade, pg_restore or CREATE DATABASE, a cell refuses to work, because the database
+    that it was copied from may still serve it. Close that one first: two homes of one cell would
+    run its lanes twice. If a server is lost during a move, this makes the other one the home.
     """
     if settings.cell is None:
         raise click.UsageError("Name the cell: --cell 3")
     home = find_connector(settings, dsn, schema)
     confirm(
-        f"Does nothing serve the old home of cell {settings.cell} any more?",
+        f"Is every other home of cell {settings.cell} closed for good?",
         yes=yes,
         command=f"queue cells adopt --cell {settings.cell} --yes",
     )

@@ -1,5 +1,6 @@
--- Returns a name of this database that a promoted standby keeps and a restored copy does not: the
--- server's system identifier and the database's oid. Some hosted servers hide the former.
+-- Returns a name of this database that a promoted standby keeps and a restored dump does not: the
+-- server's system identifier and the database's oid. Some hosted servers hide the former. A copy of
+-- all files keeps the name too, and cannot be told from a standby.
 CREATE OR REPLACE FUNCTION cell_home() RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
