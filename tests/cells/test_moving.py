@@ -5,10 +5,11 @@ from psycopg.conninfo import make_conninfo
 
 from inturn import App
 from inturn.cells.connector import Cells
+from inturn.cells.move_servers import ask
 from inturn.cells.move_tables import NOT_COPIED, list_tables
 from inturn.schema.migrate import migrate
 from tests.cells.load import CELL, LANES, Load, query
-from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, serves, writes
+from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, serves, writes
 from tests.cli.calling import invoke
 
 PARTITIONS = f"""
@@ -169,6 +170,10 @@ def test_the_map_gets_another_login_than_the_one_that_moves(cells: Cells, empty:
     env = {"INTURN_CELLS": str(cells.file)}
     refused = invoke(*words, old, env=env)
     assert "--admin leads to another database than --to" in refused.stderr
+    asked = make_move(cells, to).to
+    with asked.connect() as pooled:
+        [(limit,)] = ask(pooled, "SELECT current_setting('idle_in_transaction_session_timeout')")
+    assert limit == "0", "a pooler would give our settings to others"
     refused = invoke(*words, new, env=env)
     assert "The login of --to may not use the cell: it is none of owner_of_cells." in refused.stderr
     query(new, "GRANT owner_of_cells TO app_of_cells")

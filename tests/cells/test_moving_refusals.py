@@ -1,5 +1,8 @@
 """What a move refuses, and what is refused during a move."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -111,8 +114,17 @@ def test_a_long_transaction_is_named(
     until(move, "wait")
     with psycopg.connect(old, application_name="report") as blocker:
         blocker.execute(f"SELECT {SCHEMA}.set_limit('stripe', 4)".encode())
+        time.sleep(1.1)
+        with ThreadPoolExecutor() as threads:
+            closing = threads.submit(move.close)
+            longest = 0.0
+            while not closing.done():
+                before = time.monotonic()
+                query(old, f"SELECT {SCHEMA}.defer('t')")
+                longest = max(longest, time.monotonic() - before)
         with pytest.raises(CannotMove, match=r"Long transactions: \d+ \(report\). End them, and"):
-            move.close()
+            closing.result()
+    assert longest < 0.7, "it does not queue for its lock before all others"
     finish(cells, new)
     assert query(new, f"SELECT pattern FROM {SCHEMA}.limits") == [("stripe",)]
 

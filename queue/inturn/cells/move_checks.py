@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from psycopg.sql import SQL
 
-from inturn.cells.move_servers import CannotMove, MoveServer, NewServer, OldServer, Raw, ask
+from inturn.cells.move_servers import CannotMove, MapAddress, NewServer, OldServer, Raw, ask
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import MOVED, PREFIX
 from inturn.sql import revision
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OLDEST = 150000
 
 
-def check_servers(old: OldServer, new: NewServer, to: MoveServer, home: CellConnector) -> None:
+def check_servers(old: OldServer, new: NewServer, to: MapAddress, home: CellConnector) -> None:
     """Raise CannotMove if the servers, the logins or the schemas do not suffice."""
     home.connect().close()  # it is this cell, and the home
     with old.connect() as source, new.connect() as target:
@@ -78,7 +78,7 @@ def _check_schema(old: OldServer, source: Raw) -> None:
         )
 
 
-def _check_roles(old: OldServer, new: NewServer, to: MoveServer, source: Raw, target: Raw) -> None:
+def _check_roles(old: OldServer, new: NewServer, to: MapAddress, source: Raw, target: Raw) -> None:
     query = SQL("SELECT role FROM {}").format(old.table("granted_roles"))
     roles = [role for (role,) in source.execute(query).fetchall()]
     if to.dsn != new.dsn:

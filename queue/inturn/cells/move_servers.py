@@ -64,6 +64,7 @@ class MoveServer:
     """A database, and the schema in which the cell lies there during the move."""
 
     rights = ""
+    may_be_pooled = False
 
     def __init__(self, dsn: str, schema: str) -> None:
         self.dsn = dsn
@@ -83,16 +84,20 @@ class MoveServer:
                 with_deadlines(self.dsn, CONNECT_SECONDS), autocommit=autocommit
             ) as connection,
         ):
-            idle = f"{moving.IDLE_SECONDS}s"
-            limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
-            settings = (SETTINGS | limits).items()
-            connection.execute(
-                "SELECT " + ", ".join([SET] * len(settings)),
-                [each for name, value in settings for each in (name, name, value)],
-            )
-            if not autocommit:
-                connection.commit()
+            if not self.may_be_pooled:
+                self._settle(connection)
             yield connection
+
+    def _settle(self, connection: Raw) -> None:
+        idle = f"{moving.IDLE_SECONDS}s"
+        limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
+        settings = (SETTINGS | limits).items()
+        connection.execute(
+            "SELECT " + ", ".join([SET] * len(settings)),
+            [each for name, value in settings for each in (name, name, value)],
+        )
+        if not connection.autocommit:
+            connection.commit()
 
     @contextmanager
     def _explain_rights(self) -> Iterator[None]:
@@ -138,6 +143,12 @@ class MoveServer:
 
     def table(self, name: str) -> Identifier:
         return Identifier(self.schema, name)
+
+
+class MapAddress(MoveServer):
+    """The new home as the map will name it. A pooler's other clients would get our settings."""
+
+    may_be_pooled = True
 
 
 class OldServer(MoveServer):

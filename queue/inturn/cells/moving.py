@@ -23,8 +23,8 @@ from inturn.cells.map import name_place
 from inturn.cells.move_gate import Gate, await_standbys, explain_lost_slot
 from inturn.cells.move_servers import (
     CannotMove,
+    MapAddress,
     MoveOver,
-    MoveServer,
     NewServer,
     OldServer,
     Raw,
@@ -73,7 +73,7 @@ class CellMove:
         self.number = home.number
         self.cells = home.cells
         self.old = OldServer(home.dsn, home.schema)
-        self.to = MoveServer(to, schema or home.schema)  # as the map will have it
+        self.to = MapAddress(to, schema or home.schema)
         self.new = NewServer(admin or to, home.schema, self.to.schema, name_place(to))
         self.seen_from = seen_from or home.dsn  # the old server's address for the new one
         self.ignore_standbys = ignore_standbys
