@@ -113,7 +113,7 @@ def test_a_long_transaction_is_named(
     move = make_move(cells, new)
     until(move, "wait")
     with psycopg.connect(old, application_name="report") as blocker:
-        blocker.execute(f"SELECT {SCHEMA}.set_limit('stripe', 4)".encode())
+        blocker.execute(f"SELECT {SCHEMA}.defer('late')".encode())
         time.sleep(1.1)
         with ThreadPoolExecutor() as threads:
             closing = threads.submit(move.close)
@@ -126,7 +126,7 @@ def test_a_long_transaction_is_named(
             closing.result()
     assert longest < 0.7, "it does not queue for its lock before all others"
     finish(cells, new)
-    assert query(new, f"SELECT pattern FROM {SCHEMA}.limits") == [("stripe",)]
+    assert query(new, f"SELECT count(*) FROM {SCHEMA}.jobs WHERE task = 'late'") == [(1,)]
 
 
 @pytest.mark.landing
