@@ -5,7 +5,7 @@ from psycopg import errors as pg
 
 from inturn.cells.connector import Cells
 from inturn.cells.map_file import rewrite_home
-from inturn.cells.move_gate import Gate
+from inturn.cells.move_gate import CellGate
 from inturn.cells.moving import STEPS, CellMove
 from tests.cells.load import CELL, query
 from tests.cli.calling import invoke
@@ -77,7 +77,7 @@ class Killed(BaseException):
     """The mover is killed."""
 
 
-def kill_after(move: CellMove | type[Gate], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def kill_after(move: CellMove | type[CellGate], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = getattr(move, name)
 
     def killed(*given: object) -> None:

@@ -10,7 +10,7 @@ from psycopg import errors as pg
 from inturn import App
 from inturn.cells.connector import Cells
 from inturn.cells.map_file import rewrite_home
-from inturn.cells.move_gate import Gate
+from inturn.cells.move_gate import CellGate
 from inturn.cells.move_servers import CannotMove, MoveOver, OldServer, Raw
 from inturn.cells.move_tables import list_tables
 from inturn.cells.moving import STEPS
@@ -101,14 +101,14 @@ def test_a_mover_that_sleeps_in_the_gate_opens_it_again(
     old, new = empty
     move = make_move(cells, new)
     until(move, "wait")
-    shut = Gate._shut
+    shut = CellGate._shut
 
     def sleep(*given: object) -> None:
         query(old, "SELECT pg_sleep(1.5)")
         assert serves(old), "the server has ended the transaction"
         shut(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Gate, "_shut", sleep)
+    monkeypatch.setattr(CellGate, "_shut", sleep)
     with pytest.raises(Exception, match="idle-in-transaction"):
         move.close()
     assert (serves(old), serves(new)) == (True, False)
@@ -148,7 +148,7 @@ def test_killed_within_the_gate_the_old_home_serves_on(
     name = {"gate": "_await_copy", "sequences": "_complete_copy", "shut": "_shut"}[part]
 
     with monkeypatch.context() as patch:
-        kill_after(Gate, name, patch)
+        kill_after(CellGate, name, patch)
         with pytest.raises(Killed):
             move.close()
     assert (serves(old), serves(new)) == (True, False)
@@ -235,16 +235,16 @@ def test_nobody_writes_any_table_while_the_gate_is_closed(
     old, new = empty
     move = make_move(cells, new)
     until(move, "wait")
-    shut, tried = Gate._shut, []
+    shut, tried = CellGate._shut, []
 
-    def look(self: Gate, gate: Raw, position: object) -> None:
+    def look(self: CellGate, gate: Raw, position: object) -> None:
         for table in list_tables():
             with pytest.raises(pg.LockNotAvailable):
                 query(old, f"BEGIN; LOCK TABLE {SCHEMA}.{table} IN ROW EXCLUSIVE MODE NOWAIT")
             tried.append(table)
         shut(self, gate, position)
 
-    monkeypatch.setattr(Gate, "_shut", look)
+    monkeypatch.setattr(CellGate, "_shut", look)
     move.close()
     assert tried == list_tables()
     finish(cells, new)
@@ -278,15 +278,15 @@ def test_a_server_that_crashes_in_the_middle_loses_nothing(
             until(make_move(cells, new), step)
             crash()
         move = make_move(cells, new)
-        shut = Gate._shut
+        shut = CellGate._shut
 
-        def crash_in_the_gate(self: Gate, gate: Raw, position: object) -> None:
+        def crash_in_the_gate(self: CellGate, gate: Raw, position: object) -> None:
             shut(self, gate, position)
             crash()
 
         until(move, "wait")
         with monkeypatch.context() as patch, suppress(InturnError):
-            patch.setattr(Gate, "_shut", crash_in_the_gate)
+            patch.setattr(CellGate, "_shut", crash_in_the_gate)
             move.close()
         assert serves(old) != (move.find_closed() is not None)
         until(make_move(cells, new), "close")

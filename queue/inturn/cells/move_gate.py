@@ -25,7 +25,7 @@ LOOK_EVERY = 0.02  # seconds
 
 
 @dataclass(frozen=True)
-class Gate:
+class CellGate:
     """The gate of one move. `begin` opens a transaction on the old server, or raises MoveOver."""
 
     number: int

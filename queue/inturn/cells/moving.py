@@ -20,7 +20,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from inturn.cells import move_checks, move_gate
 from inturn.cells.connector import CellConnector
 from inturn.cells.map import name_place
-from inturn.cells.move_gate import Gate, await_standbys, explain_lost_slot
+from inturn.cells.move_gate import CellGate, await_standbys, explain_lost_slot
 from inturn.cells.move_servers import (
     CannotMove,
     MapAddress,
@@ -273,7 +273,7 @@ class CellMove:
             [(position,)] = self.old.ask(moving.WAL_END)
             remedy = "Let them catch up first, or give --ignore-standbys and never promote them"
             await_standbys(self.old, position, move_gate.CATCH_UP_SECONDS, remedy)
-        Gate(self.number, self.old, self.new, token, self._begin_gate).close()
+        CellGate(self.number, self.old, self.new, token, self._begin_gate).close()
 
     @contextmanager
     def _begin_gate(self, token: str) -> Iterator[Raw]:

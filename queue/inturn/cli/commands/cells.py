@@ -190,8 +190,7 @@ Examples:
 @click.option(
     "--admin",
     metavar="DSN",
-    help="The database of --to for the move itself, with another login or without a pooler.  "
-    "[default: --to]",
+    help="The address for the move, with another login or without a pooler.  [default: --to]",
 )
 @click.option(
     "--ignore-standbys",
