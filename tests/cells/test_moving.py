@@ -169,7 +169,7 @@ def test_the_map_gets_another_login_than_the_one_that_moves(cells: Cells, empty:
     assert cells.file is not None
     env = {"INTURN_CELLS": str(cells.file)}
     refused = invoke(*words, old, env=env)
-    assert "--admin leads to another database than --to" in refused.stderr
+    assert "--admin leads to another database than " in refused.stderr
     asked = make_move(cells, to).to
     with asked.connect() as pooled:
         [(limit,)] = ask(pooled, "SELECT current_setting('idle_in_transaction_session_timeout')")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from inturn import App
 from inturn.cells.connector import Cells
@@ -51,6 +51,7 @@ def test_what_cannot_move_is_refused_with_the_remedy(
     assert "cannot replicate. As a superuser there: ALTER ROLE … REPLICATION" in refuse(cells, new)
     monkeypatch.undo()
     monkeypatch.setattr(moving, "MAY_WATCH", "SELECT false")
+    assert "--from leads to another database than " in refuse(cells, new, "--from", new)
     assert "cannot see its standbys. As a superuser there: GRANT pg_monitor" in refuse(cells, new)
 
 
@@ -210,10 +211,13 @@ def test_a_map_in_the_code_is_told_what_to_change(cells: Cells, empty: list[str]
 def test_an_address_that_the_new_server_cannot_reach_is_told(
     cells: Cells, empty: list[str]
 ) -> None:
-    new = empty[1]
-    words = refuse(cells, new, "--from", "host=/nowhere dbname=shop")
-    assert "cannot reach /nowhere:5432/shop: " in words
-    assert "Name the address of the old home as the new server reaches it: --from" in words
+    old, new = empty
+    parts = conninfo_to_dict(old)
+    env = {"INTURN_CELLS": str(cells.file), "PGHOST": str(parts["host"]), "PGPORT": "5432"}
+    words = ("cells", "move", str(CELL), "--to", new, "--from", "user=postgres dbname=cells_test")
+    refused = invoke(*words, env=env)  # the new server does not have this environment
+    assert "cannot reach local:5432/cells_test: " in refused.stderr
+    assert "that both you and the new server reach: --from" in refused.stderr
     make_move(cells, new).abort()
     assert query(empty[0], LEFT) == query(new, LEFT) == [(0,)]
 
@@ -248,3 +252,13 @@ def test_an_abort_without_the_new_server_tells_what_is_left(
     monkeypatch.undo()
     make_move(cells, empty[1]).abort()
     assert query(empty[0], LEFT) == [(0,)]
+
+
+def test_a_pooler_between_is_refused(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would lose our settings, or give them to others."""
+    monkeypatch.setattr(moving, "IS_DIRECT", "SELECT %s = 0")
+    assert "is behind a pooler. Give the server's own address: --from, or in" in refuse(
+        cells, empty[1]
+    )

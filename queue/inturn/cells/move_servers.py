@@ -64,6 +64,7 @@ class MoveServer:
     """A database, and the schema in which the cell lies there during the move."""
 
     rights = ""
+    option = ""  # that names its own address
     may_be_pooled = False
 
     def __init__(self, dsn: str, schema: str) -> None:
@@ -89,6 +90,11 @@ class MoveServer:
             yield connection
 
     def _settle(self, connection: Raw) -> None:
+        if ask(connection, moving.IS_DIRECT, connection.info.backend_pid) != [(True,)]:
+            raise CannotMove(
+                f"{self} is behind a pooler. Give the server's own address: {self.option}, or in "
+                "the map"
+            )
         idle = f"{moving.IDLE_SECONDS}s"
         limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
         settings = (SETTINGS | limits).items()
@@ -153,6 +159,8 @@ class MapAddress(MoveServer):
 
 class OldServer(MoveServer):
     """The server that the cell leaves."""
+
+    option = "--from"
 
     rights = (
         "The login of the map must own the cell's tables, may CREATE in the database, and has the "
@@ -236,6 +244,8 @@ class OldServer(MoveServer):
 class NewServer(MoveServer):
     """The server to which the cell moves."""
 
+    option = "--admin"
+
     rights = (
         "The login of --to must be a superuser, or from PostgreSQL 16 on a member of "
         "pg_create_subscription that may CREATE in the database"
@@ -284,8 +294,8 @@ class NewServer(MoveServer):
             )
         except pg.ConnectionFailure as error:
             raise CannotMove(
-                f"{self} cannot reach {name_place(address)}: {first_line(error)}. Name the address "
-                "of the old home as the new server reaches it: --from"
+                f"{self} cannot reach {name_place(address)}: {first_line(error)}. Name an address "
+                "of the old home that both you and the new server reach: --from"
             ) from error
 
     def drop_subscription(self, connection: Raw, token: str) -> None:

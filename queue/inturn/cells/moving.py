@@ -66,16 +66,16 @@ class CellMove:
         to: str,
         schema: str | None = None,
         *,
-        seen_from: str | None = None,
+        from_: str | None = None,
         admin: str | None = None,
         ignore_standbys: bool = False,
     ) -> None:
         self.number = home.number
         self.cells = home.cells
-        self.old = OldServer(home.dsn, home.schema)
+        self.here = MapAddress(home.dsn, home.schema)
+        self.old = OldServer(from_ or home.dsn, home.schema)
         self.to = MapAddress(to, schema or home.schema)
         self.new = NewServer(admin or to, home.schema, self.to.schema, name_place(to))
-        self.seen_from = seen_from or home.dsn  # the old server's address for the new one
         self.ignore_standbys = ignore_standbys
 
     @property
@@ -104,7 +104,7 @@ class CellMove:
 
     def is_done(self) -> bool:
         """Return True if the map names the new home. Raise WrongCell unless that serves."""
-        if not is_same_database(self.old, self.to):
+        if not is_same_database(self.here, self.to):
             return False
         if self.old.schema != self.new.final:
             raise CannotMove("A cell cannot move within a database. Name another one")
@@ -113,8 +113,9 @@ class CellMove:
 
     def check(self) -> None:
         """Raise CannotMove if the servers or the logins do not suffice."""
-        if self.new.dsn != self.to.dsn and not is_same_database(self.new, self.to):
-            raise CannotMove("--admin leads to another database than --to")
+        for server, address in ((self.old, self.here), (self.new, self.to)):
+            if server.dsn != address.dsn and not is_same_database(server, address):
+                raise CannotMove(f"{server.option} leads to another database than {address}")
         if self.find_closed() is None:
             home = self.cells.homes[self.number]
             move_checks.check_servers(self.old, self.new, self.to, home)
@@ -231,7 +232,7 @@ class CellMove:
             raise CannotMove(explain_lost_slot(self.old, self.number))
         with self.new.guarded(token) as new:
             if self.new.find_slot(new, token) is None:
-                self.new.subscribe(new, token, slots[0], self.seen_from)
+                self.new.subscribe(new, token, slots[0], self.old.dsn)
 
     def wait(self, advance: Advance = lambda done, total: None) -> None:
         """Wait until the new server has a copy of each table."""
@@ -297,6 +298,8 @@ class CellMove:
             await_standbys(self.old, int(seal.closed), STANDBY_SECONDS, remedy)
         try:
             with self.new.guarded(seal.token, seal.complete) as new:
+                if self.find_closed() is None:
+                    raise MoveOver(f"Cell {self.number} was opened at {self.old} again")
                 self.new.drop_subscription(new, seal.token)
                 open_schema(new, self.new, f"home since {seal.token}")
         except MoveOver:

@@ -183,9 +183,9 @@ Examples:
 )
 @click.option(
     "--from",
-    "seen_from",
+    "from_",
     metavar="DSN",
-    help="The address of the old home as the new server reaches it.  [default: as in the map]",
+    help="The old home's address for the move and the new server.  [default: as in the map]",
 )
 @click.option(
     "--admin",
@@ -208,7 +208,7 @@ def move(
     cell: int,
     to: str,
     prefix: str | None,
-    seen_from: str | None,
+    from_: str | None,
     admin: str | None,
     ignore_standbys: bool,
     abort: bool,
@@ -230,9 +230,7 @@ def move(
     home = cells.find_home(cell)
     kept = home.schema.removesuffix(f"_{cell:02}")
     final = name_schema(prefix, cell) if prefix else home.schema
-    moving = CellMove(
-        home, to, final, seen_from=seen_from, admin=admin, ignore_standbys=ignore_standbys
-    )
+    moving = CellMove(home, to, final, from_=from_, admin=admin, ignore_standbys=ignore_standbys)
     if abort:
         confirm(
             f"End the move of cell {cell}, and delete the copy at {moving.new}?",
