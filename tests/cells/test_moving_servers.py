@@ -42,7 +42,7 @@ class Copy(Server):
     """A copy of all files of another server, which is a server of its own, or its standby."""
 
     def __init__(self, of: Server, *, is_standby: bool = False) -> None:
-        super().__init__(settings=LOGICAL)
+        super().__init__(bin_dir=of._binaries, settings=LOGICAL)
         self._of, self._is_standby = of, is_standby
 
     def _make_cluster(self) -> None:
@@ -55,7 +55,8 @@ class Copy(Server):
 
 @pytest.fixture
 def old(bin_dir: Path | None) -> Iterator[Server]:
-    with Server(bin_dir=bin_dir, settings=LOGICAL | {"autovacuum_naptime": "1s"}) as server:
+    settings = LOGICAL | {"autovacuum_naptime": "1s"}
+    with Server(bin_dir=bin_dir, settings=settings) as server:
         yield server
 
 
