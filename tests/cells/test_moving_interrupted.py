@@ -62,6 +62,24 @@ def test_a_mover_that_slept_through_an_abort_changes_nothing(
 
 
 @pytest.mark.landing
+def test_a_mover_that_slept_until_the_cell_was_closed_changes_nothing(
+    cells: Cells, empty: list[str]
+) -> None:
+    old, new = empty
+    sleeper = make_move(cells, new)
+    until(sleeper, "wait")
+    token = sleeper.open_token()
+    until(make_move(cells, new), "close")
+    sleeper.open_token = lambda: token  # type: ignore[method-assign]  # what it saw before
+    for step in (*BEFORE_CLOSE, "close"):
+        with suppress(InturnError):
+            getattr(sleeper, step)()
+        assert not serves(old)
+        assert not writes(new)
+    finish(cells, new)
+
+
+@pytest.mark.landing
 def test_an_abort_that_slept_through_a_move_deletes_nothing(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,8 +140,9 @@ class MoveServer:
 
     def find_owner(self, connection: Raw) -> str:
         """Return the role that owns the schema."""
-        [(owner,)] = ask(connection, moving.OWNER, self.schema)
-        return str(owner)
+        for (owner,) in ask(connection, moving.OWNER, self.schema):
+            return str(owner)
+        raise MoveOver(f"{self} has no schema {self.schema} any more")
 
     def set_comment(self, connection: Raw, comment: str | None) -> None:
         text = SQL("NULL") if comment is None else Literal(comment)
