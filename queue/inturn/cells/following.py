@@ -61,6 +61,7 @@ class FollowingConnector(PsycopgConnector):
             if (given.dsn, given.schema) == self.home:
                 return
             self._dsn, self.schema, self._is_checked = given.dsn, given.schema, False
+            self.moves += 1
             pool, self._pool = self._pool, None
             self._left, self._async_pool = self._async_pool, None
         if pool is not None:  # beside, since one of its threads may be waiting for a dead server

@@ -59,6 +59,7 @@ class Connector:
     """
 
     _role = "command"  # of the connections of `run` and `run_async`
+    moves = 0  # how often its cell has moved to another server
 
     def __init__(
         self,
