@@ -67,3 +67,15 @@ def test_a_cell_key_becomes_a_part_of_each_lock() -> None:
     assert cell_of("{tenant:7}c", 16) == cell_of("tenant:7", 16)
     with pytest.raises(BadArgument, match="contains braces, which are added to it"):
         keyed.change({"cell": "{a}"})
+
+
+def test_another_cell_key_replaces_the_first() -> None:
+    once = CheckedOptions().change({"cell": "default", "lock": "order"})
+    assert once.change({"cell": "tenant:7"}).lock == "{tenant:7}order"
+    assert once.change({"cell": "tenant:7", "lock": "b"}).lock == "{tenant:7}b"
+    own = CheckedOptions().change({"lock": "order{tenant:7}"})
+    assert own.change({"cell": "tenant:7"}).lock == "order{tenant:7}", "it is there already"
+    with pytest.raises(BadArgument, match=r"cell: 'a' differs from the cell key in the lock 'or"):
+        own.change({"cell": "a"})
+    with pytest.raises(BadArgument, match=r"cell: 7 is the number of a cell. Pass a cell key"):
+        once.change({"cell": 7})

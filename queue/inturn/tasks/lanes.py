@@ -72,20 +72,29 @@ def check_locks(lock: object) -> str | JobLanes | None:
 
 def check_cell_key(cell: object) -> str | None:
     """Return a cell key as text, or raise BadArgument."""
+    if isinstance(cell, int):
+        raise BadArgument("cell", f"{cell!r} is the number of a cell. Pass a cell key: str({cell})")
     key = check_lock(cell, "cell")
     if key is not None and ("{" in key or "}" in key):
         raise BadArgument("cell", f"{key!r} contains braces, which are added to it")
     return key
 
 
-def add_cell_key(cell: str, lock: str | JobLanes | None) -> str | JobLanes | None:
-    """Return the lock or locks with the cell key in braces in front."""
+def add_cell_key(
+    cell: str, lock: str | JobLanes | None, before: str | None = None
+) -> str | JobLanes | None:
+    """Return the lock or locks with the cell key in braces in front, instead of that of before."""
     if lock is None:
         return None
-    prefix = f"{{{cell}}}"
     if isinstance(lock, str):
-        return lock if lock.startswith(prefix) else check_lock(prefix + lock)
-    locks, shared = ([str(add_cell_key(cell, each)) for each in some] for some in lock)
+        bare = lock if before is None else lock.removeprefix(f"{{{before}}}")
+        own = _CELL_KEY.match(bare)
+        if own is None:
+            return check_lock(f"{{{cell}}}{bare}")
+        if own[1] != cell:
+            raise BadArgument("cell", f"{cell!r} differs from the cell key in the lock {bare!r}")
+        return bare
+    locks, shared = ([str(add_cell_key(cell, each, before)) for each in some] for some in lock)
     return JobLanes(_sort(locks), _sort(shared))
 
 

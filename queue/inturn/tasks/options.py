@@ -165,7 +165,7 @@ class ParentOptions(TypedDict, total=False):
 class CellOptions(TypedDict, total=False):
     """What keeps jobs in one cell; see docs/cells.md."""
 
-    cell: Annotated[str | int | UUID | None, Stored(check_cell_key)]
+    cell: Annotated[str | UUID | None, Stored(check_cell_key)]
 
 
 class JobOptions(
@@ -252,7 +252,9 @@ class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at 
             changes = _EXPIRY | changes
         changed: CheckedOptions = self._replace(**changes)
         if changed.cell is not None:
-            changed = changed._replace(lock=add_cell_key(changed.cell, changed.lock))
+            before = None if "lock" in changes else self.cell
+            lock = add_cell_key(changed.cell, changed.lock, before)
+            changed = changed._replace(lock=lock)
         if changed.expires_at is not None or changed.expires_in is not None:
             _check_expiry(changed._asdict())
         return changed
