@@ -40,13 +40,18 @@ def make_cells(folder: Path, dsn: str) -> Cells:
 
 
 @contextmanager
-def working(app: App, ended: list[BaseException]) -> Iterator[Thread]:
+def working(
+    app: App, ended: list[BaseException], queues: list[str] | None = None
+) -> Iterator[Thread]:
     """Run a worker of the cell in a thread. Note the error that ends it."""
 
     async def work() -> None:
         try:
             await app.cell(CELL).run_worker_async(
-                concurrency=5, install_signal_handlers=False, fetch_job_polling_interval=1.0
+                concurrency=5,
+                install_signal_handlers=False,
+                fetch_job_polling_interval=1.0,
+                queues=queues,
             )
         except asyncio.CancelledError as error:
             ended.append(error)

@@ -15,6 +15,7 @@ from inturn.errors import (
     AlreadyEnqueued,
     BadArgument,
     CellsUnanswered,
+    ConfigurationError,
     DatabaseUnavailable,
     JobFailed,
     PartlyDeferred,
@@ -161,12 +162,58 @@ def test_lanes_limits_and_pauses(app: App, task: Double) -> None:
     assert [lane.lock for lane in app.lanes.list()] == [LOCKS[3]]
     assert getattr(app.lanes.show(LOCKS[3]), "state", None) == "paused"
     assert app.cell(4).lanes.list() == []
-    assert len(app.queues.list_paused()) == COUNT, "one for each cell"
+    assert [paused.queue for paused in app.queues.list_paused()] == ["mail"]
     app.cell("tenant:7").limits.set("stripe", concurrency=2)
-    assert len(app.limits.list()) == 1
+    app.limits.set("mail", concurrency=1, per_cell=True)
+    assert [(each.pattern, each.running) for each in app.limits.list()] == [
+        ("mail", 0), ("stripe", 0),
+    ]  # fmt: skip
+    assert app.limits.remove("stripe")
+    assert app.limits.remove("mail")
     assert app.lanes.resume(LOCKS[3])
     assert app.job_manager.preview_jobs("cancel", everything=True).count == 1
     assert app.job_manager.cancel_jobs(everything=True).changed == 1
+
+
+def test_what_names_a_lane_or_a_job_never_goes_elsewhere(app: App, task: Double) -> None:
+    jobs = [task.configure(lock=lock).defer(n) for n, lock in enumerate(LOCKS)]
+    view = app.cell(3)
+    assert view.cell(5).connector is app.cell(5).connector
+    key = app.cell("tenant:7").connector
+    assert view.cell("tenant:7").connector is key
+    assert view.lanes.pause(LOCKS[6])
+    assert getattr(app.lanes.show(LOCKS[6]), "state", None) == "paused"
+    assert view.job_manager.get_job_status(jobs[7]) == "todo"
+    assert [job.id for job in view.job_manager.list_jobs()] == [jobs[3]], "it names no lane"
+    assert app.lanes.pause(7), "as the lock that it is stored under"  # type: ignore[arg-type]
+    assert [lane.lock for lane in app.cell(cell_of("7", COUNT)).lanes.list()][-1:] == ["7"]
+    assert sum(lane.lock == "7" for lane in app.lanes.list()) == 1
+    with pytest.raises(BadArgument, match="id: '17' is not the id of a job or a batch"):
+        app.job_manager.explain("17")  # type: ignore[arg-type]
+
+
+def test_each_cell_gets_only_its_own_jobs_of_a_bulk(
+    app: App, task: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [task.configure(lock=lock).defer(n) for n, lock in enumerate(LOCKS)]
+    for cell in (0, 3, 4):
+        monkeypatch.setattr(app.cell(cell).connector, "run", None)  # they are not asked
+    done = app.job_manager.cancel_jobs(ids=[jobs[5], jobs[1], jobs[2], jobs[6]])
+    assert (done.changed, done.refused.total()) == (4, 0)
+    assert app.job_manager.cancel_jobs(ids=jobs[7:]).changed == 1
+
+
+def test_the_schema_manager_creates_the_cells(empty: list[str]) -> None:
+    app = App(cells=[empty[0], empty[0]])
+    app.schema_manager.apply_schema()
+    app.schema_manager.apply_schema()
+    app.cell(1).schema_manager.apply_schema()
+    assert 'SET search_path = "inturn_01"' in app.cell(1).schema_manager.get_schema()
+    with pytest.raises(ConfigurationError, match=r"the app has 2 cells. Name one: app.cell\(3\)"):
+        app.schema_manager.get_schema()
+    assert app.schema_manager.get_migrations_path().endswith("versions")
+    with app.open():
+        assert app.configure_task("x", lock="a").defer() % 1024 == cell_of("a", 2)
 
 
 def test_free_jobs_go_round_and_queueing_locks_do_not(app: App, task: Double) -> None:

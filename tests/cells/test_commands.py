@@ -134,13 +134,44 @@ def test_changes_go_to_their_cell_or_to_each(queue: Queue, app: App) -> None:
     assert [lane.lock for lane in app.lanes.list() if lane.state == "paused"] == [LOCKS[6]]
     paused = queue("queues", "pause", "mail")
     assert paused.stderr.count("cell ") == COUNT
-    assert len(app.queues.list_paused()) == COUNT
+    assert all(len(app.cell(cell).queues.list_paused()) == 1 for cell in range(COUNT))
     done = queue("jobs", "cancel", str(jobs[1]), str(jobs[7]), "--yes")
     assert done.returncode == 0, done.output
     assert {id for id in jobs if app.job_manager.get_job_status(id) == "cancelled"} == {
         jobs[1],
         jobs[7],
     }
+
+
+def test_a_limit_over_cells_is_set_where_it_is_said(queue: Queue, app: App) -> None:
+    words = ("limits", "set", "stripe", "--concurrency", "5")
+    refused = queue(*words)
+    assert (refused.returncode, "would hold in each of the 8 cells alone" in refused.stderr) == (
+        2,
+        True,
+    )
+    assert app.limits.list() == []
+    assert queue(*words, "--cell", "3").returncode == 0
+    assert [len(app.cell(cell).limits.list()) for cell in (3, 4)] == [1, 0]
+    removed = queue("limits", "remove", "stripe")
+    assert removed.returncode == 0, "it was in one cell"
+    assert queue("limits", "remove", "stripe").returncode == 4, "it is in none"
+    assert queue(*words, "--per-cell").returncode == 0
+    assert [len(app.cell(cell).limits.list()) for cell in (3, 4)] == [1, 1]
+
+
+def test_a_change_is_made_in_all_cells_that_answer(halted: Queue, app: App) -> None:
+    paused = halted("queues", "pause", "mail")
+    assert paused.returncode == 69
+    assert "error: cell 6: " in paused.stderr
+    assert len(app.cell(7).queues.list_paused()) == 1
+
+
+def test_a_page_is_of_one_cell(queue: Queue, app: App) -> None:
+    job = int(queue("defer", "shop.pay", "--lock", LOCKS[2]).stdout)
+    refused = queue("jobs", "list", "--before-id", "1030")
+    assert (refused.returncode, "names a page of one cell" in refused.stderr) == (2, True)
+    assert queue("verify", "--after", str(job), "--json").stdout.count('"jobs"') == 1
 
 
 def test_what_does_not_answer_is_named(halted: Queue) -> None:

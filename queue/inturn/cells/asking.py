@@ -12,9 +12,19 @@ from functools import reduce
 from typing import Any, TypeVar
 
 from inturn.errors import CellsUnanswered, InturnError
+from inturn.model import Group, Limit
+from inturn.operations.changes.pauses import PausedQueue, PausedTask
 
 T = TypeVar("T")
 MOST_THREADS = 64
+# What tells rows of the same type apart. The rest of them is added up.
+SAME: dict[Any, tuple[str, ...]] = {
+    dict: ("name",),
+    Limit: ("pattern", "concurrency", "rate", "burst"),
+    Group: ("name", "weight"),
+    PausedQueue: ("queue", "until", "by", "reason"),
+    PausedTask: ("task", "until", "by", "reason"),
+}
 
 
 def ask_all(
@@ -71,7 +81,7 @@ def sort_answers(cells: Sequence[int], found: Sequence[T | BaseException]) -> di
 def merge(answers: Sequence[Any]) -> Any:
     """Return one answer for all cells: sums of numbers, True if any is, all rows of lists."""
     merged = reduce(_add, answers)
-    return _merge_counts(merged) if isinstance(merged, list) else merged
+    return _merge_rows(merged) if isinstance(merged, list) else merged
 
 
 def _add(one: Any, other: Any) -> Any:
@@ -91,19 +101,18 @@ def _add(one: Any, other: Any) -> Any:
     raise TypeError(f"answers of the type {type(one).__name__} cannot be merged")
 
 
-def _merge_counts(rows: list[Any]) -> list[Any]:
-    """Return one row for each name, if the rows are counts by name."""
-    if not rows or not isinstance(rows[0], dict):
+def _merge_rows(rows: list[Any]) -> list[Any]:
+    """Return one row for what each cell has one of, such as a limit."""
+    if not rows or (made := type(rows[0])) not in SAME:
         return rows
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
-        known = found.get(row["name"])
-        found[row["name"]] = (
-            row
-            if known is None
-            else {
-                name: value if name == "name" else _add(value, known[name])
-                for name, value in row.items()
+        given = row if made is dict else {name: getattr(row, name) for name in row.__slots__}
+        key = tuple(given[name] for name in SAME[made])
+        known = found.setdefault(key, given)
+        if known is not given:
+            found[key] = {
+                name: value if name in SAME[made] else _add(value, known[name])
+                for name, value in given.items()
             }
-        )
-    return list(found.values())
+    return [made(**values) for values in found.values()]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, NoReturn, TypeVar, cast
 from uuid import UUID
@@ -13,26 +13,36 @@ from weakref import WeakKeyDictionary
 
 from inturn.cells.following import FollowingConnector
 from inturn.cells.identity import check_identity
-from inturn.cells.jobs import CellBatches, CellJobs, HomeJobs
+from inturn.cells.jobs import CellBatches, CellJobs, CellSchemas
 from inturn.cells.map import CellMap, CellsOption, name_place, read_map
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
 from inturn.control.batches import Batches
 from inturn.control.jobs import Jobs
+from inturn.control.schema import SchemaManager
 from inturn.database import caller_connection, drive
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.pools import AsyncPool, Pool
 from inturn.database.session import AsyncSession, Session
-from inturn.errors import BadArgument, ConfigurationError, WrongCell
+from inturn.errors import (
+    BadArgument,
+    ConfigurationError,
+    DatabaseBusy,
+    SchemaMismatch,
+    WrongCell,
+)
 from inturn.operations import Operation
 from inturn.operations.engine.cells import CellIdentity, find_cell, list_cells, show_cell
 from inturn.tasks.lanes import JobLanes, cell_of, list_locks
-from inturn.tasks.options import NewJob
 from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
-ROUTERS: dict[object, type[Router]] = {Jobs: CellJobs, Batches: CellBatches}
+ROUTERS: dict[object, type[Router]] = {
+    Jobs: CellJobs,
+    Batches: CellBatches,
+    SchemaManager: CellSchemas,
+}
 Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
 
 
@@ -56,16 +66,20 @@ class CellConnector(FollowingConnector):
         return f"cell {self.number} ({self.place}, schema {self.schema})"
 
     def accept(self, found: CellIdentity | str | None) -> None:
-        """Remember that this is the right cell, or raise WrongCell."""
+        """Remember that the address leads to the right cell, or raise WrongCell."""
         if isinstance(found, str):
             raise self.name_new_home(found)
+        self.check(found)
+        assert found is not None
+        self.cells.map_id = found.map
+        self._is_checked = True
+
+    def check(self, found: CellIdentity | None) -> None:
+        """Raise WrongCell unless this is what the cell says about itself, in whatever database."""
         try:
             check_identity(found, self.number, len(self.cells.homes), self.cells.map_id)
         except WrongCell as error:
             raise WrongCell(f"{self} {error}") from None
-        assert found is not None
-        self.cells.map_id = found.map
-        self._is_checked = True
 
     def connect(
         self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
@@ -97,9 +111,11 @@ class CellConnector(FollowingConnector):
                 self.cells.reread()
                 self.accept(super().run(find_cell(self.schema)))
             return self._run_following(operation)
-        if not isinstance(connection, Session):
-            self._refuse_elsewhere(self.cells.find_local(connection))
-        return super().run(operation, connection)
+        if isinstance(connection, Session):
+            return super().run(operation, connection)
+        self._refuse_elsewhere(self.cells.find_local(connection))
+        with self._looking_again():
+            return super().run(operation, connection)
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         if connection is None:
@@ -107,24 +123,36 @@ class CellConnector(FollowingConnector):
                 self.cells.reread()
                 self.accept(await super().run_async(find_cell(self.schema)))
             return await self._run_following_async(operation)
-        if not isinstance(connection, AsyncSession):
-            self._refuse_elsewhere(await self.cells.find_local_async(connection))
-        return await super().run_async(operation, connection)
+        if isinstance(connection, AsyncSession):
+            return await super().run_async(operation, connection)
+        self._refuse_elsewhere(await self.cells.find_local_async(connection))
+        with self._looking_again():
+            return await super().run_async(operation, connection)
+
+    @contextmanager
+    def _looking_again(self) -> Iterator[None]:
+        """If the cell has left the caller's database, look again which cells are there."""
+        try:
+            yield
+        except SchemaMismatch as error:
+            home = self.home
+            self.cells.forget_places()
+            self.cells.reread()
+            if self.home != home:
+                raise DatabaseBusy(
+                    f"{self} has just moved there. Repeat the transaction"
+                ) from error
+            raise
 
     def _refuse_elsewhere(self, local: frozenset[int]) -> None:
         if self.number not in local:
             raise refuse_elsewhere(self, local)
 
     def serve(self, control: Callable[..., T], *more: Any) -> T:
-        # A job that is deferred through one cell goes to its own nevertheless.
-        if control is Jobs:
-            return cast(T, HomeJobs(self.cells.serve(Jobs, *more), self.may_have, self, *more))
-        return super().serve(control, *more)
+        return self.cells.serve(control, *more, home=self.number)
 
-    def may_have(self, jobs: Sequence[NewJob]) -> bool:
-        """Return True if all jobs may be in this cell."""
-        cells = len(self.cells.homes)
-        return {place_job(job.options, cells) for job in jobs} <= {None, self.number}
+    def find_home(self, cell: int | str) -> CellConnector:
+        return self.cells.find_home(cell)
 
     def check_lock(self, lock: str | JobLanes | None) -> None:
         for each in list_locks(lock):
@@ -213,7 +241,12 @@ class Cells(Connector):
             if len(given.homes) == len(self._homes) and self.map_id in (None, given.id):
                 for home, new in zip(self._homes, given.homes, strict=True):
                     home.follow(new)
+                self.forget_places()
             self._read = now
+
+    def forget_places(self) -> None:
+        """Forget which cells are in the databases of callers, because one may have moved."""
+        self._locals = WeakKeyDictionary()
 
     @property
     def homes(self) -> Sequence[CellConnector]:
@@ -233,9 +266,8 @@ class Cells(Connector):
         name = f"{schedule.task.name} {schedule.periodic_id}"
         return cell_of(name, len(self._homes)) if place is None else place
 
-    def serve(self, control: Callable[..., T], *more: Any) -> T:
-        parts: list[Any] = [control(home, *more) for home in self._homes]
-        return cast(T, ROUTERS.get(control, Router)(self, parts))
+    def serve(self, control: Callable[..., T], *more: Any, home: int | None = None) -> T:
+        return cast(T, ROUTERS.get(control, Router)(self, control, *more, home=home))
 
     def choose_free(self, used: set[int], local: frozenset[int] | None) -> int:
         """Return the cell of work that may be in any: one in use, else the next in turn.
@@ -279,9 +311,9 @@ class Cells(Connector):
 
     def _look(self, given: Any) -> Looks:
         """Yield operations with their schemas, once for each connection."""
-        driver = getattr(given, "_driver", given)
+        driver, places = getattr(given, "_driver", given), self._locals
         try:
-            if (known := self._locals.get(driver)) is not None:
+            if (known := places.get(driver)) is not None:
                 return known
         except TypeError:  # asyncpg's pool lends proxies, which cannot be remembered
             driver = None
@@ -292,10 +324,10 @@ class Cells(Connector):
             if found is not None and found.number < len(self._homes):
                 home = self._homes[found.number]
                 if home.schema == schema and found.of == len(self._homes):
-                    home.accept(found)
+                    home.check(found)
                     local.add(home.number)
         if driver is not None:
-            self._locals[driver] = frozenset(local)
+            places[driver] = frozenset(local)
         return frozenset(local)
 
     def open(self, pool: Pool | None = None) -> None:

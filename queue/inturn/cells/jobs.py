@@ -1,15 +1,19 @@
-"""`app.job_manager` and `app.batches` over cells. A bulk is one transaction in each cell."""
+"""The parts of an app over cells that are more than their calls: jobs, batches and schemas.
+
+A bulk of new jobs is one transaction in each cell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import anyio.to_thread
 
 from inturn.cells.asking import MOST_THREADS, ask_all, ask_all_async
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
-from inturn.control.jobs import Jobs
-from inturn.database.connector import Connector
+from inturn.control.schema import SchemaManager
 from inturn.errors import CellsUnanswered, InturnError, PartlyDeferred
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import first_lock
@@ -25,12 +29,13 @@ class CellJobs(Router):
     @property
     def tracing(self) -> Tracer | None:
         """Creates spans: one for each cell of a call."""
-        tracing: Tracer | None = self._parts[0].tracing
+        tracing: Tracer | None = self._more[0] if self._more else None
         return tracing
 
     @tracing.setter
     def tracing(self, tracing: Tracer | None) -> None:
-        for part in self._parts:
+        self._more = (tracing,)
+        for part in list(self._parts.values()):
             part.tracing = tracing
 
     def defer_job(self, job: NewJob, connection: object = None) -> DeferredJob[Any]:
@@ -48,11 +53,11 @@ class CellJobs(Router):
         local = None if connection is None else self._cells.find_local(connection)
         groups = self._group(jobs, local)
         if len(groups) == 1:
-            return list(self._parts[min(groups)].batch_defer_jobs(jobs, connection))
+            return list(self._part(min(groups)).batch_defer_jobs(jobs, connection))
 
         def defer(cell: int) -> Sequence[DeferredJob[Any]]:
             some = [jobs[at] for at in groups[cell]]
-            return list(self._parts[cell].batch_defer_jobs(some, connection))
+            return list(self._part(cell).batch_defer_jobs(some, connection))
 
         try:
             # A connection runs one statement at a time.
@@ -68,11 +73,11 @@ class CellJobs(Router):
         local = None if connection is None else await self._cells.find_local_async(connection)
         groups = self._group(jobs, local)
         if len(groups) == 1:
-            return list(await self._parts[min(groups)].batch_defer_jobs_async(jobs, connection))
+            return list(await self._part(min(groups)).batch_defer_jobs_async(jobs, connection))
 
         async def defer(cell: int) -> Sequence[DeferredJob[Any]]:
             some = [jobs[at] for at in groups[cell]]
-            return list(await self._parts[cell].batch_defer_jobs_async(some, connection))
+            return list(await self._part(cell).batch_defer_jobs_async(some, connection))
 
         try:
             at_once = 1 if connection else MOST_THREADS
@@ -82,10 +87,13 @@ class CellJobs(Router):
         return _in_order(len(jobs), groups, found)
 
     def _group(self, jobs: Sequence[NewJob], local: frozenset[int] | None) -> Groups:
-        """Return the jobs of each cell. Free jobs go to one that is in use anyway."""
-        places = [place_job(job.options, len(self._parts)) for job in jobs]
-        free: int | None = None
-        if None in places:
+        """Return the jobs of each cell.
+
+        Free jobs go to the one that was named, or to one that is in use anyway.
+        """
+        places = [place_job(job.options, len(self._cells.homes)) for job in jobs]
+        free = self._home
+        if free is None and None in places:
             used = {each for each in places if each is not None}
             free = self._cells.choose_free(used, local)
         groups: Groups = {}
@@ -99,47 +107,13 @@ class CellJobs(Router):
         return groups
 
 
-class HomeJobs(Jobs):
-    """The job manager of `app.cell(3)`. It defers each job into the job's own cell.
-
-    Jobs that may be anywhere stay in this one.
-    """
-
-    def __init__(
-        self,
-        everywhere: Jobs,
-        may_have: Callable[[Sequence[NewJob]], bool],
-        connector: Connector,
-        tracing: Tracer | None = None,
-    ) -> None:
-        super().__init__(connector, tracing)
-        self._everywhere = everywhere
-        self._may_have = may_have
-
-    def batch_defer_jobs(
-        self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob[Any]]:
-        """Like `CellJobs.batch_defer_jobs`."""
-        if self._may_have(jobs):
-            return super().batch_defer_jobs(jobs, connection)
-        return self._everywhere.batch_defer_jobs(jobs, connection)
-
-    async def batch_defer_jobs_async(
-        self, jobs: Sequence[NewJob], connection: object = None
-    ) -> list[DeferredJob[Any]]:
-        """Like `batch_defer_jobs`, in an event loop."""
-        if self._may_have(jobs):
-            return await super().batch_defer_jobs_async(jobs, connection)
-        return await self._everywhere.batch_defer_jobs_async(jobs, connection)
-
-
 class CellBatches(Router):
     """The batches of an app with cells. Each is in one cell."""
 
     def open(self, name: str, *, callback: Any = None, connection: object = None) -> int:
         """Open a batch in the cell of its callback, or of the connection, else in any."""
         local = None if connection is None else self._cells.find_local(connection)
-        part = self._parts[self._place_batch(callback, local)]
+        part = self._part(self._place_batch(callback, local))
         return int(part.open(name, callback=callback, connection=connection))
 
     async def open_async(
@@ -147,13 +121,36 @@ class CellBatches(Router):
     ) -> int:
         """Like `open`, in an event loop."""
         local = None if connection is None else await self._cells.find_local_async(connection)
-        part = self._parts[self._place_batch(callback, local)]
+        part = self._part(self._place_batch(callback, local))
         return int(await part.open_async(name, callback=callback, connection=connection))
 
     def _place_batch(self, callback: Any, local: frozenset[int] | None) -> int:
+        if self._home is not None:
+            return self._home
         options = getattr(callback, "_options", None)
-        place = None if options is None else place_job(options, len(self._parts))
+        place = None if options is None else place_job(options, len(self._cells.homes))
         return self._cells.choose_free(set(), local) if place is None else place
+
+
+class CellSchemas(Router):
+    """The schema manager of an app with cells."""
+
+    get_migrations_path = staticmethod(SchemaManager.get_migrations_path)
+
+    def apply_schema(self) -> None:
+        """Create or update the cells, one after another, as `queue cells create` does."""
+        from inturn.cells.creating import create_cells
+
+        list(create_cells(self._cells, self._home))
+
+    async def apply_schema_async(self) -> None:
+        """Like `apply_schema`, in an event loop."""
+        await anyio.to_thread.run_sync(self.apply_schema)
+
+    def get_schema(self) -> str:
+        """Return the script of the cell that was named. It does not make the schema a cell."""
+        schema = self._cells.schema if self._home is None else self._part(self._home).get_schema()
+        return str(schema)
 
 
 def _in_order(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from inturn.arguments import check_lock
 from inturn.errors import BadArgument
 from inturn.tasks.lanes import cell_of, list_locks
+from inturn.whole_numbers import HIGHEST_ID, is_whole
 
 if TYPE_CHECKING:
     from inturn.tasks.options import CheckedOptions
@@ -16,6 +18,8 @@ STEP = 1024  # of the sequences of ids, and so the highest number of cells
 
 def cell_of_id(id: int, cells: int) -> int:
     """Return the cell of a job or batch, or raise BadArgument if no cell has such ids."""
+    if not is_whole(id, 0, HIGHEST_ID):
+        raise BadArgument("id", f"{id!r} is not the id of a job or a batch")
     cell = id % STEP
     if cell >= cells:
         raise BadArgument(
@@ -57,14 +61,42 @@ def refuse_span(named: Sequence[tuple[str, int]]) -> BadArgument:
     )
 
 
-def place_call(call: Mapping[str, Any], cells: int) -> int | None:
-    """Return the cell of a call with these arguments, or None if it is about all cells."""
-    for name in ("job_id", "id", "batch"):
-        if isinstance(call.get(name), int):
-            return cell_of_id(call[name], cells)
-    if isinstance(call.get("lock"), str):
-        return cell_of(call["lock"], cells)
-    return None
+def share_call(
+    call: Mapping[str, Any], cells: int, home: int | None = None
+) -> dict[int, Mapping[str, Any]]:
+    """Return the arguments of a call for each cell that it is about, and each only its own jobs.
+
+    A call that names no job, batch or lane is about all cells, or about `home`.
+    """
+    for name in ("ids", "job_ids"):
+        if call.get(name):
+            groups: dict[int, list[int]] = {}
+            for id in call[name]:
+                groups.setdefault(cell_of_id(id, cells), []).append(id)
+            return {cell: {**call, name: tuple(some)} for cell, some in groups.items()}
+    for name in ("job_id", "id", "batch", "after"):
+        if call.get(name):
+            return {cell_of_id(call[name], cells): call}
+    lock = check_lock(call.get("lock"))
+    if lock is not None:
+        return {cell_of(lock, cells): call}
+    if home is not None:
+        return {home: call}
+    _refuse_in_all(call, cells)
+    return dict.fromkeys(range(cells), call)
+
+
+def _refuse_in_all(call: Mapping[str, Any], cells: int) -> None:
+    if call.get("before_id") is not None:
+        raise BadArgument("before_id", "names a page of one cell. Use app.cell(3), or --cell 3")
+    if call.get("per_cell") is False and cells > 1:
+        raise BadArgument(
+            "limit",
+            f"would hold in each of the {cells} cells alone, so they allow {cells} times as much "
+            "together. Set it in the cell of its jobs, and give these the cell key: "
+            "app.cell('stripe').limits.set(…), or --cell 3. Or set it in each: per_cell=True, or "
+            "--per-cell",
+        )
 
 
 def refuse_elsewhere(home: object, local: Collection[int], name: str | None = None) -> BadArgument:

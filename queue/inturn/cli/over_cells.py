@@ -10,11 +10,18 @@ from typing import Any
 import click
 
 from inturn.cells.asking import ask_all
-from inturn.cells.placing import cell_of_id, place_call
-from inturn.cli.output.exit_status import NotFound, get_status, print_error
+from inturn.cells.placing import share_call
+from inturn.cli.output.exit_status import (
+    Conflict,
+    Declined,
+    NotFound,
+    Unconfirmed,
+    get_status,
+    print_error,
+)
 from inturn.cli.output.printing import held_output, print_held, remark
 from inturn.cli.settings import Settings
-from inturn.errors import CellsUnanswered
+from inturn.errors import BadArgument, CellsUnanswered, InturnError
 
 READS = ("list_", "count", "next_", "command")  # what the names of functions that read begin with
 Run = Callable[[int, Mapping[str, Any]], None]
@@ -22,27 +29,36 @@ Run = Callable[[int, Mapping[str, Any]], None]
 
 def run_over_cells(name: str, cells: int, given: Mapping[str, Any], run: Run) -> None:
     """Run a command in the cells that its arguments are about, by default all."""
-    chosen = _choose_cells(given, cells)
+    chosen = share_call(given, cells)
     if len(chosen) == 1:
         ((cell, arguments),) = chosen.items()
         _in_cell(cell, arguments, run)
     elif name.startswith(READS):
         _read(chosen, run)
     else:
-        for cell, arguments in chosen.items():
-            remark(f"cell {cell}:")
+        _change(chosen, run)
+
+
+def _change(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
+    """Make a change in each cell, also if another one refuses it or does not answer."""
+    errors: dict[int, InturnError] = {}
+    for cell, arguments in chosen.items():
+        remark(f"cell {cell}:")
+        try:
             _in_cell(cell, arguments, run)
-
-
-def _choose_cells(given: Mapping[str, Any], cells: int) -> dict[int, Mapping[str, Any]]:
-    """Return the arguments for each cell. Each gets only its own jobs."""
-    if ids := given.get("job_ids"):
-        groups: dict[int, list[int]] = {}
-        for id in ids:
-            groups.setdefault(cell_of_id(id, cells), []).append(id)
-        return {cell: {**given, "job_ids": tuple(some)} for cell, some in groups.items()}
-    place = place_call(given, cells)
-    return dict.fromkeys(range(cells) if place is None else [place], given)
+        except (BadArgument, Declined, Unconfirmed):
+            raise  # it would be the same in each cell
+        except InturnError as error:
+            errors[cell] = error
+    if len(errors) == len(chosen):
+        raise next(iter(errors.values()))
+    # What is not in a cell, or is as wanted there, is no failure if another cell had it.
+    failed = {
+        cell: error for cell, error in errors.items() if not isinstance(error, Conflict | NotFound)
+    }
+    for cell, problem in failed.items():
+        print_error(f"cell {cell}: {problem}")
+    _exit([], list(failed.values()))
 
 
 def _in_cell(cell: int, arguments: Mapping[str, Any], run: Run) -> None:
