@@ -287,6 +287,21 @@ def test_a_schedule_is_in_one_cell(app: App) -> None:
     assert len({found[f"free {n}"] for n in range(20)}) > 1
 
 
+def test_a_schedule_with_a_cell_key_keeps_its_cell_when_its_lock_changes(
+    homes: list[PsycopgConnector],
+) -> None:
+    places = set()
+    for lock in (*LOCKS, None):
+        app = App(cells=homes)
+
+        @app.periodic(cron="* * * * *", lock=lock, cell="nightly")
+        @app.task(name="tick")
+        def tick(timestamp: int) -> None: ...
+
+        places |= {cell for cell in range(COUNT) if list(app.cell(cell).schedules())}
+    assert places == {cell_of("nightly", COUNT)}
+
+
 def test_one_cell_down_stops_only_its_lanes(homes: list[PsycopgConnector]) -> None:
     away = PsycopgConnector(AWAY, schema="inturn_06", timeout=1)
     app = App(cells=[*homes[:6], away, homes[7]], worker_defaults=WORKER)

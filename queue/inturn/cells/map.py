@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -43,7 +43,15 @@ class CellMap:
     homes: list[PsycopgConnector]
     id: UUID | None = None
     file: Path | None = None
-    names: dict[int, str] = field(default_factory=dict)  # of the servers, for people
+
+
+def refuse_listen_dsn() -> None:
+    """Raise ConfigurationError if the environment has one listener's address for all cells."""
+    if os.environ.get("INTURN_LISTEN_DSN"):
+        raise ConfigurationError(
+            "INTURN_LISTEN_DSN is the address of one database, so it cannot serve cells. Unset it, "
+            "and write listen_dsn beside the dsn of each server that is behind a pooler"
+        )
 
 
 def read_map(cells: CellsOption) -> CellMap:
@@ -111,7 +119,7 @@ def _read_servers(file: Path, read: dict[str, Any]) -> CellMap:
         raise ConfigurationError(
             f"{file}: of = {of}, so the cells are 0 to {of - 1}. Remove {_name_cells(beyond)}"
         )
-    return CellMap([homes[number] for number in range(of)], UUID(read["map"]), file, names)
+    return CellMap([homes[number] for number in range(of)], UUID(read["map"]), file)
 
 
 def name_schema(prefix: str, number: int) -> str:
