@@ -10,6 +10,8 @@ import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
 
 from inturn import App, JobContext, RetryDecision, RetryStrategy, Task
+from inturn.cells.connector import Cells
+from inturn.cells.creating import create_cells
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import (
     AlreadyEnqueued,
@@ -19,6 +21,7 @@ from inturn.errors import (
     DatabaseUnavailable,
     JobFailed,
     PartlyDeferred,
+    WrongCell,
 )
 from inturn.model import Job
 from inturn.tasks.lanes import cell_of
@@ -203,11 +206,14 @@ def test_each_cell_gets_only_its_own_jobs_of_a_bulk(
     assert app.job_manager.cancel_jobs(ids=jobs[7:]).changed == 1
 
 
-def test_the_schema_manager_creates_the_cells(empty: list[str]) -> None:
+def test_the_schema_manager_migrates_the_cells(empty: list[str]) -> None:
     app = App(cells=[empty[0], empty[0]])
     app.schema_manager.apply_schema()
-    app.schema_manager.apply_schema()
     app.cell(1).schema_manager.apply_schema()
+    with app.open(), pytest.raises(WrongCell, match="not a cell yet"):
+        app.configure_task("x", lock="a").defer()
+    assert isinstance(app.connector, Cells)
+    assert all(is_new for _, is_new in create_cells(app.connector))
     assert 'SET search_path = "inturn_01"' in app.cell(1).schema_manager.get_schema()
     with pytest.raises(ConfigurationError, match=r"the app has 2 cells. Name one: app.cell\(3\)"):
         app.schema_manager.get_schema()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, NoReturn, TypeVar, cast
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
+from inturn.cells.callers import Callers
 from inturn.cells.following import FollowingConnector
 from inturn.cells.identity import check_identity
 from inturn.cells.jobs import CellBatches, CellJobs, CellSchemas
@@ -20,7 +20,7 @@ from inturn.cells.router import Router
 from inturn.control.batches import Batches
 from inturn.control.jobs import Jobs
 from inturn.control.schema import SchemaManager
-from inturn.database import caller_connection, drive
+from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.pools import AsyncPool, Pool
@@ -33,7 +33,7 @@ from inturn.errors import (
     WrongCell,
 )
 from inturn.operations import Operation
-from inturn.operations.engine.cells import CellIdentity, find_cell, list_cells, show_cell
+from inturn.operations.engine.cells import CellIdentity, find_cell
 from inturn.tasks.lanes import JobLanes, cell_of, list_locks
 from inturn.tasks.task import Schedule
 
@@ -43,7 +43,6 @@ ROUTERS: dict[object, type[Router]] = {
     Batches: CellBatches,
     SchemaManager: CellSchemas,
 }
-Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
 
 
 class CellConnector(FollowingConnector):
@@ -113,7 +112,7 @@ class CellConnector(FollowingConnector):
             return self._run_following(operation)
         if isinstance(connection, Session):
             return super().run(operation, connection)
-        self._refuse_elsewhere(self.cells.find_local(connection))
+        self._refuse_elsewhere(self.cells.callers.find_cells(connection))
         with self._looking_again():
             return super().run(operation, connection)
 
@@ -125,7 +124,7 @@ class CellConnector(FollowingConnector):
             return await self._run_following_async(operation)
         if isinstance(connection, AsyncSession):
             return await super().run_async(operation, connection)
-        self._refuse_elsewhere(await self.cells.find_local_async(connection))
+        self._refuse_elsewhere(await self.cells.callers.find_cells_async(connection))
         with self._looking_again():
             return await super().run_async(operation, connection)
 
@@ -136,7 +135,7 @@ class CellConnector(FollowingConnector):
             yield
         except SchemaMismatch as error:
             home = self.home
-            self.cells.forget_places()
+            self.cells.callers.forget()
             self.cells.reread()
             if self.home != home:
                 raise DatabaseBusy(
@@ -223,7 +222,7 @@ class Cells(Connector):
         self.map_id: UUID | None = given.id
         self._homes = [_make_home(self, *each) for each in enumerate(given.homes)]
         self._turn = count(os.getpid())
-        self._locals: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+        self.callers = Callers(self._homes)
         self.json_dumps = self._homes[0].json_dumps
         self.json_loads = self._homes[0].json_loads
         self._reading = threading.Lock()
@@ -242,12 +241,8 @@ class Cells(Connector):
             if len(given.homes) == len(self._homes) and self.map_id in (None, given.id):
                 for home, new in zip(self._homes, given.homes, strict=True):
                     home.follow(new)
-                self.forget_places()
+                self.callers.forget()
             self._read = now
-
-    def forget_places(self) -> None:
-        """Forget which cells are in the databases of callers, because one may have moved."""
-        self._locals = WeakKeyDictionary()
 
     @property
     def homes(self) -> Sequence[CellConnector]:
@@ -285,51 +280,6 @@ class Cells(Connector):
         if shared := used.intersection(allowed):
             return min(shared)
         return allowed[next(self._turn) % len(allowed)]
-
-    def find_local(self, connection: object) -> frozenset[int]:
-        """Return the cells in the database of the caller's connection."""
-        looks, answer = self._look(caller_connection.find_connection(connection)), None
-        while True:
-            try:
-                operation, schema = looks.send(answer)
-            except StopIteration as end:
-                return cast(frozenset[int], end.value)
-            # Found again, because a connection of psycopg 2 runs only one operation.
-            given = caller_connection.find_connection(connection)
-            answer = drive.run(operation, given, schema)
-
-    async def find_local_async(self, connection: object) -> frozenset[int]:
-        """Like `find_local`, in an event loop."""
-        looks = self._look(await caller_connection.find_connection_async(connection))
-        answer = None
-        while True:
-            try:
-                operation, schema = looks.send(answer)
-            except StopIteration as end:
-                return cast(frozenset[int], end.value)
-            given = await caller_connection.find_connection_async(connection)
-            answer = await drive.run_async(operation, given, schema)
-
-    def _look(self, given: Any) -> Looks:
-        """Yield operations with their schemas, once for each connection."""
-        driver, places = getattr(given, "_driver", given), self._locals
-        try:
-            if (known := places.get(driver)) is not None:
-                return known
-        except TypeError:  # asyncpg's pool lends proxies, which cannot be remembered
-            driver = None
-        there = yield list_cells([home.schema for home in self._homes]), self._homes[0].schema
-        local = set()
-        for schema in there:
-            found: CellIdentity | None = yield show_cell(schema), schema
-            if found is not None and found.number < len(self._homes):
-                home = self._homes[found.number]
-                if home.schema == schema and found.of == len(self._homes):
-                    home.check(found)
-                    local.add(home.number)
-        if driver is not None:
-            places[driver] = frozenset(local)
-        return frozenset(local)
 
     def open(self, pool: Pool | None = None) -> None:
         _refuse_pool(pool)

@@ -41,15 +41,15 @@ def write_map(file: Path, count: int, dsn: str | None, schema: str | None) -> No
         opened.write(text)
 
 
-def create_cells(cells: Cells, only: int | None = None) -> Iterator[tuple[CellConnector, bool]]:
-    """Create or migrate each cell, or one. Yield it, and whether it is new. It can be repeated."""
+def create_cells(cells: Cells) -> Iterator[tuple[CellConnector, bool]]:
+    """Create or migrate each cell. Yield it, and whether it is new. It can be repeated."""
     from inturn.schema.migrate import make_cell, migrate, prepare_history
 
     if cells.map_id is None:
         found_all = ask_all(range(len(cells.homes)), lambda cell: find_identity(cells.homes[cell]))
         known = [found.map for found in found_all.values() if found is not None]
         cells.map_id = known[0] if known else uuid4()
-    for home in cells.homes if only is None else [cells.homes[only]]:
+    for home in cells.homes:
         migrate(home.dsn, home.schema)
         prepare_history(home.dsn, home.schema)
         # First, so that another cell's schema is refused in words.

@@ -50,7 +50,7 @@ class CellJobs(Router):
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
         """Enqueue jobs, in one transaction for each cell. Raise PartlyDeferred if some failed."""
-        local = None if connection is None else self._cells.find_local(connection)
+        local = None if connection is None else self._cells.callers.find_cells(connection)
         groups = self._group(jobs, local)
         if len(groups) == 1:
             return list(self._part(min(groups)).batch_defer_jobs(jobs, connection))
@@ -70,7 +70,9 @@ class CellJobs(Router):
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
         """Like `batch_defer_jobs`, in an event loop."""
-        local = None if connection is None else await self._cells.find_local_async(connection)
+        local = (
+            None if connection is None else await self._cells.callers.find_cells_async(connection)
+        )
         groups = self._group(jobs, local)
         if len(groups) == 1:
             return list(await self._part(min(groups)).batch_defer_jobs_async(jobs, connection))
@@ -112,7 +114,7 @@ class CellBatches(Router):
 
     def open(self, name: str, *, callback: Any = None, connection: object = None) -> int:
         """Open a batch in the cell of its callback, or of the connection, else in any."""
-        local = None if connection is None else self._cells.find_local(connection)
+        local = None if connection is None else self._cells.callers.find_cells(connection)
         part = self._part(self._place_batch(callback, local))
         return int(part.open(name, callback=callback, connection=connection))
 
@@ -120,7 +122,9 @@ class CellBatches(Router):
         self, name: str, *, callback: Any = None, connection: object = None
     ) -> int:
         """Like `open`, in an event loop."""
-        local = None if connection is None else await self._cells.find_local_async(connection)
+        local = (
+            None if connection is None else await self._cells.callers.find_cells_async(connection)
+        )
         part = self._part(self._place_batch(callback, local))
         return int(await part.open_async(name, callback=callback, connection=connection))
 
@@ -138,10 +142,9 @@ class CellSchemas(Router):
     get_migrations_path = staticmethod(SchemaManager.get_migrations_path)
 
     def apply_schema(self) -> None:
-        """Create or update the cells, one after another, as `queue cells create` does."""
-        from inturn.cells.creating import create_cells
-
-        list(create_cells(self._cells, self._home))
+        """Create or update the schemas, one after another, like `queue migrate`."""
+        for cell in range(len(self._cells.homes)) if self._home is None else [self._home]:
+            self._part(cell).apply_schema()
 
     async def apply_schema_async(self) -> None:
         """Like `apply_schema`, in an event loop."""
