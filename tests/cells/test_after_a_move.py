@@ -11,8 +11,9 @@ from inturn import App
 from inturn.cells.connector import Cells
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import BadArgument, DatabaseBusy, JobCancelled, WrongCell
-from tests.cells.load import CELL, LANES, working
-from tests.cells.moves import finish
+from tests.cells.load import CELL, LANES, query, working
+from tests.cells.moves import finish, make_move, until
+from tests.cli.calling import invoke
 
 
 def test_a_callers_connection_is_looked_at_again(cells: Cells, empty: list[str]) -> None:
@@ -48,6 +49,24 @@ def test_the_look_at_a_callers_database_says_nothing_about_the_map(
         app.cell(0).configure_task("x", connection=here).defer()
         with pytest.raises(WrongCell, match="is not a cell yet"):
             app.cell(0).configure_task("x").defer()
+
+
+def test_the_doctor_names_a_slot_that_keeps_wal(cells: Cells, empty: list[str]) -> None:
+    def examine() -> str:
+        done = invoke("doctor", env={"INTURN_CELLS": str(cells.file), "COLUMNS": "400"})
+        assert done.returncode in (0, 10), done.output
+        return done.stdout
+
+    until(make_move(cells, empty[1]), "slot")
+    assert f"the move of cell {CELL} is interrupted, and the server keeps " in examine()
+    assert "run queue cells move again, or end it with --abort" in examine()
+    [(name,)] = query(empty[0], "SELECT pubname FROM pg_publication")
+    query(empty[0], f"DROP PUBLICATION {name}")
+    found = examine()
+    assert f"a move has left its replication slot {name} behind, and the server keeps " in found
+    assert f"SELECT pg_drop_replication_slot('{name}');" in found
+    query(empty[0], f"SELECT pg_drop_replication_slot('{name}')")
+    assert "moves" not in examine()
 
 
 def test_results_arrive_at_once_after_a_move(cells: Cells, empty: list[str]) -> None:

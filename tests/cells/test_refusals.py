@@ -66,6 +66,7 @@ def test_a_bad_map_is_refused(tmp_path: Path, old: str, new: str, words: str) ->
 def test_each_server_has_its_own_address_to_listen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("INTURN_LISTEN_DSN", "dbname=none")
     file = tmp_path / "cells.toml"
     file.write_text(
         MAP.replace('dsn = "dbname=two"', 'dsn = "dbname=two"\nlisten_dsn = "dbname=2"')
@@ -77,9 +78,6 @@ def test_each_server_has_its_own_address_to_listen(
     assert isinstance(app.connector, Cells)
     app.connector.reread()
     assert "dbname=three" in app.cell(1).connector._address(to_listen=True)
-    monkeypatch.setenv("INTURN_LISTEN_DSN", "dbname=one")
-    with pytest.raises(ConfigurationError, match="INTURN_LISTEN_DSN is the address of one datab"):
-        App(cells=file)
 
 
 def test_an_app_has_one_kind_of_address(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from inturn.cells.callers import Callers
 from inturn.cells.following import FollowingConnector
 from inturn.cells.identity import check_identity
 from inturn.cells.jobs import CellBatches, CellJobs, CellSchemas
-from inturn.cells.map import CellMap, CellsOption, name_place, read_map, refuse_listen_dsn
+from inturn.cells.map import CellMap, CellsOption, name_place, read_map
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
 from inturn.control.batches import Batches
@@ -216,7 +216,6 @@ class Cells(Connector):
     """
 
     def __init__(self, cells: CellsOption | CellMap) -> None:
-        refuse_listen_dsn()
         given = cells if isinstance(cells, CellMap) else read_map(cells)
         self.file = given.file
         self.map_id: UUID | None = given.id

@@ -45,15 +45,6 @@ class CellMap:
     file: Path | None = None
 
 
-def refuse_listen_dsn() -> None:
-    """Raise ConfigurationError if the environment has one listener's address for all cells."""
-    if os.environ.get("INTURN_LISTEN_DSN"):
-        raise ConfigurationError(
-            "INTURN_LISTEN_DSN is the address of one database, so it cannot serve cells. Unset it, "
-            "and write listen_dsn beside the dsn of each server that is behind a pooler"
-        )
-
-
 def read_map(cells: CellsOption) -> CellMap:
     """Return the map that was given to the App, or raise ConfigurationError."""
     if isinstance(cells, str | os.PathLike):

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 
+from inturn.doctor.cell import examine_cell
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
 from inturn.doctor.reader import Reader, RunOperation
 from inturn.doctor.work import examine_failures, examine_work
 from inturn.formatting import amount, size, span, visible
 from inturn.operations.changes import lanes, limits
-from inturn.operations.engine import cells, citus, maintenance, workers
+from inturn.operations.engine import citus, maintenance, workers
 from inturn.operations.reading import history
 from inturn.operations.reading.situation import get_situation
 from inturn.operations.reading.standstill import find_standstill
-from inturn.tasks.lanes import cell_of
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
@@ -58,22 +58,7 @@ def examine(reader: Reader) -> Iterator[Finding]:
     for check in CHECKS:
         yield check(reader)
     yield _clock(reader, seen.workers)
-    yield from _cells(reader)
-
-
-def _cells(reader: Reader) -> Iterator[Finding]:
-    """Yield a finding if a producer has deferred into the wrong cell."""
-    mine = reader.run(cells.show_cell(reader.schema))
-    if mine is None:
-        return
-    locks = reader.run(cells.list_newest_locks(MOST))
-    if lost := [visible(lock) for lock in locks if cell_of(lock, mine.of) != mine.number]:
-        detail = (
-            f"these lanes are in cell {mine.number}, but belong to others, where other jobs of "
-            f"theirs may run at the same time: {name_some(lost)}"
-        )
-        advice = "producers in SQL must call cell_of; see docs/cells.md"
-        yield Finding("cells", "fail", detail, advice)
+    yield from examine_cell(reader)
 
 
 def _crashes(reader: Reader) -> Finding:

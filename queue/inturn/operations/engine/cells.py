@@ -26,6 +26,25 @@ SELECT DISTINCT lock FROM (
 """
 
 
+# Of moves from this database that no subscription reads now. One that is over has no publication.
+IDLE_SLOTS = """
+SELECT slot_name::text, split_part(slot_name, '_', 3)::int,
+    pg_current_wal_lsn() - restart_lsn,
+    NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = slot_name)
+FROM pg_catalog.pg_replication_slots
+WHERE database = current_database() AND NOT active AND starts_with(slot_name, 'inturn_move_')
+"""
+
+
+class MoveSlot(NamedTuple):
+    """A replication slot of a move, and how many bytes of WAL the server keeps for it."""
+
+    name: str
+    cell: int
+    kept: int
+    is_over: bool
+
+
 class CellIdentity(NamedTuple):
     """The row of the table `cell`."""
 
@@ -59,6 +78,12 @@ def find_cell(schema: str) -> Operation[CellIdentity | str | None]:
     """Return which cell a schema is, or where it has moved."""
     found = yield from show_cell(schema)
     return found if found is not None else (yield from find_new_home(schema))
+
+
+def list_idle_slots() -> Operation[list[MoveSlot]]:
+    """Return the slots of moves that are interrupted, or have left them behind."""
+    rows = yield Statement(IDLE_SLOTS)
+    return [MoveSlot(name, cell, int(kept or 0), is_over) for name, cell, kept, is_over in rows]
 
 
 def list_newest_locks(limit: int) -> Operation[list[str]]:
