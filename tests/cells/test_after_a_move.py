@@ -62,10 +62,11 @@ def test_the_doctor_names_a_slot_that_keeps_wal(cells: Cells, empty: list[str]) 
     assert "run queue cells move again, or end it with --abort" in examine()
     [(name,)] = query(empty[0], "SELECT pubname FROM pg_publication")
     query(empty[0], f"DROP PUBLICATION {name}")
+    [(slot,)] = query(empty[0], "SELECT slot_name FROM pg_replication_slots")
     found = examine()
-    assert f"a move has left its replication slot {name} behind, and the server keeps " in found
-    assert f"SELECT pg_drop_replication_slot('{name}');" in found
-    query(empty[0], f"SELECT pg_drop_replication_slot('{name}')")
+    assert f"a move has left its replication slot {slot} behind, and the server keeps " in found
+    assert f"SELECT pg_drop_replication_slot('{slot}');" in found
+    query(empty[0], f"SELECT pg_drop_replication_slot('{slot}')")
     assert "moves" not in examine()
 
 

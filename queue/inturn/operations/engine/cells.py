@@ -30,7 +30,8 @@ SELECT DISTINCT lock FROM (
 IDLE_SLOTS = """
 SELECT slot_name::text, split_part(slot_name, '_', 3)::int,
     pg_current_wal_lsn() - restart_lsn,
-    NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = slot_name)
+    NOT EXISTS (SELECT FROM pg_catalog.pg_publication
+        WHERE starts_with(pubname, 'inturn_move_') AND starts_with(slot_name, pubname))
 FROM pg_catalog.pg_replication_slots
 WHERE database = current_database() AND NOT active AND starts_with(slot_name, 'inturn_move_')
 """
