@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+import psycopg
 import pytest
 
 from inturn import App
@@ -40,7 +41,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], l
 
 
 def test_a_job_costs_one_statement_and_a_bulk_one_for_each_cell(
-    app: App, count: Callable[[Callable[[], object]], list[int]]
+    app: App, dsns: list[str], count: Callable[[Callable[[], object]], list[int]]
 ) -> None:
     task = app.configure_task("t", lock=LOCKS[3])
     assert count(task.defer) == [3], "the first: with the check which cell it is"
@@ -55,6 +56,10 @@ def test_a_job_costs_one_statement_and_a_bulk_one_for_each_cell(
     assert count(lambda: app.job_manager.batch_defer_jobs(new)) == [1] * COUNT
     keyed = [app.configure_task("t", lock=str(n), cell="a").make_new_job() for n in range(100)]
     assert count(lambda: app.job_manager.batch_defer_jobs(keyed)) == [1]
+    with psycopg.connect(dsns[1]) as mine:
+        join = app.configure_task("t", lock=LOCKS[6], connection=mine)
+        assert sum(count(join.defer)) == 5, "a look at the database with three cells, and the job"
+        assert count(join.defer) == [1]
     assert count(lambda: _read_rows(app.connector.homes)) == [3] * COUNT, "two for the check"
 
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from inturn.database import caller_connection, drive
 from inturn.operations import Operation
-from inturn.operations.engine.cells import CellIdentity, list_cells, show_cell
+from inturn.operations.engine.cells import CellIdentity, list_cells, read_cell
 
 Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
 
@@ -68,7 +68,7 @@ class Callers:
         there = yield list_cells([home.schema for home in self._homes]), self._homes[0].schema
         local = set()
         for schema in there:
-            found: CellIdentity | None = yield show_cell(schema), schema
+            found: CellIdentity | None = yield read_cell(), schema
             if found is not None and found.number < len(self._homes):
                 home = self._homes[found.number]
                 if home.schema == schema and found.of == len(self._homes):

@@ -63,8 +63,11 @@ def list_cells(schemas: Sequence[str]) -> Operation[set[str]]:
 
 def show_cell(schema: str) -> Operation[CellIdentity | None]:
     """Return which cell a schema is, or None."""
-    if schema not in (yield from list_cells([schema])):
-        return None
+    return (yield from read_cell()) if (yield from list_cells([schema])) else None
+
+
+def read_cell() -> Operation[CellIdentity | None]:
+    """Return which cell a schema is that has the functions of cells."""
     rows = yield Statement(SHOW_CELL)
     return CellIdentity(*rows[0]) if rows else None
 
