@@ -30,6 +30,7 @@ from inturn.operations.reading.verify import Verification
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.lanes import check_cell
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, show_options
 from inturn.tasks.task import Deferrer, Schedule
 from inturn.tasks.tracer import Tracer
@@ -140,17 +141,17 @@ class App(Blueprint):
         finally:
             self.connector = before
 
-    def cell(self, cell: int | str) -> Self:
-        """Return this app on one cell, which you give as its number or a cell key.
+    def cell(self, number: int | None = None, *, key: str | None = None) -> Self:
+        """Return this app on one cell: the one with this number, or that of a cell key.
 
-            app.cell("tenant:7").limits.set("stripe", concurrency=5)
+            app.cell(key="tenant:7").limits.set("stripe", concurrency=5)
             app.cell(0).run_worker(wait=False)
 
-        A job with a lock goes to its own cell nevertheless. Without cells, it is the app itself.
-        See docs/cells.md.
+        A call that names a lane, a job or a batch goes to its own cell nevertheless. Without cells,
+        it is the app itself. See docs/cells.md.
         """
         view = copy(self)
-        view.connector = self.connector.find_home(cell)
+        view.connector = self.connector.find_home(check_cell(number, key))
         return view
 
     def schedules(self) -> Iterator[Schedule]:

@@ -166,7 +166,7 @@ def test_lanes_limits_and_pauses(app: App, task: Double) -> None:
     assert getattr(app.lanes.show(LOCKS[3]), "state", None) == "paused"
     assert app.cell(4).lanes.list() == []
     assert [paused.queue for paused in app.queues.list_paused()] == ["mail"]
-    app.cell("tenant:7").limits.set("stripe", concurrency=2)
+    app.cell(key="tenant:7").limits.set("stripe", concurrency=2)
     app.limits.set("mail", concurrency=1, per_cell=True)
     assert [(each.pattern, each.running) for each in app.limits.list()] == [
         ("mail", 0), ("stripe", 0),
@@ -182,8 +182,8 @@ def test_what_names_a_lane_or_a_job_never_goes_elsewhere(app: App, task: Double)
     jobs = [task.configure(lock=lock).defer(n) for n, lock in enumerate(LOCKS)]
     view = app.cell(3)
     assert view.cell(5).connector is app.cell(5).connector
-    key = app.cell("tenant:7").connector
-    assert view.cell("tenant:7").connector is key
+    key = app.cell(key="tenant:7").connector
+    assert view.cell(key="tenant:7").connector is key
     assert view.lanes.pause(LOCKS[6])
     assert getattr(app.lanes.show(LOCKS[6]), "state", None) == "paused"
     assert view.job_manager.get_job_status(jobs[7]) == "todo"

@@ -27,7 +27,7 @@ def test_the_examples_run_in_their_cells(app: App) -> None:
     assert job.locks == ["{tenant:7}order:9", "{tenant:7}stock:4"]
     assert job.id % 1024 == cell_of("tenant:7", COUNT)
     exec(limited, {"app": app, "ship": ship})  # noqa: S102 (our own page)
-    [limit] = app.cell("stripe").limits.list()
+    [limit] = app.cell(key="stripe").limits.list()
     assert (limit.concurrency, limit.pattern) == (64, "stripe")
     assert app.job_manager.list_jobs(limit=1)[0].id % 1024 == cell_of("stripe", COUNT)
 

@@ -189,6 +189,13 @@ def test_what_needs_one_database_names_the_remedy(app: App) -> None:
             call()
     with pytest.raises(BadArgument, match="cell: 8 is not one of 0 to 7"):
         app.cell(8)
+    with pytest.raises(BadArgument, match="number: '7' is text"):
+        app.cell("7")  # type: ignore[arg-type]
+    with pytest.raises(BadArgument, match="cell: 7 is the number of a cell"):
+        app.cell(key=7)  # type: ignore[arg-type]
+    for given in ({}, {"number": 3, "key": "a"}):
+        with pytest.raises(BadArgument, match="number is needed, or a key, and not both"):
+            app.cell(**given)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"cannot use yours. Omit the pool"):
         app.open(object())  # type: ignore[arg-type]
 

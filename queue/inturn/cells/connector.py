@@ -212,7 +212,7 @@ class Cells(Connector):
     """The connector of an app with cells. It runs nothing itself: `App.cell` returns one cell.
 
     app = App(cells="inturn_cells.toml")
-    print(len(app.connector.homes), app.cell("tenant:7").check_connection())
+    print(len(app.connector.homes), app.cell(key="tenant:7").check_connection())
     """
 
     def __init__(self, cells: CellsOption | CellMap) -> None:

@@ -94,8 +94,8 @@ def _refuse_in_all(call: Mapping[str, Any], cells: int) -> None:
             "limit",
             f"would hold in each of the {cells} cells alone, so they allow {cells} times as much "
             "together. Set it in the cell of its jobs, and give these the cell key: "
-            "app.cell('stripe').limits.set(…), or --cell 3. Or set it in each: per_cell=True, or "
-            "--per-cell",
+            "app.cell(key='stripe').limits.set(…), or --cell 3. Or set it in each: per_cell=True, "
+            "or --per-cell",
         )
 
 

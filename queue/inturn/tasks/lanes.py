@@ -80,6 +80,20 @@ def check_cell_key(cell: object) -> str | None:
     return key
 
 
+def check_cell(number: object, key: object) -> int | str:
+    """Return the number or the key of a cell, whichever is given, or raise BadArgument."""
+    given = check_cell_key(key)
+    if isinstance(number, str):
+        raise BadArgument("number", f"{number!r} is text. Pass a cell key as key={number!r}")
+    if (number is None) == (given is None):
+        raise BadArgument("number", "is needed, or a key, and not both: key='tenant:7'")
+    if given is not None:
+        return given
+    if not isinstance(number, int):
+        raise BadArgument("number", f"{number!r} is not the number of a cell")
+    return number
+
+
 def add_cell_key(
     cell: str, lock: str | JobLanes | None, before: str | None = None
 ) -> str | JobLanes | None:
