@@ -77,6 +77,31 @@ def test_the_first_step_is_eight_cells_on_one_server(empty: list[str], tmp_path:
     assert queue("cells", "check").stdout.count(" ok\n") == 2
 
 
+def test_a_map_is_written_only_for_a_server_that_can_have_it(
+    empty: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "inturn_cells.toml"
+    assert invoke("cells", "create", "--dsn", AWAY).returncode == 69
+    assert invoke("cells", "create", env={"INTURN_DSN": ""}).returncode == 2
+    assert not file.exists()
+    made = invoke("cells", "create", "--dsn", empty[0], "--count", "2")
+    assert f"INTURN_CELLS={file}" in made.stderr
+    lost = invoke("cells", "create", "--dsn", empty[0], "--file", "other.toml")
+    map = tomllib.loads(file.read_text())["map"]
+    assert (lost.returncode, f'map = "{map}", of = 2' in lost.stderr) == (2, True), lost.output
+    assert not (tmp_path / "other.toml").exists()
+
+
+def test_options_that_contradict_the_map_are_refused(empty: list[str], tmp_path: Path) -> None:
+    create = ("cells", "create", "--file", str(tmp_path / "cells.toml"))
+    assert invoke(*create, "--dsn", empty[0], "--count", "2").returncode == 0
+    assert invoke(*create, "--dsn", empty[0], "--count", "2").returncode == 0
+    for words in (["--count", "3"], ["--dsn", empty[1]], ["--schema", "jobs"]):
+        done = invoke(*create, *words)
+        assert (done.returncode, words[0] in done.stderr) == (2, True), done.output
+
+
 def test_an_interrupted_create_is_finished_by_another(
     empty: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,12 @@ from uuid import uuid4
 
 from inturn.cells.asking import ask_all
 from inturn.cells.connector import CellConnector, Cells
+from inturn.cells.map import name_schema
 from inturn.cells.map_file import quote
 from inturn.database import drive
 from inturn.database.connector import Connector
+from inturn.database.connectors import PsycopgConnector
+from inturn.errors import ConfigurationError
 from inturn.operations.engine.cells import CellIdentity, show_cell
 from inturn.sql import SCHEMA
 
@@ -20,10 +23,39 @@ TEXT = """\
 map = "{map}"
 of = {of}
 
-# To use more servers, move numbers to another [[servers]] before they are created.
+# Before cells are created, move their numbers to other [[servers]]. After that: queue cells move
 [[servers]]
 {dsn}{schema}cells = {cells}
 """
+
+
+def check_server(dsn: str | None, schema: str | None) -> None:
+    """Raise an error if a new map cannot name this server: it is away, or has another map's cells.
+
+    A map that was written in spite of that would be in the way of the next attempt.
+    """
+    found = find_identity(PsycopgConnector(dsn, schema=name_schema(schema or SCHEMA, 0)))
+    if found is not None:
+        raise ConfigurationError(
+            f"The database has cells already. Use their map, or if it is lost, write one with map "
+            f'= "{found.map}", of = {found.of}, and [[servers]]; see docs/cells.md'
+        )
+
+
+def refuse_other(cells: Cells, count: int | None, dsn: str | None, schema: str | None) -> None:
+    """Raise ConfigurationError if the options contradict a map that exists."""
+    if count not in (None, len(cells.homes)):
+        raise ConfigurationError(
+            f"{cells.file} has {len(cells.homes)} cells, which can never be changed. Omit --count"
+        )
+    for home in cells.homes:
+        is_there = dsn is None or dsn == home.home[0]
+        if is_there and (schema is None or home.schema == name_schema(schema, home.number)):
+            return
+    raise ConfigurationError(
+        f"{cells.file} exists, and does not name this server. Name it there, and omit --dsn and "
+        "--schema"
+    )
 
 
 def write_map(file: Path, count: int, dsn: str | None, schema: str | None) -> None:
@@ -59,7 +91,7 @@ def create_cells(cells: Cells) -> Iterator[tuple[CellConnector, bool]]:
         yield home, make_cell(home.dsn, home.schema, home.number, len(cells.homes), cells.map_id)
 
 
-def find_identity(home: CellConnector) -> CellIdentity | None:
+def find_identity(home: Connector) -> CellIdentity | None:
     """Return which cell a database is, whatever the map says."""
     session = Connector.connect(home)
     with session:

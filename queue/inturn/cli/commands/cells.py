@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from inturn.cells.connector import Cells
 
 FILE = "inturn_cells.toml"
+COUNT = 8
 COPY_IT = (
     "Copy it to all other machines within 30 seconds (--stalled-after), or what runs there then "
     "starts again elsewhere"
@@ -65,10 +66,8 @@ Examples:
 @click.option(
     "--count",
     type=Number(1, 1024),
-    default=8,
-    show_default=True,
     metavar="N",
-    help="How many cells a new map gets. This can never be changed.",
+    help="How many cells a new map gets. This can never be changed.  [default: 8]",
 )
 @click.option(
     "--file",
@@ -78,7 +77,12 @@ Examples:
 )
 @database_options
 def create(
-    settings: Settings, /, dsn: str | None, schema: str | None, count: int, file: Path | None
+    settings: Settings,
+    /,
+    dsn: str | None,
+    schema: str | None,
+    count: int | None,
+    file: Path | None,
 ) -> None:
     """Create cells and their map.
 
@@ -86,14 +90,18 @@ def create(
     own. Then each cell is created in the schema that the map names, or migrated.
     """
     from inturn.cells.connector import Cells
-    from inturn.cells.creating import create_cells, write_map
+    from inturn.cells.creating import check_server, create_cells, refuse_other, write_map
 
     if settings.app is None:
-        file = file or Path(os.environ.get("INTURN_CELLS") or FILE)
-        if not file.exists():
-            write_map(file, count, dsn, schema)
-            click.echo(f"wrote {file}: {count} cells")
+        file = (file or Path(os.environ.get("INTURN_CELLS") or FILE)).absolute()
+        is_old = file.exists()
+        if not is_old:
+            check_server(dsn, schema)
+            write_map(file, count or COUNT, dsn, schema)
+            click.echo(f"wrote {file}: {count or COUNT} cells")
         cells = Cells(file)
+        if is_old:
+            refuse_other(cells, count, dsn, schema)
     else:
         cells = _find_cells(settings, dsn, schema)
     for home, is_new in create_cells(cells):
