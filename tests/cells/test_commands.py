@@ -11,10 +11,21 @@ from prometheus_client.parser import text_string_to_metric_families
 from inturn import App
 from inturn.cells.creating import TEXT
 from inturn.database.connectors import PsycopgConnector
+from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import AT, COUNT
 from tests.cells.test_app import AWAY, LOCKS
 from tests.cli.calling import Ended, invoke
 
+NIGHTS = """\
+from inturn import App
+
+app = App()
+
+
+@app.periodic(cron="0 3 * * *", periodic_id="five")
+@app.task
+def tidy(timestamp: int) -> None: ...
+"""
 SERVER = '[[servers]]\ndsn = "{}"\ncells = {}\n'
 
 
@@ -139,6 +150,25 @@ def test_reads_ask_all_cells_and_name_the_cell_of_each_row(queue: Queue, app: Ap
     explained = queue("jobs", "explain", str(deferred[5]))
     assert explained.returncode == 0
     assert "worker --cells 5 --queues default" in explained.stdout, "advice names the cell"
+
+
+def test_a_schedule_is_listed_in_its_cell_alone(
+    queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nights.py").write_text(NIGHTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    home, of = cell_of("nights.tidy five", COUNT), ("-a", "nights:app")
+    assert [row["cell"] for row in queue.records("schedules", "list", *of)] == [home]
+    assert {row["cell"] for row in queue.records("schedules", "next", *of)} == {home}
+
+
+def test_the_roles_of_each_cell_are_granted(queue: Queue) -> None:
+    schemas = [f"inturn_{cell:02}" for cell in range(COUNT)]
+    script = queue("schema", "grants").stdout
+    assert [script.count(f"to_regnamespace(quote_ident('{name}'))") for name in schemas] == [1] * 8
+    assert "'inturn_06'" in queue("schema", "grants", "--cell", "6").stdout
+    done = queue("schema", "grants", "--apply", "--prefix", "cells_shop")
+    assert done.stdout.count("owned by cells_shop_owner") == COUNT, done.output
 
 
 def test_commands_that_open_an_app_take_one_cell(queue: Queue) -> None:

@@ -141,21 +141,23 @@ def grants(
     """
     from inturn import sql
 
-    name = find_connector(settings, dsn, schema).schema if settings.app else schema or sql.SCHEMA
-    _check_prefix(prefix or name)
+    homes = find_connector(settings, dsn, schema).homes
+    for home in homes:
+        _check_prefix(prefix or home.schema)
     if not apply:
-        click.echo(sql.grants(name, prefix, logins), nl=False)
+        for home in homes:
+            click.echo(sql.grants(home.schema, prefix, logins), nl=False)
         return
 
-    # Report an unusable address before the slow import.
-    address = find_connector(settings, dsn, schema).dsn
+    addresses = [home.dsn for home in homes]  # report an unusable one before the slow import
     from inturn.schema.migrate import grant
 
-    grant(address, name, prefix, logins)
-    click.echo(
-        f"schema {name}: owned by {prefix or name}_owner, "
-        f"and open only to the {prefix or name}_… roles"
-    )
+    for home, address in zip(homes, addresses, strict=True):
+        grant(address, home.schema, prefix, logins)
+        roles = prefix or home.schema
+        click.echo(
+            f"schema {home.schema}: owned by {roles}_owner, and open only to the {roles}_… roles"
+        )
 
 
 @command.command(
