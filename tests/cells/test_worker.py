@@ -1,6 +1,9 @@
-"""`queue worker --cells`: a process serves one cell."""
+"""`queue worker --cells`: a process serves one cell, and a program of your own may serve several."""
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from tests.cells.conftest import COUNT
 from tests.cells.test_app import LOCKS
 from tests.cells.test_commands import Queue, queue
 from tests.cli.calling import Ended, invoke, run_process
+from tests.waiting import wait_until
 
 __all__ = ["queue"]
 TASKS = """
@@ -20,6 +24,20 @@ app = App()
 
 @app.task(name="shop.pay")
 def pay() -> None: ...
+"""
+
+PROGRAM = """
+import asyncio
+
+from shop import app
+
+
+async def serve() -> None:
+    async with app.open_async():
+        await asyncio.gather(*(app.cell(n).run_worker_async() for n in (0, 3, 5)))
+
+
+asyncio.run(serve())
 """
 
 
@@ -50,6 +68,19 @@ def test_each_process_serves_one_of_the_cells(queue: Queue, app: App, folder: Pa
     alone = run_process("-a", "shop:app", "worker", "-1", folder=folder, env=env)
     assert alone.returncode == 0, alone.output
     assert app.job_manager.get_job_status(jobs[3]) == "succeeded"
+
+
+def test_a_signal_ends_all_workers_of_a_process(queue: Queue, folder: Path) -> None:
+    """Whichever of them ends first: the handlers of the others stay, and the usual come back."""
+    env = {**os.environ, "INTURN_CELLS": str(queue.file)}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=folder, env=env) as program:
+        try:
+            wait_until(lambda: len(queue.records("workers", "list")) == 3)
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(20) == 0
+        finally:
+            program.kill()
+    assert queue.records("workers", "list") == []
 
 
 def test_mistakes_are_told(queue: Queue, app: App, folder: Path) -> None:
