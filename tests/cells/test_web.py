@@ -8,7 +8,9 @@ from starlette.testclient import TestClient
 from inturn import App
 from inturn.database.connectors import PsycopgConnector
 from inturn.web import Access, SecretLink, create_app
+from tests.cells.load import working
 from tests.cells.test_app import AWAY, LOCKS
+from tests.waiting import wait_until
 
 
 def browse(app: App, access: Access = Access.FULL) -> TestClient:
@@ -27,10 +29,17 @@ def test_the_first_page_counts_in_all_cells(app: App, client: TestClient) -> Non
     page = client.get("/").text
     assert page.count('<th scope="row" data-label="Cell">') == 8
     assert page.count('<td data-label="Runnable" class="n">1</td>') == 1
+    assert page.count('<td data-label="Workers" class="n">0</td>') == 8
     assert "does not answer" not in page
     below = client.get("/cell/6/jobs")
     assert (below.status_code, f">{job}<" in below.text) == (200, True)
     assert "shop.pay" not in client.get("/cell/5/jobs").text
+
+
+def test_it_counts_the_workers_of_a_cell_without_jobs(app: App, client: TestClient) -> None:
+    serving = '<td data-label="Workers" class="n">1</td>'
+    with working(app, []):
+        wait_until(lambda: client.get("/").text.count(serving) == 1)
 
 
 def test_it_finds_a_lane_and_a_job(app: App, client: TestClient) -> None:
@@ -48,7 +57,7 @@ def test_it_says_which_cell_does_not_answer(homes: list[PsycopgConnector]) -> No
     away = PsycopgConnector(AWAY, schema="inturn_02", timeout=1)
     with browse(App(cells=[*homes[:2], away, *homes[3:]])) as client:
         page = client.get("/").text
-    assert page.count("does not answer: The database cannot be reached") == 1
+    assert page.count("The database cannot be reached") == 1
     assert "cell 2 (127.0.0.1:1/cells, schema inturn_02) <strong>does not" in page
 
 

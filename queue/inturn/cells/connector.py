@@ -29,6 +29,7 @@ from inturn.errors import (
     BadArgument,
     ConfigurationError,
     DatabaseBusy,
+    DatabaseUnavailable,
     SchemaMismatch,
     WrongCell,
 )
@@ -84,7 +85,8 @@ class CellConnector(FollowingConnector):
         self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
     ) -> Session:
         self.cells.reread()
-        session = super().connect(role, to_listen=to_listen, lock_timeout=lock_timeout)
+        with self._named():
+            session = super().connect(role, to_listen=to_listen, lock_timeout=lock_timeout)
         try:  # each time: the cell may have moved while a worker was connected
             self.accept(drive.run(find_cell(self.schema), session, self.schema))
         except BaseException:
@@ -96,7 +98,10 @@ class CellConnector(FollowingConnector):
         self, role: str, *, to_listen: bool = False, lock_timeout: float | None = None
     ) -> AsyncSession:
         self.cells.reread()
-        session = await super().connect_async(role, to_listen=to_listen, lock_timeout=lock_timeout)
+        with self._named():
+            session = await super().connect_async(
+                role, to_listen=to_listen, lock_timeout=lock_timeout
+            )
         try:
             self.accept(await drive.run_async(find_cell(self.schema), session, self.schema))
         except BaseException:
@@ -106,27 +111,45 @@ class CellConnector(FollowingConnector):
 
     def run(self, operation: Operation[T], connection: object = None) -> T:
         if connection is None:
-            if not self._is_checked:
-                self.cells.reread()
-                self.accept(super().run(find_cell(self.schema)))
-            return self._run_following(operation)
+            with self._named():
+                if not self._is_checked:
+                    self.cells.reread()
+                    self.accept(super().run(find_cell(self.schema)))
+                return self._run_following(operation)
         if isinstance(connection, Session):
-            return super().run(operation, connection)
+            try:
+                return super().run(operation, connection)
+            except SchemaMismatch as error:
+                raise self.explain(error, connection) from error
         self._refuse_elsewhere(self.cells.callers.find_cells(connection))
         with self._looking_again():
             return super().run(operation, connection)
 
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         if connection is None:
-            if not self._is_checked:
-                self.cells.reread()
-                self.accept(await super().run_async(find_cell(self.schema)))
-            return await self._run_following_async(operation)
+            with self._named():
+                if not self._is_checked:
+                    self.cells.reread()
+                    self.accept(await super().run_async(find_cell(self.schema)))
+                return await self._run_following_async(operation)
         if isinstance(connection, AsyncSession):
-            return await super().run_async(operation, connection)
+            try:
+                return await super().run_async(operation, connection)
+            except SchemaMismatch as error:
+                raise await self.explain_async(error, connection) from error
         self._refuse_elsewhere(await self.cells.callers.find_cells_async(connection))
         with self._looking_again():
             return await super().run_async(operation, connection)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say in the error of an outage which cell does not answer."""
+        try:
+            yield
+        except DatabaseUnavailable as error:
+            if not str(error).startswith("cell "):
+                error.args = (f"{self}: {error}",)
+            raise
 
     @contextmanager
     def _looking_again(self) -> Iterator[None]:

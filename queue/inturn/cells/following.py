@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from inturn.cells.map import name_place
 from inturn.database import drive
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.pools import AsyncPool
+from inturn.database.session import AsyncSession, Session
 from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch, WrongCell
 from inturn.operations import Operation
 from inturn.operations.engine.cells import find_new_home
@@ -29,7 +31,7 @@ class CellHomes(Protocol):
     def reread(self) -> None: ...
 
 
-@contextmanager
+@contextlib.contextmanager
 def undone_anyway() -> Iterator[None]:
     """Say of an outage in the block that the call before it had no effect."""
     try:
@@ -115,15 +117,33 @@ class FollowingConnector(PsycopgConnector):
                 raise
         return await self.run_async(again)
 
+    def explain(self, error: InturnError, session: Session) -> InturnError:
+        """Return where the cell is, if the call failed because it has left."""
+        moved = None
+        if isinstance(error, SchemaMismatch):
+            with contextlib.suppress(InturnError):  # as in a transaction, which has failed
+                moved = drive.run(find_new_home(self.schema), session, self.schema)
+        return self._explain(moved, error)
+
+    async def explain_async(self, error: InturnError, session: AsyncSession) -> InturnError:
+        """Return where the cell is, if the call failed because it has left."""
+        moved = None
+        if isinstance(error, SchemaMismatch):
+            with contextlib.suppress(InturnError):
+                moved = await drive.run_async(find_new_home(self.schema), session, self.schema)
+        return self._explain(moved, error)
+
     def _explain(self, moved: str | None, error: InturnError) -> InturnError:
         return error if moved is None else self.name_new_home(moved)
 
     def name_new_home(self, moved: str) -> InturnError:
-        """Return the error for a map that does not name the new home.
+        """Return the error for a call at the old home, or for a map that does not name the new one.
 
         A file may be replaced at any time, so a worker waits for that. A list in the code cannot.
         """
         file = self.cells.file
+        if moved == f"was moved to {name_place(self.dsn)}, schema {self.schema}":
+            return DatabaseUnavailable(f"{self} has just moved there", outcome_unknown=False)
         if file is None:
             return WrongCell(f"{self} {moved}. Name that home in the list of cells, and restart")
         problem = f"{self} {moved}. Name that home in the map of cells, {file}"

@@ -15,7 +15,7 @@ from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.dsn import find_dsn, refuse_search_path
 from inturn.database.pools import AsyncPool, Pool, PoolUse
 from inturn.database.session import AsyncSession, Session
-from inturn.errors import ConfigurationError
+from inturn.errors import ConfigurationError, InturnError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
 from inturn.values import JsonDumps, JsonLoads
@@ -117,6 +117,10 @@ class Connector:
     def find_home(self, cell: int | str) -> Connector:
         """Return the connector of a cell, by its number or a cell key."""
         return self
+
+    async def explain_async(self, error: InturnError, session: AsyncSession) -> InturnError:
+        """Return the error of a call on a session, or a more exact one."""
+        return error
 
     def check_lock(self, lock: str | JobLanes | None) -> None:
         """Raise BadArgument if jobs with this lock, or these, belong elsewhere."""

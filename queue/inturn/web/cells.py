@@ -16,13 +16,14 @@ from inturn.cells.placing import STEP
 from inturn.database.connector import Connector
 from inturn.errors import CellsUnanswered
 from inturn.operations.engine import workers
-from inturn.operations.engine.workers import QueueStatus
 from inturn.tasks.lanes import cell_of
 from inturn.web.asset_version import get_version
 from inturn.web.page import Links
 from inturn.web.reading import Panel
 from inturn.web.rendering import make_environment
 from inturn.whole_numbers import read_id
+
+MOST = 10_000  # workers
 
 
 class CellRow(NamedTuple):
@@ -77,26 +78,29 @@ def _read_rows(homes: Sequence[Connector]) -> list[CellRow]:
         found, errors = ask_all(numbers, _make_reader(homes)), {}
     except CellsUnanswered as error:
         found, errors = error.answers, error.errors  # type: ignore[assignment]
-    return [_make_row(n, str(homes[n]), found.get(n, []), errors.get(n)) for n in numbers]
+    return [
+        found[n]
+        if n in found
+        else CellRow(n, str(homes[n]), 0, 0, 0, more=False, problem=str(errors[n]))
+        for n in numbers
+    ]
 
 
-def _make_reader(homes: Sequence[Connector]) -> Callable[[int], list[QueueStatus]]:
-    def read(number: int) -> list[QueueStatus]:
-        with homes[number].connect() as connection:
-            return homes[number].run(workers.list_queues(), connection)
+def _make_reader(homes: Sequence[Connector]) -> Callable[[int], CellRow]:
+    def read(number: int) -> CellRow:
+        home = homes[number]
+        with home.connect() as connection:
+            queues = home.run(workers.list_queues(), connection)
+            # Not from the queues: one without jobs is listed only if a worker names it.
+            live = home.run(workers.list_workers(MOST), connection)
+        return CellRow(
+            number,
+            str(home),
+            sum(each.runnable for each in queues),
+            sum(each.doing for each in queues),
+            sum(each.state != "late" for each in live),
+            any(each.more for each in queues),
+            None,
+        )
 
     return read
-
-
-def _make_row(
-    number: int, name: str, queues: Sequence[QueueStatus], problem: Exception | None
-) -> CellRow:
-    return CellRow(
-        number,
-        name,
-        sum(each.runnable for each in queues),
-        sum(each.doing for each in queues),
-        max((each.workers for each in queues), default=0),
-        any(each.more for each in queues),
-        None if problem is None else str(problem),
-    )

@@ -41,9 +41,11 @@ class WorkerConnection:
                 await self.close()
             raise
         except Exception as error:  # it is unexpected, so another session may do better
+            if isinstance(error, InturnError):
+                error = await self._connector.explain_async(error, self._connection)
             await self.close()
             if isinstance(error, InturnError):
-                raise
+                raise error
             # The server did its part, but we cannot read its reply.
             raise ConnectorException(
                 f"The database's reply cannot be read: {name(error)}"
