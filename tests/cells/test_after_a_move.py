@@ -1,5 +1,7 @@
 """An app that was open while a cell moved finds it at its new home in each way."""
 
+import logging
+import re
 import time
 from contextlib import suppress
 from threading import Event, Thread
@@ -99,3 +101,23 @@ def test_results_arrive_at_once_after_a_move(cells: Cells, empty: list[str]) -> 
         assert min(time_one() for _ in range(3)) < 2, "not by the poll, every 5 s"
         app.job_manager.cancel_job_by_id(never)
         waiter.join()
+
+
+def test_a_worker_says_that_its_cell_has_moved(
+    cells: Cells, empty: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is told to migrate a schema that is elsewhere."""
+    assert cells.file is not None
+    app = App(cells=cells.file)
+
+    @app.task
+    def pay() -> None: ...
+
+    with app.open(), working(app, []):
+        pay.configure(lock=LANES[0]).defer().result(timeout=20)
+        finish(cells, empty[1])
+        pay.configure(lock=LANES[0]).defer().result(timeout=20)
+    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert said
+    for each in said:
+        assert re.search(rf": cell {CELL} \(.* (was moved to|has just moved there)", each), each

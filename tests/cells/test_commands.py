@@ -246,6 +246,8 @@ def test_what_does_not_answer_is_named(halted: Queue) -> None:
         if sample.name == "inturn_database_up"
     }
     assert up == {str(cell): float(cell != 6) for cell in range(COUNT)}
+    assert "cell 6 (127.0.0.1:1/" in halted("lanes", "explain", LOCKS[6]).stderr
+    assert "\ncell 6 (127.0.0.1:1/" in halted("cells", "check").stdout
 
 
 def test_the_doctor_finds_a_lane_in_the_wrong_cell(queue: Queue, dsns: list[str]) -> None:

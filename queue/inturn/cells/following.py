@@ -146,7 +146,10 @@ class FollowingConnector(PsycopgConnector):
             return DatabaseUnavailable(f"{self} has just moved there", outcome_unknown=False)
         if file is None:
             return WrongCell(f"{self} {moved}. Name that home in the list of cells, and restart")
-        problem = f"{self} {moved}. Name that home in the map of cells, {file}"
+        problem = (
+            f"{self} {moved}. Name that home in the map of cells, {file}, or finish the move if it "
+            "was interrupted"
+        )
         return DatabaseUnavailable(problem, outcome_unknown=False)
 
     async def _find_async_pool(self) -> AsyncPool:

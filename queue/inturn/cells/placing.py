@@ -103,9 +103,10 @@ def refuse_elsewhere(home: object, local: Collection[int], name: str | None = No
     """Return the error about a connection to a database without the cell that is needed."""
     has = f"cell{'s' if len(local) > 1 else ''} {', '.join(map(str, sorted(local)))}"
     what = "this" if name is None else repr(name)
+    instead = ", or give it the cell key of a cell there" if local else ""
     return BadArgument(
         "connection",
         f"is to a database with {has if local else 'no cell of this map'}, but {what} is for "
         f"{home}. A job can join a transaction only in its cell's own database. Call it without "
-        "connection= after your commit, or give it the cell key of a cell there",
+        f"connection= after your commit{instead}",
     )
