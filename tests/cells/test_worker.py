@@ -1,6 +1,7 @@
 """`queue worker --cells`: a process serves one cell, and a program of your own may serve several."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,8 @@ def test_each_process_serves_one_of_the_cells(queue: Queue, app: App, folder: Pa
         "-a", "shop:app", "worker", "-1", "--cells", "0,5-6", folder=folder, env=env
     )
     assert ended.returncode == 0, ended.output
+    names = set(re.findall(r"worker.started: \S+-(\d-cell\d) ", ended.output))
+    assert names == {"1-cell0", "2-cell5", "3-cell6"}
     done = [app.job_manager.get_job_status(id) == "succeeded" for id in jobs]
     assert [cell for cell in range(COUNT) if done[cell]] == [0, 5, 6]
     env["INTURN_WORKER_CELLS"] = "3"

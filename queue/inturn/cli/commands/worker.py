@@ -258,8 +258,11 @@ def _supervise(
     ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
     count = processes * len(served or (None,))
     names = supervisor.name_processes(given["name"] or _name_host(), count, ports)
-    for words, cell in zip(names.values(), cycle(served or ()), strict=False):
-        words += ["--cells", str(cell)]
+    if served:
+        names = {
+            f"{name}-cell{cell}": [*words, "--cells", str(cell)]
+            for (name, words), cell in zip(names.items(), cycle(served), strict=False)
+        }
     return supervisor.run(settings.call, names, dsn)
 
 
