@@ -60,7 +60,7 @@ def test_a_job_costs_one_statement_and_a_bulk_one_for_each_cell(
         join = app.configure_task("t", lock=LOCKS[6], connection=mine)
         assert sum(count(join.defer)) == 5, "a look at the database with three cells, and the job"
         assert count(join.defer) == [1]
-    assert count(lambda: _read_rows(app.connector.homes)) == [3] * COUNT, "two for the check"
+    assert count(lambda: _read_rows(app.connector.homes)) == [4] * COUNT, "two for the check"
 
 
 def test_a_worker_process_keeps_three_connections(app: App, dsns: list[str]) -> None:
