@@ -120,7 +120,7 @@ class CellConnector(FollowingConnector):
             try:
                 return super().run(operation, connection)
             except SchemaMismatch as error:
-                raise self.explain(error, connection) from error
+                raise self._explain_call(error, connection) from error
         self._refuse_elsewhere(self.cells.callers.find_cells(connection))
         with self._looking_again():
             return super().run(operation, connection)
@@ -136,7 +136,7 @@ class CellConnector(FollowingConnector):
             try:
                 return await super().run_async(operation, connection)
             except SchemaMismatch as error:
-                raise await self.explain_async(error, connection) from error
+                raise await self._explain_call_async(error, connection) from error
         self._refuse_elsewhere(await self.cells.callers.find_cells_async(connection))
         with self._looking_again():
             return await super().run_async(operation, connection)

@@ -117,7 +117,7 @@ class FollowingConnector(PsycopgConnector):
                 raise
         return await self.run_async(again)
 
-    def explain(self, error: InturnError, session: Session) -> InturnError:
+    def _explain_call(self, error: InturnError, session: Session) -> InturnError:
         """Return where the cell is, if the call failed because it has left."""
         moved = None
         if isinstance(error, SchemaMismatch):
@@ -125,7 +125,7 @@ class FollowingConnector(PsycopgConnector):
                 moved = drive.run(find_new_home(self.schema), session, self.schema)
         return self._explain(moved, error)
 
-    async def explain_async(self, error: InturnError, session: AsyncSession) -> InturnError:
+    async def _explain_call_async(self, error: InturnError, session: AsyncSession) -> InturnError:
         """Return where the cell is, if the call failed because it has left."""
         moved = None
         if isinstance(error, SchemaMismatch):

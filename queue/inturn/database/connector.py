@@ -118,7 +118,7 @@ class Connector:
         """Return the connector of a cell, by its number or a cell key."""
         return self
 
-    async def explain_async(self, error: InturnError, session: AsyncSession) -> InturnError:
+    async def _explain_call_async(self, error: InturnError, session: AsyncSession) -> InturnError:
         """Return the error of a call on a session, or a more exact one."""
         return error
 

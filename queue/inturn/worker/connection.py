@@ -42,7 +42,7 @@ class WorkerConnection:
             raise
         except Exception as error:  # it is unexpected, so another session may do better
             if isinstance(error, InturnError):
-                error = await self._connector.explain_async(error, self._connection)
+                error = await self._connector._explain_call_async(error, self._connection)
             await self.close()
             if isinstance(error, InturnError):
                 raise error
