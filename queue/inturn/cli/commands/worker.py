@@ -276,7 +276,10 @@ def _read_cells(text: str, homes: Sequence[object]) -> list[int]:
     """Return the numbers in `0,2-3`, or of all cells."""
     most = len(homes) - 1
     if not most:
-        raise click.UsageError("The app has no cells. Omit --cells.")
+        raise click.UsageError(
+            "The app has no cells. Omit --cells, or the address of the App, which then reads "
+            "INTURN_CELLS."
+        )
     if text == "all":
         return list(range(most + 1))
     found: set[int] = set()
