@@ -273,6 +273,8 @@ def test_a_copy_is_adopted(queue: Queue, dsns: list[str]) -> None:
 
 
 def test_mistakes_are_told(queue: Queue, dsn: str, tmp_path: Path) -> None:
+    keyed = queue("defer", "shop.pay", "--cell", "tenant:7")
+    assert (keyed.returncode, "--lock '{tenant:7}order:9'" in keyed.stderr) == (2, True)
     plain = invoke("cells", "check", env={"INTURN_DSN": dsn})
     assert (plain.returncode, "There are no cells here. Set INTURN_CELLS" in plain.stderr) == (
         2,

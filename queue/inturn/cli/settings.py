@@ -111,9 +111,26 @@ verbose_option = click.option(
     callback=_note_verbose,
     help="Show debug messages, and the traceback of an error.",
 )
+
+
+class CellNumber(click.IntRange):
+    """The number of a cell. Say where a cell key belongs."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(
+                f"{value!r} is not the number of a cell. A cell key belongs in a lock, as in "
+                "--lock '{tenant:7}order:9'",
+                param,
+                ctx,
+            )
+
+
 cell_option = click.option(
     "--cell",
-    type=click.IntRange(0),
+    type=CellNumber(0),
     metavar="N",
     expose_value=False,
     callback=_note,
