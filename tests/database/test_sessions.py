@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Thread
 from typing import LiteralString
 
 import anyio
@@ -14,6 +15,7 @@ from psycopg.sql import SQL, Identifier
 from inturn import App, JobContext, PsycopgConnector
 from inturn.database import drive, pools
 from inturn.database.deadlines import Terms
+from inturn.database.session import AsyncSession, Session
 from inturn.embedded import Server
 from inturn.errors import DatabaseBusy, DatabaseUnavailable
 from inturn.operations import Operation, Statement
@@ -176,6 +178,20 @@ async def test_a_session_is_closed_even_if_its_rollback_is_cancelled(dsn: str) -
             scope.cancel()
             await anyio.sleep_forever()
     assert session.closed
+
+
+@pytest.mark.anyio
+async def test_waiting_for_notifications_ends_in_time(dsn: str) -> None:
+    """Each look at the clock suspends the wait, and must not let it begin again."""
+    terms = Terms(dsn, ask_after=0.2)
+    with anyio.fail_after(60):
+        async with await AsyncSession.connect(dsn, terms=terms) as session:
+            assert [note async for note in session.notifies(timeout=1)] == []
+    with Session.connect(dsn, terms=terms) as direct:
+        listener = Thread(target=lambda: list(direct.notifies(timeout=1)), daemon=True)
+        listener.start()
+        listener.join(60)
+        assert not listener.is_alive()
 
 
 def setting_of_a_locked_table() -> Operation[None]:

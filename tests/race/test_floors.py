@@ -242,11 +242,11 @@ def test_nothing_is_final_while_sessions_cache_ids(stage: Stage) -> None:
     ),
 )
 def test_what_another_session_noted_is_not_final(stage: Stage, lost: str) -> None:
-    """A worker has connected anew, or a pooler gives it a session that another one has used."""
+    """A worker has reconnected, or a pooler gives it a session that another one has used."""
     chain = Chain(stage)
     chain.run(2)
     chain.worker.run("SELECT set_config('inturn.horizon', %s, false)", lost)
-    promise(chain.worker.final_ids(patient=True) is None, "begin anew")
+    promise(chain.worker.final_ids(patient=True) is None, "it starts over")
     promise(chain.worker.final_ids(patient=True) is not None, "the session is known")
 
 
@@ -269,7 +269,7 @@ def test_floors_of_another_session_are_ignored(stage: Stage) -> None:
         "VALUES (0, 'task', 'a', 'todo', now()) RETURNING id"
     ).fetchall()
     promise(chain.hand_over() == again, "a look from the front finds it")
-    promise(chain.learn() is None or chain.floor[1] <= last, "and the worker begins anew")
+    promise(chain.learn() is None or chain.floor[1] <= last, "and the worker starts over")
     promise(chain.hand_over() == last, "in order")
 
 

@@ -252,10 +252,10 @@ class Worker:
             try:
                 self.take_step()
             except psycopg.Error:
-                self.connect_anew()
+                self.reconnect()
         self.connection.close()
 
-    def connect_anew(self) -> None:
+    def reconnect(self) -> None:
         """Connect as after a failure, and take back what an unknown answer started."""
         self.connection.close()
         self.connection = self.shared.connect()
@@ -273,7 +273,7 @@ class Worker:
             self.do(finish.put_back(self.jobs[:1]))
             self.jobs = self.do(claim.list_jobs_of_worker(self.id))
         elif chance < 0.18:
-            self.connect_anew()
+            self.reconnect()
         else:
             self.hand_over()
             time.sleep(self.random.choice([0, 0.002]))

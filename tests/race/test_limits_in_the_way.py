@@ -221,7 +221,7 @@ def test_a_limit_that_is_being_changed_holds_up_no_start_and_no_end(stage: Stage
 )
 def test_a_job_does_not_wait_for_a_slot_that_its_claim_leaves(stage: Stage) -> None:
     person, busy, worker = stage.session(), stage.worker(), stage.worker("x")
-    person.set_limit("stripe", 1)
+    person.set_limit("stripe", 1, 60)
     [first] = person.defer(None, 9, limit="other")
     person.defer(None, limit="stripe")
     [elsewhere] = person.defer(None, limit="stripe", queue="x")

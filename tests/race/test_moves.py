@@ -144,7 +144,7 @@ def test_a_move_leaves_a_free_job_that_a_claim_is_starting(stage: Stage) -> None
     Mutation(
         "the head that a claim starts is the one that it saw",
         "win_heads.sql",
-        "LATERAL lane_heads(ARRAY[won.lock])",
+        "LATERAL lane_heads(ARRAY[won.lock], r.floors)",
         "LATERAL (SELECT seen AS id, r.queues[1] AS queue, false AS touched, "
         "NULL::timestamptz AS start_before, false AS limited, false AS several, false AS aside "
         "FROM unnest(r.lanes, r.seen) AS s(lane, seen) WHERE s.lane = won.lock)",

@@ -203,11 +203,26 @@ def test_room_for_many_jobs_does_not_make_a_claim_look_at_many_keys(desk: Desk) 
     costs = []
     for room in (200, 800):
         started, rows, _ = desk.claim(room, slots=10)
-        assert started == 10
+        assert started == 40
         costs.append(rows)
     assert costs[1] < 5 * costs[0]  # it reads the jobs, and compares them with no list of keys
     [[keys]] = desk.connection.execute("SELECT count(*) FROM gates").fetchall()
     assert keys <= 2 * 40
+
+
+def test_a_claim_looks_at_no_more_rates_than_it_can_use(desk: Desk) -> None:
+    desk.connection.execute("SELECT set_limit('customer:*', NULL, 1000, '1 s')")
+    costs = []
+    for _ in range(2):
+        desk.defer(300, "customer:")
+        started, rows, _ = desk.claim(300, slots=1)
+        assert started == 1
+        costs.append(rows)
+        desk.connection.execute(
+            "INSERT INTO gates (key, tokens, refilled_at) SELECT limit_gate('customer:' || i), 9, "
+            "clock() FROM generate_series(1, 300) AS i ON CONFLICT DO NOTHING"
+        )
+    assert costs[1] < 1.2 * costs[0]
 
 
 def test_a_claim_looks_at_a_few_of_many_keys_that_are_due(desk: Desk) -> None:
@@ -296,7 +311,7 @@ def test_the_list_of_limits_does_not_compare_each_limit_with_each_key(desk: Desk
 
 
 def test_a_claim_ahead_looks_only_once_if_a_job_lacks_a_slot(desk: Desk) -> None:
-    desk.connection.execute("SELECT set_limit('k*', 1)")
+    desk.connection.execute("SELECT set_limit('k*', NULL, 1000, '1 s')")
     desk.defer(1, "k")
     desk.connection.execute(
         "SELECT defer('t', lock => 'lane ' || n) FROM generate_series(1, 100) AS n"

@@ -78,7 +78,7 @@ def test_a_floor_is_not_above_what_was_final_before_the_look() -> None:
     assert floors.of(ended("a")) == {"a": (3, 95)}, "one floor a lane"
 
 
-def test_a_new_session_begins_anew() -> None:
+def test_a_new_session_starts_over() -> None:
     floors, _ = make(FinalIds(None, 9, "1"), FinalIds(None, 3, "2"))
     hand_over(floors, *range(1, HOT + EVERY))
     refresh(floors)

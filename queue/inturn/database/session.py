@@ -52,9 +52,10 @@ class PeerSilent(Exception):
 class WatchedCall:
     """A running psycopg generator, which can be suspended and resumed."""
 
-    def __init__(self, steps: Steps, terms: Terms) -> None:
+    def __init__(self, steps: Steps, terms: Terms, timeout: float | None = None) -> None:
         self._steps = steps
         self._terms = terms
+        self._until = None if timeout is None else monotonic() + timeout
         self._wanted: Any = None  # what it waits for, once it has started
         # True if the peer has answered since the last look at the clock. Most calls end before the
         # first.
@@ -75,6 +76,10 @@ class WatchedCall:
                     self._look_at_clock()
         except StopIteration as end:
             return end.value
+
+    def time_left(self) -> dict[str, float]:
+        """Return the argument of the next wait: with the whole timeout, it would never end."""
+        return {} if self._until is None else {"timeout": max(0.0, self._until - monotonic())}
 
     def _look_at_clock(self) -> None:
         if self._is_heard:
@@ -138,7 +143,7 @@ class Session(psycopg.Connection[TupleRow]):
         return own
 
     def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]  # old psycopg has no timeout
-        call = WatchedCall(gen, self.terms)
+        call = WatchedCall(gen, self.terms, **more)
         try:
             while True:
                 try:
@@ -147,6 +152,7 @@ class Session(psycopg.Connection[TupleRow]):
                     )
                 except PeerSilent:
                     self._look(call)
+                    more = call.time_left()
         except INTERRUPTIONS:
             self._cancel_call(call)
             raise
@@ -240,7 +246,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
             raise
 
     async def wait(self, gen: Steps, interval: float = INTERVAL, **more: Any) -> Any:  # type: ignore[override]  # old psycopg has no timeout
-        call = WatchedCall(gen, self.terms)
+        call = WatchedCall(gen, self.terms, **more)
         try:
             while True:
                 try:
@@ -249,6 +255,7 @@ class AsyncSession(psycopg.AsyncConnection[TupleRow]):
                     )
                 except PeerSilent:
                     await self._look(call)
+                    more = call.time_left()
         except INTERRUPTIONS:
             with anyio.CancelScope(shield=True):
                 await self._cancel_call(call)

@@ -3,17 +3,17 @@
 -- no older one comes before it, except one that comes back (see line_from).
 --
 -- It takes two calls: the first notes the last id that was drawn, and then takes a transaction id.
--- Who defers has a transaction id before it draws the id of a job. So all that have drawn one of
--- the noted ids are over once all older transactions are. Snapshots have no transaction id and
--- delay nothing. If other transactions stay open, p_patient looks whether any has drawn an id:
--- one that has keeps a lock on the sequence to its end.
+-- A transaction has an id of its own before it draws the id of a job, so every transaction that
+-- drew one of the noted ids is over once all older ones are. Snapshots have no transaction id and
+-- delay nothing. If other transactions stay open, p_patient checks whether any has drawn an id:
+-- one that has keeps a lock on the sequence until it ends.
 --
--- What it says is true only on this server: another one may give the same ids once more. Therefore
--- the session keeps the horizon, and an unknown one begins anew. If sessions cache ids, nothing is
--- ever final.
+-- The answer holds only on this server, since another one may give out the same ids again. The
+-- session therefore keeps the horizon, and a call with any other one starts over. If sessions cache
+-- ids, nothing is ever final.
 CREATE OR REPLACE FUNCTION final_ids(
     p_noted   bigint,
-    p_horizon text,      -- both as the last call returned them; NULL: begin anew
+    p_horizon text,      -- both as the last call returned them; NULL: start over
     p_patient boolean,   -- the last call was long ago
     OUT final   bigint,  -- or NULL
     OUT noted   bigint,

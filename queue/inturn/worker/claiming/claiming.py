@@ -286,7 +286,7 @@ class Claiming:
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
         elif jobs and await self._awake_flag.keep_set():
-            self._lacks_slots = 0 < slots <= len(jobs)  # more may wait for theirs
+            self._lacks_slots = slots <= len(jobs)  # more may wait for theirs
             self._wakeups.keep_looking()
         else:
             wake = await self._awake_flag.clear()

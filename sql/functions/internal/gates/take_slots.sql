@@ -9,9 +9,9 @@
 --           it would take the next slot, and the job would wait for as long as others are ready.
 -- Other jobs stay as they are and are met again because the pause of their task has just ended.
 --
--- Never waits. Of limits that have no row yet, it tries no more than it may need, because each can
--- keep an advisory lock until the end of the transaction. If all slots of the worker are busy, it
--- tries one limit.
+-- Never waits. Of limits that have a rate, or no row yet, it tries no more than it may need: jobs
+-- with a rate are not claimed ahead, and a new row can keep an advisory lock until the end of the
+-- transaction. If all slots of the worker are busy, it tries one limit.
 --
 -- A job that has expired gets no slot, because start_jobs would refuse it. A job of a paused task
 -- takes none either: it waits at the gate of its task, and passes that of its limit later.
@@ -50,7 +50,8 @@ BEGIN
     v_asked := ARRAY(
         SELECT DISTINCT key FROM unnest(v_keys) WITH ORDINALITY AS gated(key, rank)
         WHERE rank <= v_most OR key >= 'task:'
-            OR p_slots > 0 AND key IN (SELECT gates.key FROM gates WHERE gates.key = ANY (v_keys)));
+            OR p_slots > 0 AND key IN (
+                SELECT key FROM gates WHERE key = ANY (v_keys) AND refilled_at IS NULL));
     v_gates := try_lock_gates(v_asked, true);
     IF cardinality(v_gates) < cardinality(v_asked) THEN
         v_busy := ARRAY(SELECT unnest(v_asked) EXCEPT SELECT unnest(v_gates));
@@ -72,7 +73,7 @@ BEGIN
     ), gate AS MATERIALIZED (
         SELECT line.key, line.ids, line.best, room.*, own.key IS NULL AS is_busy,
             CASE WHEN rule.rate IS NULL
-                 THEN coalesce(room.free - (rule.slots + 1) / 2, cardinality(v_ids)) END AS spare
+                 THEN coalesce(room.free - rule.slots / 2, cardinality(v_ids)) END AS spare
         FROM line
         LEFT JOIN LATERAL (
             SELECT * FROM gates WHERE gates.key = line.key AND line.key IN (SELECT unnest(v_gates))
