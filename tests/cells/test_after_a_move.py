@@ -70,6 +70,10 @@ def test_the_doctor_names_a_slot_that_keeps_wal(cells: Cells, empty: list[str]) 
     assert f"SELECT pg_drop_replication_slot('{slot}');" in found
     query(empty[0], f"SELECT pg_drop_replication_slot('{slot}')")
     assert "moves" not in examine()
+    copy = "pg_16399_sync_16385_7712883477448213913"  # as PostgreSQL names that of a table's copy
+    query(empty[0], f"SELECT pg_create_logical_replication_slot('{copy}', 'pgoutput')")
+    assert f"has left its replication slot {copy} behind" in examine()
+    query(empty[0], f"SELECT pg_drop_replication_slot('{copy}')")
 
 
 def test_results_arrive_at_once_after_a_move(cells: Cells, empty: list[str]) -> None:

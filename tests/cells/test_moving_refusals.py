@@ -66,6 +66,9 @@ def test_a_move_to_another_place_waits_for_the_end_of_the_first(
         words = refuse(cells, make_conninfo(new, dbname="elsewhere"))
         assert "Cell 1 is being moved to" in words
         assert "Finish that, or end it: queue cells move 1 --to … --abort" in words
+        wrong = ("--abort", "--yes")
+        assert "being moved to" in refuse(cells, make_conninfo(new, dbname="elsewhere"), *wrong)
+        assert query(old, LEFT) == [(2,)]
         assert refuse(cells, new, "--abort"), "it asks first"
         env = {"INTURN_CELLS": str(cells.file)}
         done = invoke("cells", "move", str(CELL), "--to", new, "--abort", "--yes", env=env)

@@ -332,10 +332,10 @@ class CellMove:
                     f"Cell {self.number} is closed at {self.old}, and complete at {self.new}. "
                     f"There is no way back now. Finish the move: {self.command}"
                 )
-            found = self.old.find_open(old)
-            if found is not None:
+            if self.old.find_open(old) is not None:
                 # From now on, no mover with this token can close the cell.
-                old.execute(SQL("DROP PUBLICATION {}").format(Identifier(found[0])))
+                token = self.find_token(old)
+                old.execute(SQL("DROP PUBLICATION {}").format(Identifier(token)))
         self.clean()
         try:
             self.delete_copy()

@@ -32,7 +32,8 @@ def examine_cell(reader: Reader) -> Iterator[Finding]:
 def _describe_slot(slot: cells.MoveSlot) -> Finding:
     keeps = f"the server keeps {size(slot.kept)} of WAL for it"
     if slot.is_over:
-        detail = f"a move has left its replication slot {slot.name} behind, and {keeps}"
+        who = "a copy by a move or by others" if slot.cell is None else "a move"
+        detail = f"{who} has left its replication slot {slot.name} behind, and {keeps}"
         return Finding("moves", "fail", detail, f"SELECT pg_drop_replication_slot('{slot.name}');")
     detail = f"the move of cell {slot.cell} is interrupted, and {keeps}"
     advice = "run queue cells move again, or end it with --abort; see docs/cells-moving.md"

@@ -27,13 +27,16 @@ SELECT DISTINCT lock FROM (
 
 
 # Of moves from this database that no subscription reads now. One that is over has no publication.
+# The copies of single tables have slots of PostgreSQL's own, which tell no cell.
 IDLE_SLOTS = """
-SELECT slot_name::text, split_part(slot_name, '_', 3)::int,
+SELECT slot_name::text, (regexp_match(slot_name, '^inturn_move_(\\d+)'))[1]::int,
     pg_current_wal_lsn() - restart_lsn,
     NOT EXISTS (SELECT FROM pg_catalog.pg_publication
-        WHERE starts_with(pubname, 'inturn_move_') AND starts_with(slot_name, pubname))
+        WHERE starts_with(pubname, 'inturn_move_')
+          AND (starts_with(slot_name, pubname) OR starts_with(slot_name, 'pg_')))
 FROM pg_catalog.pg_replication_slots
-WHERE database = current_database() AND NOT active AND starts_with(slot_name, 'inturn_move_')
+WHERE database = current_database() AND NOT active
+  AND slot_name ~ '^(inturn_move_|pg_\\d+_sync_)'
 """
 
 
@@ -41,7 +44,7 @@ class MoveSlot(NamedTuple):
     """A replication slot of a move, and how many bytes of WAL the server keeps for it."""
 
     name: str
-    cell: int
+    cell: int | None
     kept: int
     is_over: bool
 
