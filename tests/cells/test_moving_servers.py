@@ -10,12 +10,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from inturn.cells import adopting
 from inturn.cells.connector import Cells
-from inturn.cells.move_servers import CannotMove, MoveOver
+from inturn.cells.move_servers import CannotMove, MoveOver, OldServer
 from inturn.operations.engine import moving
 from tests.cells.conftest import LOGICAL
 from tests.cells.load import CELL, LANES, make_cells, query
-from tests.cells.moves import SCHEMA, finish, make_move, refuse, serves, until
+from tests.cells.moves import SCHEMA, Killed, finish, make_move, refuse, serves, until
 from tests.chaos.server import Server
 from tests.cli.calling import invoke
 from tests.waiting import wait_until
@@ -233,6 +234,10 @@ def asleep(pid: int) -> Iterator[None]:
         subprocess.run(["kill", "-CONT", str(pid)], check=True)
 
 
+def kill(*_: object) -> None:
+    raise Killed
+
+
 def test_the_new_server_is_lost_before_it_opens(
     old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +250,12 @@ def test_the_new_server_is_lost_before_it_opens(
     closed = move.find_closed()
     new.stop("immediate")
     env = {"INTURN_CELLS": str(cells.file)}
+    asked = invoke("cells", "adopt", "--cell", str(CELL), env=env).stderr
+    assert f"closed for good, also that at {move.new}, schema {SCHEMA}? There is no" in asked
+    with monkeypatch.context() as patch:
+        patch.setattr(OldServer, "drop_dead_slots", kill)
+        with pytest.raises(Killed):
+            adopting.adopt(old.dsn, SCHEMA, agree=lambda other: None)
     done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
     assert done.returncode == 0, done.output
     assert serves(old.dsn)

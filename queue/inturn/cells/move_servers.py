@@ -215,6 +215,18 @@ class OldServer(MoveServer):
                 old.execute(comment.format(Identifier(self.moved), Literal(told)))
         return noted
 
+    def note_successor(self, seal: Seal) -> None:
+        """Keep this home from being opened again, because the new one serves."""
+        with self.transaction() as old:
+            if self.find_closed(old) == seal:
+                home = SQL("UPDATE {} SET home = 'succeeded'")
+                old.execute(home.format(Identifier(self.moved, "cell")))
+
+    def is_succeeded(self, connection: Raw) -> bool:
+        """Return True if the new home has served since this one was closed."""
+        home = SQL("SELECT home FROM {}").format(Identifier(self.moved, "cell"))
+        return connection.execute(home).fetchone() == ("succeeded",)
+
     def measure(self) -> int:
         """Return the size of the cell in bytes."""
         [(size,)] = self.ask(moving.SIZE, self.schema)

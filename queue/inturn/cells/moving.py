@@ -319,7 +319,10 @@ class CellMove:
         )
 
     def clean(self) -> None:
-        """On the old server, drop the slot."""
+        """On the old server, note that the new home serves, and drop the slot."""
+        seal = self.find_closed()
+        if seal is not None and self.serves(seal):
+            self.old.note_successor(seal)
         self.old.drop_dead_slots(f"{PREFIX}{self.number:02}_")
 
     # ------------------------------------------------------------------ ending

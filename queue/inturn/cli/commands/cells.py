@@ -162,14 +162,18 @@ def adopt(settings: Settings, /, dsn: str | None, schema: str | None, yes: bool)
     if settings.cell is None:
         raise click.UsageError("Name the cell: --cell 3")
     home = find_connector(settings, dsn, schema)
-    confirm(
-        f"Is every other home of cell {settings.cell} closed for good?",
-        yes=yes,
-        command=f"queue cells adopt --cell {settings.cell} --yes",
-    )
+
+    def agree(other: str) -> None:
+        confirm(
+            f"Is every other home of cell {settings.cell} closed for good"
+            f"{other and f', also that at {other}'}?",
+            yes=yes,
+            command=f"queue cells adopt --cell {settings.cell} --yes",
+        )
+
     from inturn.cells import adopting
 
-    adopting.adopt(home.dsn, home.schema)
+    adopting.adopt(home.dsn, home.schema, agree)
     home.connect().close()
     click.echo(f"{home} is now the home of this cell")
 

@@ -156,6 +156,7 @@ FROM pg_subscription_rel JOIN pg_subscription ON pg_subscription.oid = srsubid
 WHERE subname = %(token)s
 """
 FIND_SUBSCRIPTION = "SELECT subslotname FROM pg_subscription WHERE subname = %s"
+SOURCE = "SELECT subconninfo FROM pg_subscription WHERE subname = %s"  # only superusers see it
 # How far this server has received what the old one sends, or NULL if it is not connected to it.
 RECEIVED = """
 SELECT max(received_lsn) - '0/0'::pg_lsn FROM pg_stat_subscription
