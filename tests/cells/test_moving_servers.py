@@ -207,6 +207,11 @@ def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
             with pytest.raises(CannotMove, match=r"lag: walreceiver\. Let them catch up first"):
                 move.close()
             assert serves(old.dsn)
+        query(old.dsn, "SELECT pg_create_physical_replication_slot('away', true)")
+        query(old.dsn, DEFER)
+        with pytest.raises(CannotMove, match=r"that of the slot away \(drop it if its"):
+            move.close()
+        query(old.dsn, "SELECT pg_drop_replication_slot('away')")
         move.close()
         closed = move.find_closed()
         assert closed is not None

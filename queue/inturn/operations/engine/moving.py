@@ -82,13 +82,21 @@ CONFIRMED = """
 SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s
 """
 # Standbys that lack something before a position, or may lack it. What writes but never replays, as
-# pg_receivewal does, cannot be promoted, and a base backup ends later.
+# pg_receivewal does, cannot be promoted, and a base backup ends later. A standby that is away may
+# have left a slot.
 STANDBYS_BEHIND = """
-SELECT coalesce(nullif(application_name, ''), 'one with the pid ' || pid) FROM pg_stat_replication
-WHERE state IS DISTINCT FROM 'backup' AND NOT (write_lsn IS NOT NULL AND replay_lsn IS NULL)
-  AND coalesce(flush_lsn - '0/0'::pg_lsn < %s, true)
-  AND NOT EXISTS (SELECT FROM pg_replication_slots
-      WHERE active_pid = pg_stat_replication.pid AND slot_type = 'logical')
+SELECT name FROM (
+    SELECT coalesce(nullif(application_name, ''), 'one with the pid ' || pid), flush_lsn
+    FROM pg_stat_replication
+    WHERE state IS DISTINCT FROM 'backup' AND NOT (write_lsn IS NOT NULL AND replay_lsn IS NULL)
+      AND NOT EXISTS (SELECT FROM pg_replication_slots
+          WHERE active_pid = pg_stat_replication.pid AND slot_type = 'logical')
+    UNION ALL
+    SELECT 'that of the slot ' || slot_name || ' (drop it if its standby is gone)', restart_lsn
+    FROM pg_replication_slots
+    WHERE slot_type = 'physical' AND NOT active AND restart_lsn IS NOT NULL
+) AS standbys (name, reached)
+WHERE coalesce(reached - '0/0'::pg_lsn < %s, true)
 """
 WAL_END = "SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn"
 SEQUENCES = """
