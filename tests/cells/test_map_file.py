@@ -12,18 +12,12 @@ from psycopg.conninfo import conninfo_to_dict
 from inturn.cells import map_file
 from inturn.cells.connector import Cells
 from inturn.cells.map import read_map
-from inturn.cells.map_file import rewrite_home
+from inturn.cells.map_file import check_map, rewrite_home
 from inturn.errors import ConfigurationError
 
 HEAD = 'map = "0b31f6a4-3c47-4b6b-9d7e-9c1a9f0f7a51"\nof = 3\n\n'
 ONE = '[[servers]]\ndsn = "dbname=one"  # old\ncells = [0, 1, 2]\n'
-SEVERAL_LINES = """[[servers]]
-dsn = "dbname=one"
-cells = [
-    0, 1,  # small [ones], 2 of them
-    2,     # 2 is large
-]
-"""
+SEVERAL_LINES = ONE.replace("[0, 1, 2]", "[\n    0, 1,\n    2,\n]  # three [of them]")
 TWO = '\n[[servers]]\ncells = [ ]\ndsn = "dbname=two"\n'
 
 
@@ -34,11 +28,7 @@ TWO = '\n[[servers]]\ncells = [ ]\ndsn = "dbname=two"\n'
         (ONE + TWO, ONE.replace(", 1", "") + TWO.replace("[ ]", "[1]")),
         (
             SEVERAL_LINES + TWO,
-            SEVERAL_LINES.replace("0, 1,", "0,") + TWO.replace("[ ]", "[1]"),
-        ),
-        (
-            TWO.replace(" ]", "\n  # none yet\n]") + ONE,
-            TWO.replace("[ ]", "[ 1,\n  # none yet\n]") + ONE.replace(", 1", ""),
+            ONE.replace(", 1, 2]", ", 2]  # three [of them]") + TWO.replace("[ ]", "[1]"),
         ),
     ],
 )
@@ -67,14 +57,22 @@ def test_another_schema_is_another_server(tmp_path: Path) -> None:
     assert link.is_symlink()
 
 
-def test_a_text_that_it_does_not_understand_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "servers",
+    [
+        'servers = [{dsn = "dbname=one", cells = [0, 1, 2]}]\n',
+        ONE.replace(", 2]", ",  # small\n2]"),
+    ],
+)
+def test_a_text_that_it_does_not_understand_stays(tmp_path: Path, servers: str) -> None:
     file = tmp_path / "cells.toml"
-    text = HEAD + 'servers = [{dsn = "dbname=one", cells = [0, 1, 2]}]\n'
+    text = HEAD + servers
     file.write_text(text)
-    with pytest.raises(
-        ConfigurationError, match=r"changed safely\. Move 1 to the `cells` of a \[\["
-    ):
-        rewrite_home(file, 1, "dbname=two", "inturn")
+    for change in (check_map, rewrite_home):
+        with pytest.raises(
+            ConfigurationError, match=r"changed safely, .* Move 1 to the `cells` of a \[\["
+        ):
+            change(file, 1, "dbname=two", "inturn")
     assert file.read_text() == text
 
 

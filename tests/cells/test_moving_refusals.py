@@ -1,5 +1,6 @@
 """What a move refuses, and what is refused during a move."""
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,6 +54,20 @@ def test_what_cannot_move_is_refused_with_the_remedy(
     monkeypatch.setattr(moving, "MAY_WATCH", "SELECT false")
     assert "--from leads to another database than " in refuse(cells, new, "--from", new)
     assert "cannot see its standbys. As a superuser there: GRANT pg_monitor" in refuse(cells, new)
+
+
+def test_a_map_that_cannot_be_changed_is_refused_first(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = empty
+    assert cells.file is not None
+    text = cells.file.read_text()
+    cells.file.write_text(text.replace("[0, 1]", "[0,  # first\n1]"))
+    assert "cells.toml cannot be changed safely" in refuse(cells, new)
+    cells.file.write_text(text)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "cells.toml cannot be written: " in refuse(cells, new)
+    assert query(old, LEFT) == [(0,)]
 
 
 @pytest.mark.landing

@@ -207,11 +207,6 @@ def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
             with pytest.raises(CannotMove, match=r"lag: walreceiver\. Let them catch up first"):
                 move.close()
             assert serves(old.dsn)
-        query(old.dsn, "SELECT pg_create_physical_replication_slot('away', true)")
-        query(old.dsn, DEFER)
-        with pytest.raises(CannotMove, match=r"that of the slot away \(drop it if its"):
-            move.close()
-        query(old.dsn, "SELECT pg_drop_replication_slot('away')")
         move.close()
         closed = move.find_closed()
         assert closed is not None
@@ -227,6 +222,18 @@ def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
             move.ignore_standbys = True
             move.open()
     finish(cells, new.dsn)
+
+
+def test_a_standby_that_has_only_a_slot_is_seen(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.1)
+    move = make_move(cells, new.dsn)
+    until(move, "wait")
+    query(old.dsn, "SELECT pg_create_physical_replication_slot('away', true)")
+    query(old.dsn, DEFER)
+    with pytest.raises(CannotMove, match=r"that of the slot away \(drop it if its"):
+        move.close()
 
 
 @contextmanager

@@ -18,10 +18,18 @@ from typing import Any
 from inturn.errors import ConfigurationError
 from inturn.sql import SCHEMA
 
-# The numbers of a server, on one or several lines. Comments between them may contain brackets.
-CELLS = re.compile(r"^(?P<key>[ \t]*cells[ \t]*=[ \t]*\[)(?P<list>(?:#[^\n]*|[^\]#])*)\]", re.M)
+# The numbers of a server, on one or several lines without comments.
+CELLS = re.compile(r"^([ \t]*cells[ \t]*=[ \t]*)\[[^\]#]*\]", re.M)
 PATIENCE = 10.0  # seconds
 SERVER = re.compile(r"^[ \t]*\[\[[ \t]*servers[ \t]*\]\]", re.M)
+
+
+def check_map(file: Path, number: int, dsn: str, prefix: str) -> None:
+    """Raise ConfigurationError if `rewrite_home` could not give the cell this server."""
+    _change(file, number, dsn, prefix)
+    folder = Path(os.path.realpath(file)).parent
+    if not os.access(folder, os.W_OK):
+        raise ConfigurationError(f"{file} cannot be written: {folder} is not yours to write")
 
 
 def rewrite_home(file: Path, number: int, dsn: str, prefix: str) -> bool:
@@ -30,17 +38,27 @@ def rewrite_home(file: Path, number: int, dsn: str, prefix: str) -> bool:
     Raise ConfigurationError, and change nothing, if the text cannot be changed safely.
     """
     with _alone(file, number):
-        text = file.read_text(encoding="utf-8")
-        read = tomllib.loads(text)
-        wanted = _move(read, number, dsn, prefix)
-        if wanted == read:
-            return False
-        changed = _move_in_text(text, read, wanted, number)
-        if not _says(changed, wanted):
-            advice = advise(number, dsn, prefix)
-            raise ConfigurationError(f"{file} cannot be changed safely. {advice}")
-        _replace(file, changed)
-    return True
+        changed = _change(file, number, dsn, prefix)
+        if changed is not None:
+            _replace(file, changed)
+    return changed is not None
+
+
+def _change(file: Path, number: int, dsn: str, prefix: str) -> str | None:
+    """Return the new text, or None if the cell has this server already."""
+    text = file.read_text(encoding="utf-8")
+    read = tomllib.loads(text)
+    wanted = _move(read, number, dsn, prefix)
+    if wanted == read:
+        return None
+    changed = _move_in_text(text, read, wanted)
+    if not _says(changed, wanted):
+        advice = advise(number, dsn, prefix)
+        raise ConfigurationError(
+            f"{file} cannot be changed safely, as it has comments in a list of cells, or no "
+            f"[[servers]]. {advice}"
+        )
+    return changed
 
 
 @contextlib.contextmanager
@@ -92,39 +110,20 @@ def _move(read: dict[str, Any], number: int, dsn: str, prefix: str) -> dict[str,
     return {**read, "servers": servers}
 
 
-def _move_in_text(text: str, read: dict[str, Any], wanted: dict[str, Any], number: int) -> str:
+def _move_in_text(text: str, read: dict[str, Any], wanted: dict[str, Any]) -> str:
     starts = [found.start() for found in SERVER.finditer(text)] + [len(text)]
     parts = [text[: starts[0]]]
     for place, (start, end) in enumerate(pairwise(starts)):
         block = text[start:end]
         if place < len(read["servers"]):
-            before, after = read["servers"][place]["cells"], wanted["servers"][place]["cells"]
-            if before != after:
-                found = CELLS.search(block)
-                if found is not None:
-                    listed = _list(found, number, after)
-                    block = block[: found.start()] + listed + block[found.end() :]
+            after = wanted["servers"][place]["cells"]
+            if read["servers"][place]["cells"] != after:
+                block = CELLS.sub(rf"\g<1>{after}", block, count=1)
         parts.append(block)
     changed = "".join(parts)
     if len(wanted["servers"]) > len(read["servers"]):
         changed = changed.rstrip("\n") + "\n" + _write_server(wanted["servers"][-1])
     return changed
-
-
-def _list(found: re.Match[str], number: int, after: list[int]) -> str:
-    """Return the list with or without the number."""
-    if "#" not in found["list"]:
-        return f"{found['key']}{', '.join(map(str, after))}]"
-    kept = [
-        re.sub(rf"^([^#]*?)[ \t]*\b{number}\b[ \t]*,?", r"\1", line)
-        for line in found["list"].split("\n")
-    ]
-    listed = "\n".join(kept)
-    if number in after:
-        code = re.sub(r"#[^\n]*", "", listed).strip()
-        comma = "" if not code or code.endswith(",") else ","
-        listed = f" {number}{',' if code else ''}{listed}" if comma else f" {number},{listed}"
-    return f"{found['key']}{listed}]"
 
 
 def _write_server(server: dict[str, Any]) -> str:

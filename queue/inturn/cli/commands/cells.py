@@ -235,7 +235,7 @@ def move(
     is closed, --abort ends the move.
     """
     from inturn.cells.map import name_schema
-    from inturn.cells.map_file import advise, rewrite_home
+    from inturn.cells.map_file import advise, check_map, rewrite_home
     from inturn.cells.moving import CellMove
 
     cells = _find_cells(settings, None, None)
@@ -252,6 +252,8 @@ def move(
         moving.abort()
         click.echo(f"cell {cell} stays at {moving.old}; the copy is deleted")
         return
+    if cells.file is not None:
+        check_map(cells.file, cell, to, prefix or kept)
     with show_progress(counts=False) as advance:
         left = moving.run(lambda step: click.echo(SAYS[step]), advance)
     if left is not None:
