@@ -21,6 +21,17 @@ from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, refuse,
 from tests.cli.calling import invoke
 from tests.waiting import wait_until
 
+MOVER = f"""
+CREATE ROLE mover LOGIN REPLICATION IN ROLE pg_monitor;
+GRANT CREATE ON DATABASE cells_test TO mover;
+ALTER SCHEMA {SCHEMA} OWNER TO mover;
+DO $$ DECLARE name regclass; BEGIN
+    FOR name IN SELECT oid FROM pg_class
+        WHERE relnamespace = '{SCHEMA}'::regnamespace AND relkind IN ('r', 'p') LOOP
+        EXECUTE format('ALTER TABLE %s OWNER TO mover', name);
+    END LOOP;
+END $$
+"""
 ABOUT = "SELECT 150000, '{}', {}, 9"
 
 
@@ -68,6 +79,31 @@ def test_a_map_that_cannot_be_changed_is_refused_first(
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert "cells.toml cannot be written: " in refuse(cells, new)
     assert query(old, LEFT) == [(0,)]
+
+
+def test_a_login_that_does_not_own_all_is_refused_first(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    query(old, MOVER)
+    try:
+        words = refuse(cells, new, "--from", make_conninfo(old, user="mover"))
+        assert "must own the cell's tables, may CREATE in the database, and has" in words
+        assert "It lacks fences at " in words
+    finally:
+        query(old, "REASSIGN OWNED BY mover TO postgres; DROP OWNED BY mover; DROP ROLE mover")
+
+
+def test_slots_that_are_used_up_in_the_middle_are_told_at_once(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = empty[1]
+    until(make_move(cells, new), "schema")
+    monkeypatch.setattr(moving, "ABOUT_SERVER", ABOUT.format("logical", 0))
+    assert "has no replication slots left for the move. Drop" in refuse(cells, new)
+    monkeypatch.undo()
+    until(make_move(cells, new), "wait")
+    monkeypatch.setattr(moving, "ABOUT_SERVER", ABOUT.format("logical", 0))
+    make_move(cells, new).check()  # it needs no more
+    make_move(cells, new).abort()
 
 
 @pytest.mark.landing

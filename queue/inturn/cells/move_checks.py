@@ -23,14 +23,23 @@ def check_servers(old: OldServer, new: NewServer, to: MapAddress, home: CellConn
     with old.connect() as source, new.connect() as target:
         version, level, slots, *_ = ask(source, moving.ABOUT_SERVER)[0]
         newer, _, origins, workers = ask(target, moving.ABOUT_SERVER)[0]
-        has_begun = old.find_open(source) is not None
+        begun = old.find_open(source)
         _check_versions(old, new, version, newer)
         if level != "logical":
             raise CannotMove(
                 f"{old} has wal_level = {level}. Set wal_level = logical there, and restart it"
             )
-        if not has_begun and (slots < 2 or origins < 2 or workers < 2):
-            _refuse_full(old if slots < 2 else new, slots < 2)
+        if slots < _count_slots(old, source, target, begun and begun[0]):
+            raise CannotMove(
+                f"{old} has no replication slots left for the move. Drop unused ones (see "
+                "pg_replication_slots), or raise max_replication_slots and max_wal_senders, and "
+                "restart it"
+            )
+        if begun is None and (origins < 2 or workers < 2):
+            raise CannotMove(
+                f"{new} has no replication slots left for the move. Raise max_replication_slots "
+                "and max_logical_replication_workers, and restart it"
+            )
         if ask(source, moving.MAY_REPLICATE) != [(True,)]:
             raise CannotMove(
                 f"The login of the map at {old} cannot replicate. As a superuser there: "
@@ -41,9 +50,11 @@ def check_servers(old: OldServer, new: NewServer, to: MapAddress, home: CellConn
                 f"The login of the map at {old} cannot see its standbys. As a superuser there: "
                 "GRANT pg_monitor TO …"
             )
+        if lacks := [name for (name,) in ask(source, moving.NOT_OWNED, {"schema": old.schema})]:
+            raise CannotMove(f"{old.rights}. It lacks {', '.join(lacks[:3])} at {old}")
         _check_schema(old, source)
         _check_roles(old, new, to, source, target)
-        _check_target(new, target, has_begun)
+        _check_target(new, target, begun is not None)
 
 
 def _check_versions(old: OldServer, new: NewServer, version: int, newer: int) -> None:
@@ -56,16 +67,12 @@ def _check_versions(old: OldServer, new: NewServer, version: int, newer: int) ->
         )
 
 
-def _refuse_full(server: OldServer | NewServer, on_old: bool) -> None:
-    raise CannotMove(
-        f"{server} has no replication slots left for the move. "
-        + (
-            "Drop unused ones (see pg_replication_slots), or raise "
-            "max_replication_slots and max_wal_senders, and restart it"
-            if on_old
-            else "Raise max_replication_slots and max_logical_replication_workers, and restart it"
-        )
-    )
+def _count_slots(old: OldServer, source: Raw, target: Raw, token: str | None) -> int:
+    """Return how many slots the old server must still make: for the move, and to copy tables."""
+    if token is None:
+        return 2
+    [(ready, tables, *_)] = ask(target, moving.COPIED, {"token": token})
+    return (not old.find_slots(source, token)) + (not tables or ready < tables)
 
 
 def _check_schema(old: OldServer, source: Raw) -> None:

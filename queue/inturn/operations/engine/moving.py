@@ -9,11 +9,11 @@ IDLE_SECONDS = 10  # after which a server ends the transaction of a mover that s
 # Each server has its own lock. It keeps two movers apart, and a mover from an abort.
 TAKE_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('inturn move ' || %(schema)s, 0))"
 
-# What both servers tell about themselves.
+# What both servers tell about themselves. The copies of tables have slots only for a while.
 ABOUT_SERVER = """
 SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
     current_setting('max_replication_slots')::int
-        - (SELECT count(*) FROM pg_replication_slots)::int,
+        - (SELECT count(*) FROM pg_replication_slots WHERE slot_name !~ '^pg_\\d+_sync_')::int,
     current_setting('max_logical_replication_workers')::int
         - (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL)::int
 """
@@ -32,6 +32,15 @@ FROM pg_roles WHERE rolname = current_user
 """
 # Without this, neither standbys nor other transactions can be seen.
 MAY_WATCH = "SELECT pg_has_role('pg_read_all_stats', 'USAGE')"
+# What a login needs that closes the cell.
+NOT_OWNED = """
+SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %(schema)s AND relkind IN ('r', 'p', 'S') AND NOT pg_has_role(relowner, 'USAGE')
+UNION ALL SELECT nspname FROM pg_namespace
+WHERE nspname = %(schema)s AND NOT (pg_has_role(nspowner, 'USAGE')
+    AND has_database_privilege(current_database(), 'CREATE'))
+ORDER BY 1
+"""
 HAS_SCHEMA = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s"
 OWNER = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = %s"
 HAS_TABLE = "SELECT to_regclass(format('%%I.%%I', %s::text, %s::text)) IS NOT NULL"
