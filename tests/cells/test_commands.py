@@ -2,14 +2,20 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
+import click
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from inturn import App
 from inturn.cells.creating import TEXT
+from inturn.cli.arguments.confirm import confirm
+from inturn.cli.output.printing import Output, remark
+from inturn.cli.over_cells import run_over_cells
+from inturn.cli.settings import Settings
 from inturn.database.connectors import PsycopgConnector
 from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import AT, COUNT
@@ -141,7 +147,10 @@ def test_reads_ask_all_cells_and_name_the_cell_of_each_row(queue: Queue, app: Ap
     assert table[0].split()[:2] == ["CELL", "ID"]
     assert table[7].split()[:2] == ["6", str(deferred[6])]
     assert {row["count"] for row in queue.records("jobs", "count")} == {1}
-    assert queue("jobs", "count").stdout.splitlines()[3] == "cell 3: 1"
+    assert queue("jobs", "count").stdout == "cells 0-7: 1\nall: 8\n"
+    queue("defer", "shop.tidy", "--lock", LOCKS[3])
+    some = queue("jobs", "count", "--task", "shop.tidy").stdout
+    assert some == "cells 0-2, 4-7: 0\ncell 3: 1\nall: 1\n"
     one = invoke(
         "jobs", "list", "--cell", "6", env={"INTURN_CELLS": str(queue.file), "COLUMNS": "200"}
     )
@@ -188,7 +197,10 @@ def test_changes_go_to_their_cell_or_to_each(queue: Queue, app: App) -> None:
     assert queue("lanes", "pause", LOCKS[6], "--reason", "no paper").returncode == 0
     assert [lane.lock for lane in app.lanes.list() if lane.state == "paused"] == [LOCKS[6]]
     paused = queue("queues", "pause", "mail")
-    assert paused.stderr.count("cell ") == COUNT
+    assert paused.stdout == "cells 0-7: paused queue mail until you resume it\n"
+    assert paused.stderr.count("This queue has no jobs, and no worker names it") == 1
+    assert {row["cell"] for row in queue.records("queues", "resume", "mail")} == set(range(COUNT))
+    assert queue("queues", "pause", "mail").returncode == 0
     assert all(len(app.cell(cell).queues.list_paused()) == 1 for cell in range(COUNT))
     done = queue("jobs", "cancel", str(jobs[1]), str(jobs[7]), "--yes")
     assert done.returncode == 0, done.output
@@ -196,6 +208,30 @@ def test_changes_go_to_their_cell_or_to_each(queue: Queue, app: App) -> None:
         jobs[1],
         jobs[7],
     }
+
+
+def test_a_change_goes_on_after_a_cell_that_refuses_some(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(cell: int, arguments: Mapping[str, object]) -> None:
+        remark(f"job {cell} will be cancelled")
+        confirm("Cancel it?", yes=False, command="")
+        Output("table").record({}, "cancelled 1 job")
+        if cell == 0:
+            raise SystemExit(5)
+
+    def answer(question: str, **_: object) -> bool:
+        click.echo(question)
+        return True
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(click, "confirm", answer)
+    with click.Context(click.Command("cancel"), obj=Settings()), pytest.raises(SystemExit) as ended:
+        run_over_cells("cancel", 2, {}, change)
+    out, said = capsys.readouterr()
+    assert said == "cell 0: job 0 will be cancelled\ncell 1: job 1 will be cancelled\n"
+    assert out == "cell 0: Cancel it?\ncell 1: Cancel it?\ncells 0-1: cancelled 1 job\n"
+    assert ended.value.code == 5
 
 
 def test_a_limit_over_cells_is_set_where_it_is_said(queue: Queue, app: App) -> None:

@@ -19,7 +19,7 @@ from inturn.cli.output.exit_status import (
     get_status,
     print_error,
 )
-from inturn.cli.output.printing import held_output, print_held, remark
+from inturn.cli.output.printing import CellOutput, hold_output, print_held
 from inturn.cli.settings import Settings
 from inturn.errors import BadArgument, CellsUnanswered, InturnError
 
@@ -42,14 +42,22 @@ def run_over_cells(name: str, cells: int, given: Mapping[str, Any], run: Run) ->
 def _change(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
     """Make a change in each cell, also if another one refuses it or does not answer."""
     errors: dict[int, InturnError] = {}
-    for cell, arguments in chosen.items():
-        remark(f"cell {cell}:")
-        try:
-            _in_cell(cell, arguments, run)
-        except (BadArgument, Declined, Unconfirmed):
-            raise  # it would be the same in each cell
-        except InturnError as error:
-            errors[cell] = error
+    found: list[CellOutput] = []
+    codes: list[Any] = []
+    try:
+        for cell, arguments in chosen.items():
+            with hold_output(cell) as kept:
+                found.append(kept)
+                try:
+                    _in_cell(cell, arguments, run)
+                except (BadArgument, Declined, Unconfirmed):
+                    raise  # it would be the same in each cell
+                except InturnError as error:
+                    errors[cell] = error
+                except SystemExit as ended:
+                    codes.append(ended.code)
+    finally:
+        print_held(found)
     if len(errors) == len(chosen):
         raise next(iter(errors.values()))
     # What is not in a cell, or is as wanted there, is no failure if another cell had it.
@@ -58,7 +66,7 @@ def _change(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
     }
     for cell, problem in failed.items():
         print_error(f"cell {cell}: {problem}")
-    _exit([], list(failed.values()))
+    _exit(codes, list(failed.values()))
 
 
 def _in_cell(cell: int, arguments: Mapping[str, Any], run: Run) -> None:
@@ -75,14 +83,14 @@ def _read(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
 
     def ask(cell: int) -> Any:
         def hold() -> Any:
-            with context.scope(cleanup=False), held_output(cell) as held:
+            with context.scope(cleanup=False), hold_output(cell) as kept:
                 try:
                     _in_cell(cell, chosen[cell], run)
                 except NotFound as error:
                     return (nothing, error)
                 except SystemExit as ended:
-                    return (held, ended.code)
-            return (held, 0)
+                    return (kept, ended.code)
+            return (kept, 0)
 
         return here.copy().run(hold)
 
@@ -91,8 +99,8 @@ def _read(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
         answers = ask_all(list(chosen), ask)
     except CellsUnanswered as error:
         answers, errors = error.answers, error.errors
-    found = {cell: held for cell, (held, _) in answers.items() if held is not nothing}
-    print_held(found)
+    found = {cell: kept for cell, (kept, _) in answers.items() if kept is not nothing}
+    print_held(list(found.values()))
     for cell, problem in errors.items():
         print_error(f"cell {cell} did not answer: {problem}")
     if not found and not errors:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from textwrap import wrap
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ from inturn.cli.output.watch import watch_option
 from inturn.formatting import iso, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Columns = Mapping[str, Callable[[Any], str]]
 
 UNCUT = ("ID", "STATUS", "STATE")
@@ -30,6 +31,9 @@ STYLES = {
 }
 
 
+Total = Callable[[Sequence[Any]], str]
+
+
 class Held(NamedTuple):
     """What a command that runs in several cells would print."""
 
@@ -38,6 +42,22 @@ class Held(NamedTuple):
     columns: Columns | None  # None: it prints the lines
     lines: Sequence[str]  # or what to print if there are no records
     spare: Sequence[str] = ()
+    total: Total | None = None
+
+
+@dataclass
+class CellOutput:
+    """What a command has to say in one cell."""
+
+    cell: int
+    results: list[Held] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def say(self) -> None:
+        """Print the remarks now, because a question follows them."""
+        for text in self.remarks:
+            click.echo(f"cell {self.cell}: {text}", err=True)
+        self.remarks.clear()
 
 
 class InCell(NamedTuple):
@@ -47,34 +67,44 @@ class InCell(NamedTuple):
     record: Any
 
 
-_held: ContextVar[tuple[int, list[Held]] | None] = ContextVar("held", default=None)
+held: ContextVar[CellOutput | None] = ContextVar("held", default=None)
 
 
 @contextmanager
-def held_output(cell: int) -> Iterator[list[Held]]:
-    """Inside the block, keep what would be printed, and name the cell in remarks."""
-    kept: list[Held] = []
-    before = _held.set((cell, kept))
+def hold_output(cell: int) -> Iterator[CellOutput]:
+    """Inside the block, keep what would be printed."""
+    kept = CellOutput(cell)
+    before = held.set(kept)
     try:
         yield kept
     finally:
-        _held.reset(before)
+        held.reset(before)
 
 
-def print_held(found: Mapping[int, Sequence[Held]]) -> None:
-    """Print the outputs of cells as one, with the cell of each record."""
-    all_held = [(cell, held) for cell, several in found.items() for held in several]
-    if not all_held:
-        return
+def print_held(found: Sequence[CellOutput]) -> None:
+    """Print the outputs of cells as one, and what several cells say only once."""
+    all_held = [(each.cell, result) for each in found for result in each.results]
+    if all_held:
+        _print_results(all_held)
+    prepare()
+    remarks = _gather((text, each.cell) for each in found for text in each.remarks)
+    for text, cells in remarks.items():
+        click.echo(f"{_name_cells(cells)}: {text}", err=True)
+
+
+def _print_results(all_held: Sequence[tuple[int, Held]]) -> None:
     _, first = all_held[0]
     records = [InCell(cell, each) for cell, held in all_held for each in held.records]
     output = Output(first.form)
     if first.columns is None:
         # A single line needs no heading.
+        same = _gather((tuple(held.lines), cell) for cell, held in all_held)
         lines = [
-            f"cell {cell}:{' ' if len(held.lines) < 2 else chr(10)}" + "\n".join(held.lines)
-            for cell, held in all_held
+            f"{_name_cells(cells)}:{' ' if len(lines) < 2 else chr(10)}" + "\n".join(lines)
+            for lines, cells in same.items()
         ]
+        if first.total is not None:
+            lines.append(f"all: {first.total([each.record for each in records])}")
         output.lines(records, lines)
         return
     # Each cell's functions know its time.
@@ -85,6 +115,22 @@ def print_held(found: Mapping[int, Sequence[Held]]) -> None:
 
     columns = {"CELL": lambda row: str(row.cell), **{name: show(name) for name in first.columns}}
     output.records(records, columns, first.lines[0], first.spare)
+
+
+def _gather(said: Iterable[tuple[T, int]]) -> dict[T, list[int]]:
+    """Return the cells that say the same."""
+    found: dict[T, list[int]] = {}
+    for words, cell in said:
+        found.setdefault(words, []).append(cell)
+    return found
+
+
+def _name_cells(cells: Sequence[int]) -> str:
+    """Return `cell 3`, or `cells 0-2, 5`."""
+    starts = [cell for cell in cells if cell - 1 not in cells]
+    ends = [cell for cell in cells if cell + 1 not in cells]
+    runs = [f"{a}-{b}" if a < b else str(a) for a, b in zip(starts, ends, strict=True)]
+    return f"cell{'s' if len(cells) > 1 else ''} {', '.join(runs)}"
 
 
 @dataclass(frozen=True)
@@ -128,9 +174,12 @@ class Output:
         else:
             self._print_json(records)
 
-    def record(self, record: object, *lines: str) -> None:
-        """Print one record as a JSON object or as lines. A dict becomes an object of its values."""
-        if self._hold([record], None, lines):
+    def record(self, record: object, *lines: str, total: Total | None = None) -> None:
+        """Print one record as a JSON object or as lines. A dict becomes an object of its values.
+
+        `total` returns what the records of all cells are together.
+        """
+        if self._hold([record], None, lines, total=total):
             return
         prepare()
         if self.for_people:
@@ -149,11 +198,12 @@ class Output:
         columns: Columns | None,
         lines: Sequence[str],
         spare: Sequence[str] = (),
+        total: Total | None = None,
     ) -> bool:
-        held = _held.get()
-        if held is not None:
-            held[1].append(Held(self.form, records, columns, lines, spare))
-        return held is not None
+        kept = held.get()
+        if kept is not None:
+            kept.results.append(Held(self.form, records, columns, lines, spare, total))
+        return kept is not None
 
     def _print_json(self, records: Sequence[Any]) -> None:
         if self.form == "json":
@@ -193,9 +243,12 @@ def more(count: int, *, or_more: bool) -> None:
 
 def remark(text: str) -> None:
     """Print a note for people that is not part of the result."""
+    kept = held.get()
+    if kept is not None:
+        kept.remarks.append(text)
+        return
     prepare()
-    held = _held.get()
-    click.echo(text if held is None else f"cell {held[0]}: {text}", err=True)
+    click.echo(text, err=True)
 
 
 def advice(head: str, detail: str, command: str | None, label: str) -> str:
@@ -228,9 +281,7 @@ def plain(value: Any, name: str = "") -> Any:
     if isinstance(value, InCell):
         return {"cell": value.cell, **plain(value.record)}
     if is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name), field.name) for field in fields(value)
-        }
+        return {each.name: plain(getattr(value, each.name), each.name) for each in fields(value)}
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, dict) and not name:
