@@ -19,6 +19,9 @@ COMMAND = re.compile(
     r"""(?:\s(?!\()|'[^']*'|"[^"]*"|;(?! [a-z])|[^\s'";])+)"""
 )
 
+GROUPS = "batches|groups|jobs|lanes|limits|locks|queues|schedules|schema|tasks|workers"
+SUBCOMMAND = re.compile(rf"^queue (?:(?:{GROUPS}) [a-z-]+|(?!cells )[a-z]+)")
+
 
 def visible(text: str) -> str:
     """Return the text on one line, with control and invisible characters escaped."""
@@ -57,11 +60,20 @@ def requote(command: str | None) -> str | None:
     return command
 
 
-def list_remedies(advice: str | None) -> list[tuple[str, bool]]:
+def name_cell(command: str, cell: int | None) -> str:
+    """Return a command that is about this cell alone, if there are cells."""
+    if cell is None:
+        return command
+    option = f"--cells {cell}" if command.startswith("queue worker") else f"--cell {cell}"
+    return SUBCOMMAND.sub(rf"\g<0> {option}", command)
+
+
+def list_remedies(advice: str | None, cell: int | None = None) -> list[tuple[str, bool]]:
     """Return the parts of an advice text, each with whether it is a command to copy."""
     parts, at = [], 0
     for found in COMMAND.finditer(advice or ""):
-        parts += [((advice or "")[at : found.start()], False), (found[0].rstrip(), True)]
+        command = name_cell(found[0].rstrip(), cell)
+        parts += [((advice or "")[at : found.start()], False), (command, True)]
         at = found.start() + len(found[0].rstrip())
     parts.append(((advice or "")[at:], False))
     told = [(text.strip().removeprefix(";").lstrip(), is_command) for text, is_command in parts]

@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 
 from inturn import App
 from inturn.database.connectors import PsycopgConnector
+from inturn.formatting import name_cell
 from inturn.web import Access, SecretLink, create_app
 from tests.cells.load import working
 from tests.cells.test_app import AWAY, LOCKS
@@ -51,6 +52,14 @@ def test_it_finds_a_lane_and_a_job(app: App, client: TestClient) -> None:
     assert lane.headers["location"].startswith("/cell/6/lane?lock=lane%3A")
     assert LOCKS[6] in client.get(lane.headers["location"]).text
     assert "No cell has job 1023." in client.get("/find", params={"find": "1023"}).text
+
+
+def test_the_advice_of_a_cell_names_it(app: App, client: TestClient) -> None:
+    job = app.configure_task("shop.pay", lock=LOCKS[6]).defer()
+    assert ">queue worker --cells 6 --queues default<" in client.get(f"/cell/6/jobs/{job}").text
+    assert ">queue limits set --cell 6 stripe --conc" in client.get("/cell/6/limits").text
+    assert ">queue worker --cells 6<" in client.get("/cell/6/workers").text
+    assert name_cell("queue cells create", 6) == "queue cells create"
 
 
 def test_it_says_which_cell_does_not_answer(homes: list[PsycopgConnector]) -> None:

@@ -59,6 +59,7 @@ class Connector:
     """
 
     _role = "command"  # of the connections of `run` and `run_async`
+    number: int | None = None  # of its cell
     moves = 0  # how often its cell has moved to another server
 
     def __init__(

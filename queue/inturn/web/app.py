@@ -289,7 +289,8 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
     with site.reading.open() as reader:
         seconds = PAGE_SECONDS if page.section == "overview" else BADGE_SECONDS
         header = reader.panel(lambda reader: reader.run(get_situation(reader.schema)), seconds)
-        view = View(request, access, reader, header, site.redact)
+        cell = site.app.connector.number
+        view = View(request, access, reader, header, site.redact, cell)
         try:
             found = page.read(view)
         except NotThere as missing:

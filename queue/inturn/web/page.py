@@ -78,6 +78,7 @@ class View(Links):
     reader: PageReader
     header: Panel[Situation]
     redact: Redact | None = None
+    cell: int | None = None
 
     @property
     def now(self) -> datetime:

@@ -9,8 +9,8 @@ import click
 
 from inturn.cli.settings import Settings
 from inturn.errors import ConfigurationError
+from inturn.formatting import GROUPS
 
-GROUPS = "batches|groups|jobs|lanes|limits|locks|queues|schedules|schema|workers"
 COMMAND = re.compile(rf"\bqueue ((?:{GROUPS}) [a-z-]+|doctor|migrate|healthchecks|worker)\b")
 ANY_APP = "package.module:app"
 WITHOUT_SCHEMA = ("worker",)
