@@ -26,6 +26,7 @@ from inturn.errors import (
 from inturn.model import Job
 from inturn.tasks.lanes import cell_of
 from tests.cells.conftest import AT, COUNT, WORKER
+from tests.cells.load import query
 from tests.cells.test_refusals import in_cell
 
 pytestmark = pytest.mark.anyio
@@ -208,12 +209,15 @@ def test_each_cell_gets_only_its_own_jobs_of_a_bulk(
 
 def test_the_schema_manager_migrates_the_cells(empty: list[str]) -> None:
     app = App(cells=[empty[0], empty[0]])
-    app.schema_manager.apply_schema()
-    app.cell(1).schema_manager.apply_schema()
-    with app.open(), pytest.raises(WrongCell, match="not a cell yet"):
-        app.configure_task("x", lock="a").defer()
+    with pytest.raises(WrongCell, match=r"cell 0 .*not a cell yet"):
+        app.schema_manager.apply_schema()
     assert isinstance(app.connector, Cells)
     assert all(is_new for _, is_new in create_cells(app.connector))
+    for cell in range(2):
+        query(empty[0], f"DROP FUNCTION inturn_{cell:02}.defer CASCADE")
+        query(empty[0], f"DELETE FROM inturn_{cell:02}.applied_code")
+    app.schema_manager.apply_schema()
+    app.cell(1).schema_manager.apply_schema()
     assert 'SET search_path = "inturn_01"' in app.cell(1).schema_manager.get_schema()
     with pytest.raises(ConfigurationError, match=r"the app has 2 cells. Name one: app.cell\(3\)"):
         app.schema_manager.get_schema()

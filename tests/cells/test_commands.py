@@ -133,7 +133,9 @@ def test_an_interrupted_create_is_finished_by_another(
     broken = invoke("cells", "create", env=env)
     assert (broken.returncode, broken.stdout.count("created")) == (69, 1)
     file.write_text(file.read_text().replace(AWAY, empty[1]))
-    done = invoke("cells", "create", env=env)
+    asked = invoke("cells", "create", env=env)
+    assert "Have the others (1) never existed? If they have moved, the map is old" in asked.stderr
+    done = invoke("cells", "create", "--yes", env=env)
     assert (done.stdout.count("up to date"), done.stdout.count("created")) == (1, 1)
 
 

@@ -91,20 +91,34 @@ def test_a_cell_moves_with_all_it_has(cells: Cells, empty: list[str]) -> None:
 def test_the_old_home_is_shut_and_clean(cells: Cells, empty: list[str]) -> None:
     old, new = empty
     assert cells.file is not None
-    before = cells.file.read_text()
     finish(cells, new)
     assert (serves(old), serves(new)) == (False, True)
     assert not writes(old, f"{SCHEMA}_moved")
     assert query(old, LEFT) == query(new, LEFT) == [(0,)]
     text = cells.file.read_text()
-    cells.file.write_text(before)
-    env = {"INTURN_CELLS": str(cells.file)}
-    refused = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
-    assert "is not the home: the cell was moved to " in refused.stderr, "a map that is old"
-    assert (serves(old), serves(new)) == (False, True)
     assert text.startswith("# Two cells. Ask ops before you change this.\n")
     assert "cells = [0]\n" in text
     assert "# the shop" in text
+
+
+def test_an_old_map_makes_no_second_home(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    assert cells.file is not None
+    before = cells.file.read_text()
+    finish(cells, new)
+    cells.file.write_text(before)
+    env = {"INTURN_CELLS": str(cells.file)}
+    refused = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+    assert "is not the home: the cell was moved to " in refused.stderr
+    for told in (" was moved to ", " is not a cell yet"):
+        migrated = invoke("migrate", env=env)
+        assert "schema inturn_00: revision 0001, up to date" in migrated.stdout
+        assert f"error: cell {CELL}: " in migrated.stderr
+        assert told in migrated.stderr
+        query(old, f"DROP SCHEMA IF EXISTS {SCHEMA}_moved CASCADE")
+    assert invoke("cells", "create", env=env).returncode != 0, "it asks first"
+    assert query(old, f"SELECT to_regnamespace('{SCHEMA}')") == [(None,)]
+    assert serves(new)
 
 
 @pytest.mark.landing

@@ -13,7 +13,7 @@ from uuid import UUID
 from inturn.cells.callers import Callers
 from inturn.cells.following import FollowingConnector
 from inturn.cells.identity import check_identity
-from inturn.cells.jobs import CellBatches, CellJobs, CellSchemas
+from inturn.cells.jobs import CellBatches, CellJobs
 from inturn.cells.map import CellMap, CellsOption, name_place, read_map
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
@@ -39,11 +39,7 @@ from inturn.tasks.lanes import JobLanes, cell_of, list_locks
 from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
-ROUTERS: dict[object, type[Router]] = {
-    Jobs: CellJobs,
-    Batches: CellBatches,
-    SchemaManager: CellSchemas,
-}
+ROUTERS: dict[object, type[Router]] = {Jobs: CellJobs, Batches: CellBatches}
 
 
 class CellConnector(FollowingConnector):
@@ -186,6 +182,9 @@ class CellConnector(FollowingConnector):
                     "cannot leave its cell",
                 )
 
+    def check_cell(self) -> None:
+        self.connect().close()
+
     def has_schedule(self, schedule: Schedule) -> bool:
         return self.cells.place_schedule(schedule) == self.number
 
@@ -285,6 +284,8 @@ class Cells(Connector):
         return cell_of(name, len(self._homes)) if place is None else place
 
     def serve(self, control: Callable[..., T], *more: Any, home: int | None = None) -> T:
+        if control is SchemaManager:  # which migrates one cell after another
+            return control(self if home is None else self._homes[home])
         return cast(T, ROUTERS.get(control, Router)(self, control, *more, home=home))
 
     def choose_free(self, used: set[int], local: frozenset[int] | None) -> int:

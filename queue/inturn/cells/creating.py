@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 from inturn.cells.asking import ask_all
@@ -14,7 +15,7 @@ from inturn.cells.map_file import quote
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
-from inturn.errors import ConfigurationError
+from inturn.errors import CellsUnanswered, ConfigurationError
 from inturn.operations.engine.cells import CellIdentity, show_cell
 from inturn.sql import SCHEMA
 
@@ -73,14 +74,28 @@ def write_map(file: Path, count: int, dsn: str | None, schema: str | None) -> No
         opened.write(text)
 
 
-def create_cells(cells: Cells) -> Iterator[tuple[CellConnector, bool]]:
-    """Create or migrate each cell. Yield it, and whether it is new. It can be repeated."""
+def create_cells(
+    cells: Cells, agree: Callable[[Sequence[int]], object] = lambda missing: None
+) -> Iterator[tuple[CellConnector, bool]]:
+    """Create or migrate each cell. Yield it, and whether it is new. It can be repeated.
+
+    If some cells exist and others do not, `agree` is told which, and raises if they must not be
+    made: perhaps they have moved away, and would get a second home.
+    """
     from inturn.schema.migrate import make_cell, migrate, prepare_history
 
-    if cells.map_id is None:
+    found_all: Mapping[int, CellIdentity | None]
+    try:
         found_all = ask_all(range(len(cells.homes)), lambda cell: find_identity(cells.homes[cell]))
-        known = [found.map for found in found_all.values() if found is not None]
-        cells.map_id = known[0] if known else uuid4()
+    except CellsUnanswered as error:
+        if cells.map_id is None:
+            raise
+        found_all = cast(Mapping[int, CellIdentity | None], error.answers)
+    known = [found.map for found in found_all.values() if found is not None]
+    missing = [cell for cell, found in found_all.items() if found is None]
+    if known and missing:
+        agree(missing)
+    cells.map_id = cells.map_id or (known[0] if known else uuid4())
     for home in cells.homes:
         migrate(home.dsn, home.schema)
         prepare_history(home.dsn, home.schema)

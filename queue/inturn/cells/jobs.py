@@ -1,4 +1,4 @@
-"""The parts of an app over cells that are more than their calls: jobs, batches and schemas.
+"""The parts of an app over cells that are more than their calls: jobs and batches.
 
 A bulk of new jobs is one transaction in each cell.
 """
@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import anyio.to_thread
-
 from inturn.cells.asking import MOST_THREADS, ask_all, ask_all_async
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
-from inturn.control.schema import SchemaManager
 from inturn.errors import CellsUnanswered, InturnError, PartlyDeferred
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import first_lock
@@ -134,26 +131,6 @@ class CellBatches(Router):
         options = getattr(callback, "_options", None)
         place = None if options is None else place_job(options, len(self._cells.homes))
         return self._cells.choose_free(set(), local) if place is None else place
-
-
-class CellSchemas(Router):
-    """The schema manager of an app with cells."""
-
-    get_migrations_path = staticmethod(SchemaManager.get_migrations_path)
-
-    def apply_schema(self) -> None:
-        """Create or update the schemas, one after another, like `queue migrate`."""
-        for cell in range(len(self._cells.homes)) if self._home is None else [self._home]:
-            self._part(cell).apply_schema()
-
-    async def apply_schema_async(self) -> None:
-        """Like `apply_schema`, in an event loop."""
-        await anyio.to_thread.run_sync(self.apply_schema)
-
-    def get_schema(self) -> str:
-        """Return the script of the cell that was named. It does not make the schema a cell."""
-        schema = self._cells.schema if self._home is None else self._part(self._home).get_schema()
-        return str(schema)
 
 
 def _in_order(

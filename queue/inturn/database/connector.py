@@ -126,6 +126,9 @@ class Connector:
     def check_lock(self, lock: str | JobLanes | None) -> None:
         """Raise BadArgument if jobs with this lock, or these, belong elsewhere."""
 
+    def check_cell(self) -> None:
+        """Raise WrongCell if the database should be a cell, and is not that one."""
+
     def has_schedule(self, schedule: Schedule) -> bool:
         """Return True if the jobs of a schedule are deferred here."""
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ Examples:
     metavar="FILE",
     help=f"The map.  [default: INTURN_CELLS, or {FILE}]",
 )
+@yes_option
 @database_options
 def create(
     settings: Settings,
@@ -83,11 +85,13 @@ def create(
     schema: str | None,
     count: int | None,
     file: Path | None,
+    yes: bool,
 ) -> None:
     """Create cells and their map.
 
     If the map does not exist yet, it is written, with all cells on one server in schemas of their
-    own. Then each cell is created in the schema that the map names, or migrated.
+    own. Then each cell is created in the schema that the map names, or migrated. If some exist, it
+    asks before it makes the others, which may have moved.
     """
     from inturn.cells.connector import Cells
     from inturn.cells.creating import check_server, create_cells, refuse_other, write_map
@@ -104,7 +108,17 @@ def create(
             refuse_other(cells, count, dsn, schema)
     else:
         cells = _find_cells(settings, dsn, schema)
-    for home, is_new in create_cells(cells):
+
+    def agree(missing: Sequence[int]) -> None:
+        others = ", ".join(map(str, missing))
+        confirm(
+            f"Only some cells exist where the map says. Have the others ({others}) never existed? "
+            "If they have moved, the map is old.",
+            yes=yes,
+            command="queue cells create --yes",
+        )
+
+    for home, is_new in create_cells(cells, agree):
         click.echo(f"{home}: {'created' if is_new else 'up to date'}")
     if settings.app is None and not os.environ.get("INTURN_CELLS"):
         click.echo(f"Set this wherever you use the queue: INTURN_CELLS={file}", err=True)

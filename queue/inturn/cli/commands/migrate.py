@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,18 +32,27 @@ def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool)
     """
     homes = find_connector(settings, dsn, schema).homes
     addresses = [home.dsn for home in homes]  # report unusable ones before the slow import
-    if plan:
-        from inturn.schema.plan import plan_migration
 
-        for address, home in zip(addresses, homes, strict=True):
+    def run(cell: int, _: Mapping[str, Any]) -> None:
+        home, address = homes[cell], addresses[cell]
+        home.check_cell()
+        if plan:
+            from inturn.schema.plan import plan_migration
+
             print_plan(home.schema, plan_migration(address, home.schema))
-        return
-    from inturn.schema.migrate import migrate, prepare_history
+            return
+        from inturn.schema.migrate import migrate, prepare_history
 
-    for address, home in zip(addresses, homes, strict=True):
         done = migrate(address, home.schema)
         prepare_history(address, home.schema)
         click.echo(f"schema {home.schema}: {done}")
+
+    if len(homes) == 1:
+        run(0, {})
+        return
+    from inturn.cli.over_cells import run_over_cells
+
+    run_over_cells("migrate", len(homes), {}, run)
 
 
 def print_plan(schema: str, plan: MigrationPlan) -> None:
