@@ -213,7 +213,9 @@ class App(Blueprint):
         if name not in self.tasks and self.import_paths:
             self.perform_import_paths()
         if name in self.tasks or not allow_unknown:
-            return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
+            deferrer = self.find_task(name).configure(task_kwargs=task_kwargs, **options)
+            deferrer._owner = self  # it may be one cell of the app that the task was declared on
+            return deferrer
         connection = options.pop("connection", None)
         task_options = CheckedOptions().change(options)
         return Deferrer(

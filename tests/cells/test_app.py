@@ -235,6 +235,24 @@ def test_free_jobs_go_round_and_queueing_locks_do_not(app: App, task: Double) ->
         once.defer(1)
 
 
+def test_a_free_job_with_a_limit_is_in_the_cell_of_the_limit(
+    app: App, task: Double, homes: list[PsycopgConnector]
+) -> None:
+    place = cell_of("stripe", COUNT)
+    assert {task.configure(limit="stripe").defer(n) % 1024 for n in range(4)} == {place}
+    lane = next(lock for lock in LOCKS if cell_of(lock, COUNT) != place)
+    assert task.configure(limit="stripe", lock=lane).defer(1) % 1024 != place
+    other = (place + 1) % COUNT
+    named = app.cell(other).configure_task("double", limit="stripe").defer(n=1)
+    assert named % 1024 == other, "it was named"
+    away = next(home for home, at in zip(homes, AT, strict=True) if at != AT[place])
+    with (
+        psycopg.connect(away.dsn) as connection,
+        pytest.raises(BadArgument, match=f"but 'stripe' is for cell {place}"),
+    ):
+        task.configure(limit="stripe", connection=connection).defer(1)
+
+
 def test_jobs_join_the_transaction_of_their_own_database(
     app: App, task: Double, homes: list[PsycopgConnector]
 ) -> None:

@@ -288,10 +288,18 @@ def test_what_does_not_answer_is_named(halted: Queue) -> None:
     assert "\ncell 6 (127.0.0.1:1/" in halted("cells", "check").stdout
 
 
-def test_the_doctor_finds_a_lane_in_the_wrong_cell(queue: Queue, dsns: list[str]) -> None:
+def test_the_doctor_finds_what_belongs_elsewhere(queue: Queue, dsns: list[str]) -> None:
     healthy = queue("doctor")
     assert healthy.returncode == 0, healthy.output
     assert healthy.stdout.count("cell ") == COUNT
+    queue("limits", "set", "stripe", "--concurrency", "9", "--cell", "3")
+    queue("limits", "set", "mail:*", "--concurrency", "9", "--cell", "3")
+    for key in ("stripe", "mail:7"):
+        assert queue("defer", "t", "--limit", key, "--lock", LOCKS[3]).returncode == 0
+    assert "limits" not in queue("doctor", "--cell", "3").stdout
+    queue("defer", "t", "--limit", "stripe", "--lock", LOCKS[2])
+    told = queue("doctor", "--cell", "2").stdout
+    assert "jobs of these keys run without a limit in this cell: stripe" in told
     with psycopg.connect(dsns[0], autocommit=True) as connection:
         connection.execute("SELECT inturn_00.defer('shop.pay', lock => %s)", [LOCKS[3]])
     sick = queue("doctor")

@@ -90,9 +90,10 @@ class CellJobs(Router):
 
         Free jobs go to the one that was named, or to one that is in use anyway.
         """
-        places = [place_job(job.options, len(self._cells.homes)) for job in jobs]
-        free = self._home
-        if free is None and None in places:
+        count = len(self._cells.homes)
+        places = [place_job(job.options, count, self._home) for job in jobs]
+        free = None
+        if None in places:
             used = {each for each in places if each is not None}
             free = self._cells.choose_free(used, local)
         groups: Groups = {}
@@ -101,7 +102,9 @@ class CellJobs(Router):
         if local is not None and (away := groups.keys() - local):
             cell = min(away)
             options = jobs[groups[cell][0]].options
-            name = options.cell or first_lock(options.lock) or options.queueing_lock
+            name = (
+                options.cell or first_lock(options.lock) or options.queueing_lock or options.limit
+            )
             raise refuse_elsewhere(self._cells.homes[cell], local, name)
         return groups
 

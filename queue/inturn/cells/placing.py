@@ -28,13 +28,18 @@ def cell_of_id(id: int, cells: int) -> int:
     return cell
 
 
-def place_job(options: CheckedOptions, cells: int) -> int | None:
-    """Return the cell of a job, or None if any will do. Raise BadArgument if it needs several."""
+def place_job(options: CheckedOptions, cells: int, home: int | None = None) -> int | None:
+    """Return the cell of a job, or None if any will do. Raise BadArgument if it needs several.
+
+    If nothing binds it, it is in `home`, or else where its limit is likely to be.
+    """
     named = list(_name_cells(options, cells))
     places = {cell for _, cell in named}
     if len(places) > 1:
         raise refuse_span(named)
-    return places.pop() if places else None
+    if places:
+        return places.pop()
+    return cell_of(options.limit, cells) if home is None and options.limit is not None else home
 
 
 def _name_cells(options: CheckedOptions, cells: int) -> Sequence[tuple[str, int]]:
@@ -90,12 +95,13 @@ def _refuse_in_all(call: Mapping[str, Any], cells: int) -> None:
     if call.get("before_id") is not None:
         raise BadArgument("before_id", "names a page of one cell. Use app.cell(3), or --cell 3")
     if call.get("per_cell") is False and cells > 1:
+        key = str(call["pattern"])
         raise BadArgument(
             "limit",
             f"would hold in each of the {cells} cells alone, so they allow {cells} times as much "
-            "together. Set it in the cell of its jobs, and give these the cell key: "
-            "app.cell(key='stripe').limits.set(…), or --cell 3. Or set it in each: per_cell=True, "
-            "or --per-cell",
+            f"together. Set it where its jobs without a lock are: app.cell(key={key!r}), or --cell "
+            f"{cell_of(key, cells)}, and give those with a lock this cell key. Or set it in each: "
+            "per_cell=True, or --per-cell",
         )
 
 

@@ -19,9 +19,10 @@ SELECT substring(obj_description(oid, 'pg_namespace') FROM '^inturn_move_[^ ]+ (
 FROM pg_catalog.pg_namespace WHERE nspname = %s
 """
 SHOW_CELL = "SELECT number, of, map, is_home FROM {schema}.show_cell()"
-NEWEST_LOCKS = """
-SELECT DISTINCT lock FROM (
-    SELECT lock FROM {schema}.live_jobs WHERE lock IS NOT NULL ORDER BY id DESC LIMIT %s
+NEWEST_KEYS = """
+SELECT DISTINCT lock, limit_key FROM (
+    SELECT lock, limit_key FROM {schema}.live_jobs
+    WHERE lock IS NOT NULL OR limit_key IS NOT NULL ORDER BY id DESC LIMIT %s
 ) AS newest
 """
 
@@ -93,7 +94,6 @@ def list_idle_slots() -> Operation[list[MoveSlot]]:
     return [MoveSlot(name, cell, int(kept or 0), is_over) for name, cell, kept, is_over in rows]
 
 
-def list_newest_locks(limit: int) -> Operation[list[str]]:
-    """Return the locks of so many live jobs, the newest."""
-    rows = yield Statement(NEWEST_LOCKS, [limit])
-    return [str(lock) for (lock,) in rows]
+def list_newest_keys(limit: int) -> Operation[list[tuple[str | None, str | None]]]:
+    """Return the locks and keys of limits of so many live jobs, the newest."""
+    return [(lock, key) for lock, key in (yield Statement(NEWEST_KEYS, [limit]))]
