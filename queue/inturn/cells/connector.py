@@ -12,7 +12,6 @@ from uuid import UUID
 
 from inturn.cells.callers import Callers
 from inturn.cells.following import FollowingConnector
-from inturn.cells.identity import check_identity
 from inturn.cells.jobs import CellBatches, CellJobs
 from inturn.cells.map import CellMap, CellsOption, name_place, read_map
 from inturn.cells.placing import place_job, refuse_elsewhere
@@ -45,8 +44,8 @@ ROUTERS: dict[object, type[Router]] = {Jobs: CellJobs, Batches: CellBatches}
 class CellConnector(FollowingConnector):
     """A connector to one cell. It checks that its database is that cell, for pools once.
 
-    `siblings` are the connectors of all cells. While one is open, the others open when needed, so
-    that a cell that is down does not keep an app from opening.
+    While one of `cells` is open, the others open when needed, so that a cell that is down does not
+    keep an app from opening.
     """
 
     number: int
@@ -72,10 +71,30 @@ class CellConnector(FollowingConnector):
 
     def check(self, found: CellIdentity | None) -> None:
         """Raise WrongCell unless this is what the cell says about itself, in whatever database."""
-        try:
-            check_identity(found, self.number, len(self.cells.homes), self.cells.map_id)
-        except WrongCell as error:
-            raise WrongCell(f"{self} {error}") from None
+        of, map = len(self.cells.homes), self.cells.map_id
+        if found is None:
+            raise WrongCell(f"{self} is not a cell yet. Make it one: queue cells create")
+        if found.of != of:
+            raise WrongCell(
+                f"{self} is one of {found.of} cells, but the map has {of}. The number of cells "
+                "never changes: use the map that the cells were created with"
+            )
+        if found.number != self.number:
+            raise WrongCell(
+                f"{self} is cell {found.number}. Put the cells into the map in the order in which "
+                "they were created: queue cells list"
+            )
+        if map is not None and found.map != map:
+            raise WrongCell(
+                f"{self} belongs to another map ({found.map}, not {map}). Give it the address of "
+                "its own cell"
+            )
+        if not found.is_home:
+            raise WrongCell(
+                f"{self} is a copy: the cell was created in another database, which may still "
+                "serve it. If this is its only home now, after pg_upgrade or a restore: queue "
+                f"cells adopt --cell {self.number}"
+            )
 
     def connect(
         self, role: str = "command", *, to_listen: bool = False, lock_timeout: float | None = None
@@ -315,22 +334,15 @@ class Cells(Connector):
         _refuse_pool(pool)
         await self._homes[0].open_async_later()
 
-    async def open_async_later(self) -> None:
-        await self._homes[0].open_async_later()
-
     async def close_async(self) -> None:
         await self._homes[0].close_async()
-
-    @property
-    def is_open_async(self) -> bool:
-        return self._homes[0].is_open_async
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> NoReturn:
         raise ConfigurationError(
             "The app has cells, which a DSN or a schema cannot replace. Name one: --cell 3"
         )
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self) -> NoReturn:  # all that needs one database needs its address or schema
         raise ConfigurationError(
             f"This concerns one database, but the app has {len(self._homes)} cells. "
             "Name one: app.cell(3), or --cell 3"
@@ -342,24 +354,6 @@ class Cells(Connector):
 
     @property
     def schema(self) -> str:  # type: ignore[override]
-        self._refuse()
-
-    def connect(self, *_: Any, **__: Any) -> NoReturn:
-        self._refuse()
-
-    async def connect_async(self, *_: Any, **__: Any) -> NoReturn:
-        self._refuse()
-
-    def run(self, *_: Any, **__: Any) -> NoReturn:
-        self._refuse()
-
-    async def run_async(self, *_: Any, **__: Any) -> NoReturn:
-        self._refuse()
-
-    def lend(self) -> NoReturn:
-        self._refuse()
-
-    def lend_async(self) -> NoReturn:
         self._refuse()
 
 

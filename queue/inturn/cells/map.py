@@ -30,8 +30,6 @@ from inturn.database.connectors import PsycopgConnector
 from inturn.errors import ConfigurationError, kind_of
 from inturn.sql import SCHEMA
 
-VARIABLE = "INTURN_CELLS"
-FILE = "inturn_cells.toml"
 Home = str | PsycopgConnector
 CellsOption = str | os.PathLike[str] | Sequence[Home]
 
@@ -69,7 +67,7 @@ def read_file(file: Path) -> CellMap:
         read = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(
-            f"The map of cells {str(file)!r} does not exist. Name it in {VARIABLE} or "
+            f"The map of cells {str(file)!r} does not exist. Name it in INTURN_CELLS or "
             "App(cells=…), or write it: queue cells create"
         ) from None
     except (OSError, ValueError) as error:

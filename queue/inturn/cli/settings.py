@@ -142,7 +142,9 @@ database_options = combine(
 )
 
 
-def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
+def load_app(
+    path: str, dsn: str | None = None, schema: str | None = None, cell: int | None = None
+) -> App:
     """Import the user's app and tasks. If that fails, raise ConfigurationError with the line."""
     from inturn.app import App
 
@@ -163,6 +165,8 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
         raise ConfigurationError(text) from error
     if dsn or schema:
         app.connector = app.connector.at(dsn, schema=schema)
+    if cell is not None:
+        app.connector = _choose_cell(app.connector, cell)
     return app
 
 
@@ -175,20 +179,21 @@ def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> C
     from inturn.sql import SCHEMA
 
     if settings.app is not None:
-        return choose_cell(settings, load_app(settings.app, dsn, schema).connector)
+        return load_app(settings.app, dsn, schema, settings.cell).connector
     cells = None if dsn or schema else os.environ.get("INTURN_CELLS")
-    if not cells:
-        return choose_cell(settings, PsycopgConnector(dsn, schema=schema or SCHEMA))
-    from inturn.cells.connector import Cells
+    connector: Connector
+    if cells:
+        from inturn.cells.connector import Cells
 
-    return choose_cell(settings, Cells(cells))
+        connector = Cells(cells)
+    else:
+        connector = PsycopgConnector(dsn, schema=schema or SCHEMA)
+    return connector if settings.cell is None else _choose_cell(connector, settings.cell)
 
 
-def choose_cell(settings: Settings, connector: Connector) -> Connector:
-    """Return the connector of the cell that --cell names, if it is given."""
-    if settings.cell is None:
-        return connector
-    home = connector.find_home(settings.cell)
+def _choose_cell(connector: Connector, cell: int) -> Connector:
+    """Return the connector of the cell that --cell names."""
+    home = connector.find_home(cell)
     if home is connector:
         raise ConfigurationError(
             "--cell: there are no cells here. Set INTURN_CELLS, name an app that has cells with "

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_task
-from inturn.cli.settings import (
-    Settings,
-    choose_cell,
-    database_options,
-    find_connector,
-    load_app,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.cli.suggestions import did_you_mean
 from inturn.cli.values import PRIORITY, Number, duration, moment, task_arguments
 from inturn.errors import TaskNotFound
@@ -154,8 +148,7 @@ def command(
     if path is None:
         app = App(connector=find_connector(settings, dsn, schema))
     else:
-        app = load_app(path, dsn, schema)
-        app.connector = choose_cell(settings, app.connector)
+        app = load_app(path, dsn, schema, settings.cell)
         if not unknown:
             _check_task(task, app, path)
     deferrer = app.configure_task(

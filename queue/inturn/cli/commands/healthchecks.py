@@ -4,13 +4,7 @@ from contextlib import closing
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    choose_cell,
-    database_options,
-    find_connector,
-    load_app,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.formatting import amount
 
 
@@ -34,8 +28,8 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
         connector = find_connector(settings, dsn, schema)
         click.echo("app: not checked, no app named (-a package.module:app)")
     else:
-        app = load_app(path, dsn, schema)
-        connector = choose_cell(settings, app.connector)
+        app = load_app(path, dsn, schema, settings.cell)
+        connector = app.connector
         click.echo(f"app: ok, {amount(len(app.tasks), 'task name')}")
     from inturn import sql
     from inturn.operations.engine.maintenance import check_schema

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.settings import (
-    Settings,
-    choose_cell,
-    database_options,
-    find_connector,
-    load_app,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.formatting import amount
 
 if TYPE_CHECKING:
@@ -50,8 +44,7 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     if path is None:
         app = App(connector=find_connector(settings, dsn, schema))
     else:
-        app = load_app(path, dsn, schema)
-        app.connector = choose_cell(settings, app.connector)
+        app = load_app(path, dsn, schema, settings.cell)
     # Fail before the prompt: if the database is down, the app's pool retries for half a minute.
     with closing(app.connector.connect()) as connection:
         app.connector.run(check_schema(app.connector.schema), connection)

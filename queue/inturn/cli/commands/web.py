@@ -8,13 +8,7 @@ from typing import Any
 import click
 
 from inturn.cli.processes.web_server import PORT, describe_address, listen, make_app, serve
-from inturn.cli.settings import (
-    Settings,
-    choose_cell,
-    database_options,
-    find_connector,
-    load_app,
-)
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.cli.values import Number
 from inturn.errors import ConfigurationError
 
@@ -94,8 +88,7 @@ def command(
     if settings.app is None:
         app = make_app(find_connector(settings, dsn, schema))
     else:
-        app = load_app(settings.app, dsn, schema)
-        app.connector = choose_cell(settings, app.connector)
+        app = load_app(settings.app, dsn, schema, settings.cell)
     site = create_app(app, read_only=read_only, authorize=authorize or link)
     with listen(bind, port) as listener:
         query = "" if authorize else link.query
