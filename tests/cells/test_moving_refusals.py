@@ -3,6 +3,7 @@
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -252,12 +253,15 @@ def test_a_map_that_names_the_new_home_too_early_is_refused(cells: Cells, empty:
 
 
 @pytest.mark.landing
-def test_a_map_in_the_code_is_told_what_to_change(cells: Cells, empty: list[str]) -> None:
+def test_a_map_in_the_code_is_told_what_to_change(
+    cells: Cells, empty: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, new = empty
-    listed = Cells([old, old])
-    CellMove(listed.homes[CELL], new).run(lambda step: None, lambda done, total: None)
-    resumed = CellMove(Cells([old, old]).homes[CELL], new)
-    assert resumed.run(lambda step: None, lambda done, total: None) is None
+    (tmp_path / "listed.py").write_text(f"import inturn\napp = inturn.App(cells=[{old!r}] * 2)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for _ in range(2):  # the list is still old
+        done = invoke("-a", "listed:app", "cells", "move", str(CELL), "--to", new)
+        assert f"Name {make_move(cells, new).to} there as cell {CELL}" in done.stderr
     assert serves(new)
 
 

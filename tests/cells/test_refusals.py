@@ -63,23 +63,6 @@ def test_a_bad_map_is_refused(tmp_path: Path, old: str, new: str, words: str) ->
         App(cells=str(file))
 
 
-def test_each_server_has_its_own_address_to_listen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("INTURN_LISTEN_DSN", "dbname=none")
-    file = tmp_path / "cells.toml"
-    file.write_text(
-        MAP.replace('dsn = "dbname=two"', 'dsn = "dbname=two"\nlisten_dsn = "dbname=2"')
-    )
-    app = App(cells=file)
-    assert "dbname=2" in app.cell(1).connector._address(to_listen=True)
-    assert "dbname=one" in app.cell(0).connector._address(to_listen=True)
-    file.write_text(MAP.replace('"dbname=two"', '"dbname=three"'))
-    assert isinstance(app.connector, Cells)
-    app.connector.reread()
-    assert "dbname=three" in app.cell(1).connector._address(to_listen=True)
-
-
 def test_an_app_has_one_kind_of_address(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="two of a DSN, a connector and cells"):
         App("postgresql://one/shop", cells=["postgresql://one/shop"])

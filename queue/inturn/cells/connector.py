@@ -205,7 +205,11 @@ class CellConnector(FollowingConnector):
         self.connect().close()
 
     def has_schedule(self, schedule: Schedule) -> bool:
-        return self.cells.place_schedule(schedule) == self.number
+        """Return True if the cell of its jobs' lock is this one, or else that of its name."""
+        of = len(self.cells.homes)
+        place = place_job(schedule.task.configure(**schedule.options)._options, of)
+        name = f"{schedule.task.name} {schedule.periodic_id}"
+        return self.number == (cell_of(name, of) if place is None else place)
 
     def open(self, pool: Pool | None = None) -> None:
         _refuse_pool(pool)
@@ -294,13 +298,6 @@ class Cells(Connector):
         if isinstance(cell, bool) or not 0 <= cell < len(self._homes):
             raise BadArgument("cell", f"{cell!r} is not one of 0 to {len(self._homes) - 1}")
         return self._homes[cell]
-
-    def place_schedule(self, schedule: Schedule) -> int:
-        """Return the cell of a schedule: that of its jobs' lock, else that of its name."""
-        options = schedule.task.configure(**schedule.options)._options
-        place = place_job(options, len(self._homes))
-        name = f"{schedule.task.name} {schedule.periodic_id}"
-        return cell_of(name, len(self._homes)) if place is None else place
 
     def serve(self, control: Callable[..., T], *more: Any, home: int | None = None) -> T:
         if control is SchemaManager:  # which migrates one cell after another

@@ -53,10 +53,11 @@ def _change(file: Path, number: int, dsn: str, prefix: str) -> str | None:
         return None
     changed = _move_in_text(text, read, wanted)
     if not _says(changed, wanted):
-        advice = advise(number, dsn, prefix)
+        named = "" if prefix == SCHEMA else f', schema = "{prefix}"'
         raise ConfigurationError(
             f"{file} cannot be changed safely, as it has comments in a list of cells, or no "
-            f"[[servers]]. {advice}"
+            f"[[servers]]. Move {number} to the `cells` of a [[servers]] with "
+            f'dsn = "{dsn}"{named}'
         )
     return changed
 
@@ -84,13 +85,6 @@ def _alone(file: Path, number: int) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
-
-
-def advise(number: int, dsn: str | None, prefix: str) -> str:
-    """Return what to change in a map by hand."""
-    named = "" if prefix == SCHEMA else f', schema = "{prefix}"'
-    address = "the address of --to" if dsn is None else f'"{dsn}"'
-    return f"Move {number} to the `cells` of a [[servers]] with dsn = {address}{named}"
 
 
 def _move(read: dict[str, Any], number: int, dsn: str, prefix: str) -> dict[str, Any]:

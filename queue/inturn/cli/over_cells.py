@@ -79,7 +79,6 @@ def _in_cell(cell: int, arguments: Mapping[str, Any], run: Run) -> None:
 
 def _read(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
     context, here = click.get_current_context(), copy_context()
-    nothing = object()
 
     def ask(cell: int) -> Any:
         def hold() -> Any:
@@ -87,7 +86,7 @@ def _read(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
                 try:
                     _in_cell(cell, chosen[cell], run)
                 except NotFound as error:
-                    return (nothing, error)
+                    return (None, error)
                 except SystemExit as ended:
                     return (kept, ended.code)
             return (kept, 0)
@@ -99,7 +98,7 @@ def _read(chosen: Mapping[int, Mapping[str, Any]], run: Run) -> None:
         answers = ask_all(list(chosen), ask)
     except CellsUnanswered as error:
         answers, errors = error.answers, error.errors
-    found = {cell: kept for cell, (kept, _) in answers.items() if kept is not nothing}
+    found = {cell: kept for cell, (kept, _) in answers.items() if kept is not None}
     print_held(list(found.values()))
     for cell, problem in errors.items():
         print_error(f"cell {cell} did not answer: {problem}")

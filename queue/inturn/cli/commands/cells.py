@@ -249,7 +249,7 @@ def move(
     is closed, --abort ends the move.
     """
     from inturn.cells.map import name_schema
-    from inturn.cells.map_file import advise, check_map, rewrite_home
+    from inturn.cells.map_file import check_map, rewrite_home
     from inturn.cells.moving import CellMove
 
     cells = _find_cells(settings, None, None)
@@ -273,7 +273,7 @@ def move(
     if left is not None:
         click.echo(f"The cell has moved, but its slot at {moving.old} is left: {left}", err=True)
     if cells.file is None:
-        click.echo(f"Your app lists its cells. {advise(cell, None, prefix or kept)}", err=True)
+        click.echo(f"Your app lists its cells. Name {moving.to} there as cell {cell}", err=True)
         return
     if rewrite_home(cells.file, cell, to, prefix or kept):
         click.echo(f"{cells.file} names the new home. {COPY_IT}")
