@@ -126,7 +126,8 @@ class App(Blueprint):
 
     @tracing.setter
     def tracing(self, tracing: Tracer | None) -> None:
-        self._tracing = self.job_manager.tracing = tracing
+        self._tracing = tracing
+        self.job_manager = self._connector.serve(Jobs, tracing)
 
     @contextmanager
     def replace_connector(self, connector: Connector) -> Iterator[Self]:

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -25,6 +28,7 @@ from inturn.errors import (
 )
 from inturn.model import Job
 from inturn.tasks.lanes import cell_of
+from inturn.tasks.options import NewJob
 from tests.cells.conftest import AT, COUNT, WORKER
 from tests.cells.load import query
 from tests.cells.test_refusals import in_cell
@@ -87,6 +91,14 @@ async def test_the_same_in_an_event_loop(homes: list[PsycopgConnector]) -> None:
         assert counts["succeeded"] == COUNT
         assert len(await manager.list_jobs_async(limit=3)) == 3
         assert [job.id for job in await manager.list_jobs_async(lock=LOCKS[6])] == [jobs[6]]
+        report = double.configure(lock=LOCKS[5], task_kwargs={"n": 1})
+        async with app.batch("import", callback=report) as batch:
+            assert batch % 1024 == 5
+    away = App(cells=[*homes[:7], PsycopgConnector(AWAY, schema="inturn_07", timeout=1)])
+    async with away.open_async():
+        with pytest.raises(PartlyDeferred) as part:
+            await away.job_manager.batch_defer_jobs_async(new)
+    assert part.value.left == [7]
 
 
 def test_a_task_defers_into_other_cells(app: App) -> None:
@@ -277,6 +289,21 @@ def test_jobs_join_the_transaction_of_their_own_database(
             task.configure(lock=LOCKS[6], connection=connection).defer(2)
     engine.dispose()
     assert len(app.job_manager.list_jobs()) == 5
+
+
+def test_each_cell_is_traced(app: App) -> None:
+    sent: list[int] = []
+
+    @contextmanager
+    def send(jobs: Sequence[NewJob]) -> Iterator[SimpleNamespace]:
+        sent.append(len(jobs))
+        yield SimpleNamespace(jobs=jobs, note=lambda made: made)
+
+    app.configure_task("t", lock=LOCKS[3]).defer()
+    app.tracing = SimpleNamespace(send=send)
+    new = [app.configure_task("t", lock=lock).make_new_job() for lock in (*LOCKS, LOCKS[3])]
+    app.job_manager.batch_defer_jobs(new)
+    assert sorted(sent) == [1] * 7 + [2]
 
 
 def test_a_batch_is_in_one_cell(app: App, task: Double) -> None:

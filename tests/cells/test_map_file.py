@@ -98,20 +98,6 @@ def test_two_moves_at_once_both_change_the_map(
     ]
 
 
-def test_a_map_that_another_process_changes_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(map_file, "PATIENCE", 0.1)
-    file = tmp_path / "cells.toml"
-    file.write_text(HEAD + ONE)
-    with (
-        map_file._alone(file, 0),
-        pytest.raises(ConfigurationError, match=r"run this again: queue cells move 1 --to"),
-    ):
-        rewrite_home(file, 1, "dbname=two", "inturn")
-    assert file.read_text() == HEAD + ONE
-
-
 def test_each_server_has_its_own_address_to_listen_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 from inturn.cells.callers import Callers
 from inturn.cells.following import FollowingConnector
 from inturn.cells.jobs import CellBatches, CellJobs
-from inturn.cells.map import CellMap, CellsOption, name_place, read_map
+from inturn.cells.map import CellsOption, name_place, read_map
 from inturn.cells.placing import place_job, refuse_elsewhere
 from inturn.cells.router import Router
 from inturn.control.batches import Batches
@@ -260,8 +260,8 @@ class Cells(Connector):
     print(len(app.connector.homes), app.cell(key="tenant:7").check_connection())
     """
 
-    def __init__(self, cells: CellsOption | CellMap) -> None:
-        given = cells if isinstance(cells, CellMap) else read_map(cells)
+    def __init__(self, cells: CellsOption) -> None:
+        given = read_map(cells)
         self.file = given.file
         self.map_id: UUID | None = given.id
         self._homes = [_make_home(self, *each) for each in enumerate(given.homes)]

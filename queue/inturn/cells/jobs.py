@@ -15,25 +15,12 @@ from inturn.errors import CellsUnanswered, InturnError, PartlyDeferred
 from inturn.tasks.deferred import DeferredJob
 from inturn.tasks.lanes import first_lock
 from inturn.tasks.options import NewJob
-from inturn.tasks.tracer import Tracer
 
 Groups = dict[int, list[int]]  # the places of jobs, by cell
 
 
 class CellJobs(Router):
     """The job manager of an app with cells."""
-
-    @property
-    def tracing(self) -> Tracer | None:
-        """Creates spans: one for each cell of a call."""
-        tracing: Tracer | None = self._more[0] if self._more else None
-        return tracing
-
-    @tracing.setter
-    def tracing(self, tracing: Tracer | None) -> None:
-        self._more = (tracing,)
-        for part in list(self._parts.values()):
-            part.tracing = tracing
 
     def defer_job(self, job: NewJob, connection: object = None) -> DeferredJob[Any]:
         """Like `Jobs.defer_job`."""

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import tempfile
-import time
 import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
@@ -20,7 +19,6 @@ from inturn.sql import SCHEMA
 
 # The numbers of a server, on one or several lines without comments.
 CELLS = re.compile(r"^([ \t]*cells[ \t]*=[ \t]*)\[[^\]#]*\]", re.M)
-PATIENCE = 10.0  # seconds
 SERVER = re.compile(r"^[ \t]*\[\[[ \t]*servers[ \t]*\]\]", re.M)
 
 
@@ -37,7 +35,7 @@ def rewrite_home(file: Path, number: int, dsn: str, prefix: str) -> bool:
 
     Raise ConfigurationError, and change nothing, if the text cannot be changed safely.
     """
-    with _alone(file, number):
+    with _alone(file):
         changed = _change(file, number, dsn, prefix)
         if changed is not None:
             _replace(file, changed)
@@ -63,25 +61,14 @@ def _change(file: Path, number: int, dsn: str, prefix: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _alone(file: Path, number: int) -> Iterator[None]:
+def _alone(file: Path) -> Iterator[None]:
     """Keep the moves of other cells from changing the map.
 
     The lock is that of the folder, because the file itself is replaced.
     """
     folder = os.open(Path(os.path.realpath(file)).parent, os.O_RDONLY)
-    deadline = time.monotonic() + PATIENCE
     try:
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ConfigurationError(
-                        f"Another process is changing {file}. Then run this again: queue cells "
-                        f"move {number} --to …"
-                    ) from None
-                time.sleep(0.05)
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
         os.close(folder)
