@@ -33,9 +33,9 @@ def ask_all(
     """Return the answer of each cell, or raise CellsUnanswered."""
     most = min(most_at_once, len(cells))
     if most <= 1:  # here, since a connection of Django's belongs to its thread
-        return sort_answers(cells, [_try(ask, cell) for cell in cells])
+        return _sort_answers(cells, [_try(ask, cell) for cell in cells])
     with ThreadPoolExecutor(most, "inturn cells") as threads:
-        return sort_answers(cells, list(threads.map(lambda cell: _try(ask, cell), cells)))
+        return _sort_answers(cells, list(threads.map(lambda cell: _try(ask, cell), cells)))
 
 
 async def ask_all_async(
@@ -49,7 +49,7 @@ async def ask_all_async(
             return await ask(cell)
 
     found = await asyncio.gather(*map(ask_in_turn, cells), return_exceptions=True)
-    return sort_answers(cells, found)
+    return _sort_answers(cells, found)
 
 
 def _try(ask: Callable[[int], T], cell: int) -> T | BaseException:
@@ -59,7 +59,7 @@ def _try(ask: Callable[[int], T], cell: int) -> T | BaseException:
         return error
 
 
-def sort_answers(cells: Sequence[int], found: Sequence[T | BaseException]) -> dict[int, T]:
+def _sort_answers(cells: Sequence[int], found: Sequence[T | BaseException]) -> dict[int, T]:
     """Return the answers, or raise CellsUnanswered, or the error itself if all refused."""
     answers: dict[int, T] = {}
     errors: dict[int, InturnError] = {}
@@ -92,8 +92,6 @@ def _add(one: Any, other: Any) -> Any:
     if isinstance(one, datetime):
         return max(one, other)
     if isinstance(one, int | float | list | Counter):
-        return one + other
-    if isinstance(one, tuple) and not hasattr(one, "_fields"):
         return one + other
     if is_dataclass(one) and not isinstance(one, type):
         names = [field.name for field in fields(one)]
