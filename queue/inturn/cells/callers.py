@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from inturn.database import caller_connection, drive
 from inturn.operations import Operation
 from inturn.operations.engine.cells import CellIdentity, list_cells, read_cell
 
-if TYPE_CHECKING:
-    from inturn.cells.connector import CellConnector
-
 Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
+
+
+class Home(Protocol):
+    """A cell's connector."""
+
+    number: int
+    schema: str
+
+    def check(self, found: CellIdentity | None) -> None: ...
 
 
 class Callers:
     """Looks once for each connection, until a cell moves."""
 
-    def __init__(self, homes: Sequence[CellConnector]) -> None:
+    def __init__(self, homes: Sequence[Home]) -> None:
         self._homes = homes
         self._found: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
 
