@@ -59,6 +59,9 @@ def test_the_advice_of_a_cell_names_it(app: App, client: TestClient) -> None:
     assert ">queue worker --cells 6 --queues default<" in client.get(f"/cell/6/jobs/{job}").text
     assert ">queue limits set --cell 6 stripe --conc" in client.get("/cell/6/limits").text
     assert ">queue worker --cells 6<" in client.get("/cell/6/workers").text
+    checks = client.get("/cell/6/system/checks").text
+    assert ">queue doctor --cell 6<" in checks
+    assert "queue worker --cells 6" in checks
     assert name_cell("queue cells create", 6) == "queue cells create"
 
 
