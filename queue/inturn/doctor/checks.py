@@ -8,12 +8,13 @@ from math import inf
 
 from psycopg.sql import Identifier, Literal
 
+from inturn.doctor.cell import examine_cell
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
 from inturn.doctor.reader import Reader, RunOperation
 from inturn.doctor.work import examine_failures, examine_work
 from inturn.formatting import amount, size, span, visible
 from inturn.operations.changes import lanes, limits
-from inturn.operations.engine import maintenance, workers
+from inturn.operations.engine import citus, maintenance, workers
 from inturn.operations.reading import history
 from inturn.operations.reading.situation import get_situation
 from inturn.operations.reading.standstill import find_standstill
@@ -43,6 +44,11 @@ def examine(reader: Reader) -> Iterator[Finding]:
     if mismatch is not None:
         yield Finding("schema", "fail", *mismatch)
         return
+    if reader.run(citus.is_distributed(reader.schema)):
+        detail = f"Citus has distributed {reader.schema}, so workers cannot claim jobs"
+        undo = f"SELECT citus_schema_undistribute({_quote(reader.schema)});"
+        yield Finding("schema", "fail", detail, undo)
+        return
     yield Finding("schema", "ok", f"{reader.schema} matches this version")
     locked = find_table_lock(reader.run)
     if locked is not None:
@@ -55,6 +61,7 @@ def examine(reader: Reader) -> Iterator[Finding]:
     for check in CHECKS:
         yield check(reader)
     yield _clock(reader, seen.workers)
+    yield from examine_cell(reader)
 
 
 def _crashes(reader: Reader) -> Finding:

@@ -10,6 +10,7 @@ at all.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from uuid import UUID
 
 import psycopg
 from psycopg import errors as pg
@@ -18,8 +19,10 @@ from psycopg.sql import SQL, Identifier
 from inturn import sql
 from inturn.database import drive
 from inturn.database.conditions import first_line
-from inturn.errors import ConnectorException, MissingExtra
+from inturn.errors import ConfigurationError, ConnectorException, MissingExtra
+from inturn.operations.engine.citus import DISTRIBUTED, HAS_CITUS, IS_DISTRIBUTED
 from inturn.operations.engine.maintenance import DAYS_AHEAD, check_is_known
+from inturn.operations.engine.moving import IS_MOVING, MOVED
 
 try:
     from alembic import command
@@ -115,6 +118,19 @@ def prepare_history(dsn: str, schema: str = sql.SCHEMA) -> None:
         _raw(connection).execute("SELECT prepare_history(%s)", [DAYS_AHEAD])
 
 
+def make_cell(dsn: str, schema: str, number: int, of: int, map: UUID) -> bool:
+    """Make a migrated schema a cell. Return False if it is that cell already."""
+    with _session(dsn, schema, create=False) as connection:
+        made = _raw(connection).execute("SELECT make_cell(%s, %s, %s)", [number, of, map])
+        return made.fetchone() == (True,)
+
+
+def adopt_cell(dsn: str, schema: str) -> None:
+    """Make this database the home of its cell, after pg_upgrade or a restore."""
+    with _session(dsn, schema, create=False) as connection:
+        _raw(connection).execute("UPDATE cell SET home = cell_home()")
+
+
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
     """Go back to an older revision, or only drop the functions and views if it is the current one.
 
@@ -175,6 +191,8 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         # Never wait long for a locked table: everything else would wait behind us.
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
+        _keep_citus_out(raw, schema)
+        _refuse_moving(raw, schema)
         # IF NOT EXISTS would need the privilege to create schemas even if it exists.
         if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
             raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
@@ -189,6 +207,30 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
                 f"the schema {schema!r} does not exist, or permission is denied"
             )
         yield connection
+
+
+def _keep_citus_out(raw: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
+    """Have Citus leave our tables alone, or raise ConfigurationError if it has distributed them."""
+    if raw.execute(HAS_CITUS).fetchone() != (True,):
+        return
+    raw.execute("SET LOCAL citus.enable_ddl_propagation = off")
+    if raw.execute(IS_DISTRIBUTED, {"schema": schema}).fetchone() == (True,):
+        raise ConfigurationError(DISTRIBUTED.format(schema=schema))
+
+
+def _refuse_moving(raw: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
+    """Raise ConfigurationError if the schema is a cell that is being moved, or was moved away."""
+    moving = raw.execute(IS_MOVING, {"schema": schema, "moved": schema + MOVED}).fetchone()
+    assert moving is not None
+    if moving[0]:
+        raise ConfigurationError(
+            f"The cell in the schema {schema!r} is being moved. Finish that first, or end it: "
+            "queue cells move"
+        )
+    if moving[1] is not None:
+        raise ConfigurationError(
+            f"The cell in the schema {schema!r} {moving[1]}. Name its new home in the map of cells"
+        )
 
 
 @contextmanager

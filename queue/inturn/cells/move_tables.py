@@ -1,0 +1,66 @@
+"""The tables of a cell that moves: which are copied, and who may write to them."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from psycopg.sql import SQL, Identifier, Literal
+
+from inturn.cells.move_servers import NewServer, Raw, ask
+from inturn.operations.engine import moving
+
+# The migration of the new server makes these, and `cell` differs.
+NOT_COPIED = ("cell", "schema_version", "applied_code")
+
+
+def list_tables() -> list[str]:
+    """Return the names of the tables that are copied."""
+    from inturn.schema.rollup_tables import metadata
+
+    return sorted(set(metadata.tables) - set(NOT_COPIED))
+
+
+def make_partitions(connection: Raw, schema: str, days: list[date]) -> None:
+    """Create the partitions of the history that are missing, as prepare_history does."""
+    connection.execute("SET LOCAL timezone = 'UTC'")
+    history = Identifier(schema, "finished_jobs")
+    for day in days:
+        name = f"finished_jobs_{day:%Y%m%d}"
+        if ask(connection, moving.HAS_TABLE, schema, name) == [(True,)]:
+            continue
+        partition = Identifier(schema, name)
+        for change in moving.MAKE_PARTITION:
+            connection.execute(
+                SQL(change).format(
+                    history=history,
+                    partition=partition,
+                    day=Literal(str(day)),
+                    next=Literal(str(day + timedelta(days=1))),
+                )
+            )
+
+
+def refuse_writes(connection: Raw, schema: str, message: str) -> None:
+    """Make the tables of a schema refuse all writes but those of replication."""
+    name = Identifier(schema)
+    function = SQL(moving.REFUSE_WRITES).format(schema=name, message=Literal(message))
+    connection.execute(function)
+    trigger = SQL(moving.REFUSE_WRITE)
+    for table in list_tables():
+        connection.execute(trigger.format(schema=name, table=Identifier(schema, table)))
+
+
+def open_schema(connection: Raw, new: NewServer, comment: str | None) -> None:
+    """Make a copy the home of its cell, and give the schema its final name."""
+    schema, final = Identifier(new.schema), Identifier(new.final)
+    connection.execute(SQL("DROP FUNCTION {}.refuse_while_moving() CASCADE").format(schema))
+    path = SQL("SET LOCAL search_path = {}, pg_temp")
+    connection.execute(path.format(schema))
+    connection.execute(moving.OPEN.encode())
+    new.set_comment(connection, comment)
+    if new.final != new.schema:
+        connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, final))
+        connection.execute(path.format(final))
+        for (function,) in ask(connection, moving.FUNCTIONS, new.final):
+            change = f"ALTER FUNCTION {function} SET search_path = "
+            connection.execute(SQL(change).format() + SQL("{}, pg_temp").format(final))

@@ -1,0 +1,325 @@
+"""A move whose servers fail over, are copied with all their files, or lose what they did not flush."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from inturn.cells import adopting
+from inturn.cells.connector import Cells
+from inturn.cells.move_servers import CannotMove, MoveOver, OldServer
+from inturn.operations.engine import moving
+from tests.cells.conftest import LOGICAL
+from tests.cells.load import CELL, LANES, make_cells, query
+from tests.cells.moves import SCHEMA, Killed, finish, make_move, refuse, serves, until
+from tests.chaos.server import Server
+from tests.cli.calling import invoke
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.landing
+DEFER = f"SELECT {SCHEMA}.defer('t', lock => '{LANES[0]}')"
+JOBS = f"SELECT count(*) FROM {SCHEMA}.jobs"
+SLOT = "SELECT slot_name, active_pid FROM pg_replication_slots WHERE slot_name LIKE 'inturn_move%'"
+VACUUM_SLOWLY = f"""
+ALTER TABLE {SCHEMA}.progress SET (autovacuum_vacuum_threshold = 0,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 100,
+    autovacuum_vacuum_cost_limit = 1);
+INSERT INTO {SCHEMA}.progress (job_id, fence, done, text, updated_at)
+SELECT n, 1, 1, repeat('x', 200), now() FROM generate_series(1, 40000) AS n;
+DELETE FROM {SCHEMA}.progress
+"""
+VACUUMS = """
+SELECT pid FROM pg_stat_activity
+WHERE backend_type = 'autovacuum worker' AND query LIKE '%progress%'
+"""
+
+
+class Copy(Server):
+    """A copy of all files of another server, which is a server of its own, or its standby."""
+
+    def __init__(self, of: Server, *, is_standby: bool = False) -> None:
+        super().__init__(bin_dir=of._binaries, settings=LOGICAL)
+        self._of, self._is_standby = of, is_standby
+
+    def _make_cluster(self) -> None:
+        self._clusters += 1
+        words = ["-c", "fast", "-D", str(self._data), "-d", self._of.dsn]
+        self._account.run(
+            [self._binaries / "pg_basebackup", *words, *(["-R"] if self._is_standby else [])]
+        )
+
+
+@pytest.fixture
+def old(bin_dir: Path | None) -> Iterator[Server]:
+    settings = LOGICAL | {"autovacuum_naptime": "1s"}
+    with Server(bin_dir=bin_dir, settings=settings) as server:
+        yield server
+
+
+@pytest.fixture
+def new(bin_dir: Path | None) -> Iterator[Server]:
+    with Server(bin_dir=bin_dir, settings=LOGICAL) as server:
+        yield server
+
+
+@pytest.fixture
+def cells(old: Server, tmp_path: Path) -> Cells:
+    return make_cells(tmp_path, old.dsn)
+
+
+def drop_slot(dsn: str) -> bool:
+    """Lose the slot, like a standby that is promoted. Return True if it is gone."""
+    for slot, pid in query(dsn, SLOT):
+        query(dsn, "SELECT pg_terminate_backend(%s, 2000)", pid)
+        with suppress(psycopg.errors.ObjectInUse):
+            query(dsn, "SELECT pg_drop_replication_slot(%s)", slot)
+    return not query(dsn, SLOT)
+
+
+def test_after_a_failover_of_the_old_server_nothing_is_lost(
+    old: Server, new: Server, cells: Cells
+) -> None:
+    with Copy(old, is_standby=True) as standby:
+        until(make_move(cells, new.dsn), "wait")
+        [(subscription,)] = query(new.dsn, "SELECT subname FROM pg_subscription")
+        slow = f"SELECT count(*) FROM pg_publication WHERE pubname = '{subscription}'"
+        wait_until(lambda: query(standby.dsn, slow) == [(1,)])
+        old.stop("immediate")
+        query(standby.dsn, "SELECT pg_promote()")
+        assert cells.file is not None
+        text = cells.file.read_text()
+        cells.file.write_text(text.replace(str(old.port), str(standby.port)))
+        query(new.dsn, f"ALTER SUBSCRIPTION {subscription} CONNECTION '{standby.dsn}'")
+        query(standby.dsn, DEFER)
+        assert "has lost the slot of this move, as in a failover" in refuse(cells, new.dsn)
+        assert (serves(standby.dsn), serves(new.dsn)) == (True, False)
+        make_move(cells, new.dsn).abort()
+        before = query(standby.dsn, JOBS)
+        finish(cells, new.dsn)
+        assert query(new.dsn, JOBS) == before
+
+
+def test_a_slot_that_is_made_late_does_not_close_the_cell(
+    old: Server, new: Server, cells: Cells
+) -> None:
+    move = make_move(cells, new.dsn)
+    until(move, "wait")
+    wait_until(lambda: drop_slot(old.dsn))
+    query(old.dsn, DEFER)
+    token = move.open_token()
+    assert token is not None
+    move.old.make_slot(token)  # by a mover that had looked before
+    with pytest.raises(CannotMove, match="has lost the slot of this move"):
+        move.close()
+    assert (serves(old.dsn), serves(new.dsn)) == (True, False)
+
+
+def test_a_copy_of_all_files_is_not_the_new_home(old: Server, new: Server, cells: Cells) -> None:
+    assert cells.file is not None
+    text = cells.file.read_text()
+    with Copy(old) as copy:
+        assert serves(copy.dsn), "nothing in it tells that it is a copy"
+        assert "already has a schema inturn_01" in refuse(cells, copy.dsn)
+        until(make_move(cells, new.dsn), "close")
+        with pytest.raises(MoveOver):
+            make_move(cells, copy.dsn).open()
+        assert cells.file.read_text() == text
+    finish(cells, new.dsn)
+
+
+def test_an_incomplete_copy_of_the_new_server_never_opens(
+    old: Server, new: Server, cells: Cells
+) -> None:
+    until(make_move(cells, new.dsn), "wait")
+    with Copy(new) as copy:
+        assert "Cell 1 is being moved to" in refuse(cells, copy.dsn)
+        query(old.dsn, DEFER)
+        until(make_move(cells, new.dsn), "close")
+        with pytest.raises(MoveOver, match="or not a complete one"):
+            make_move(cells, copy.dsn).open()
+        assert not serves(copy.dsn)
+        finish(cells, new.dsn)
+        with pytest.raises(MoveOver):
+            make_move(cells, copy.dsn).open()
+
+
+def test_a_crash_cannot_undo_the_closing(old: Server, new: Server, cells: Cells) -> None:
+    query(old.dsn, "ALTER DATABASE postgres SET synchronous_commit = off")
+    query(old.dsn, "ALTER SYSTEM SET wal_writer_delay = '10s'")
+    query(old.dsn, "SELECT pg_reload_conf()")
+    time.sleep(0.5)
+    until(make_move(cells, new.dsn), "close")
+    old.stop("immediate")
+    old.start()
+    assert not serves(old.dsn)
+    finish(cells, new.dsn)
+
+
+@contextmanager
+def receiving(server: Server, folder: Path) -> Iterator[None]:
+    """Archive the WAL of a server, which is never flushed up to its end."""
+    program = [str(server._binaries / "pg_receivewal"), "-d", server.dsn, "-D", str(folder)]
+    process = subprocess.Popen(program, stderr=subprocess.DEVNULL)
+    try:
+        written = "SELECT write_lsn FROM pg_stat_replication WHERE write_lsn IS NOT NULL"
+        wait_until(lambda: query(server.dsn, written))
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_an_archive_of_the_wal_is_no_standby(
+    old: Server, new: Server, cells: Cells, tmp_path: Path
+) -> None:
+    with receiving(old, tmp_path):
+        query(old.dsn, "CREATE ROLE clerk LOGIN")
+        clerk = make_conninfo(old.dsn, user="clerk")
+        assert query(clerk, moving.MAY_WATCH) == [(False,)]
+        assert len(query(clerk, moving.STANDBYS_BEHIND, 0)) == 1, "it may be a standby that lags"
+        query(old.dsn, "GRANT pg_monitor TO clerk")
+        assert query(clerk, moving.MAY_WATCH) == [(True,)]
+        assert query(clerk, moving.STANDBYS_BEHIND, 10**15) == []
+        finish(cells, new.dsn)
+    assert serves(new.dsn)
+
+
+def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
+    monkeypatch.setattr("inturn.cells.moving.STANDBY_SECONDS", 0.5)
+    move = make_move(cells, new.dsn)
+    until(move, "wait")
+    with Copy(old, is_standby=True) as standby:
+        stand = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn IS NOT NULL"
+        wait_until(
+            lambda: query(old.dsn, f"{stand} AND application_name = 'walreceiver'") == [(1,)]
+        )
+        [(pid,)] = query(standby.dsn, "SELECT pid FROM pg_stat_wal_receiver")
+        with asleep(pid):
+            query(old.dsn, DEFER)
+            with pytest.raises(CannotMove, match=r"lag: walreceiver\. Let them catch up first"):
+                move.close()
+            assert serves(old.dsn)
+        move.close()
+        closed = move.find_closed()
+        assert closed is not None
+        with asleep(pid):
+            query(old.dsn, "SELECT pg_switch_wal()")
+            noted = set()
+            for _ in range(2):
+                with pytest.raises(CannotMove, match="could serve the cell if they were promoted"):
+                    move.open()
+                noted.add(move.find_closed())
+                query(old.dsn, "CREATE TABLE more (); DROP TABLE more")
+            assert len(noted - {closed}) == 1, "what they must reach does not run away"
+            move.ignore_standbys = True
+            move.open()
+    finish(cells, new.dsn)
+
+
+def test_a_standby_that_has_only_a_slot_is_seen(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.1)
+    move = make_move(cells, new.dsn)
+    until(move, "wait")
+    query(old.dsn, "SELECT pg_create_physical_replication_slot('away', true)")
+    query(old.dsn, DEFER)
+    with pytest.raises(CannotMove, match=r"that of the slot away \(drop it if its"):
+        move.close()
+
+
+@contextmanager
+def asleep(pid: int) -> Iterator[None]:
+    """Stop a process for a while."""
+    subprocess.run(["kill", "-STOP", str(pid)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["kill", "-CONT", str(pid)], check=True)
+
+
+def kill(*_: object) -> None:
+    raise Killed
+
+
+def test_the_new_server_is_lost_before_it_opens(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        query(old.dsn, DEFER)
+    [(last,)] = query(old.dsn, f"SELECT max(id) FROM {SCHEMA}.jobs")
+    [(fence,)] = query(old.dsn, f"SELECT last_value FROM {SCHEMA}.fences")
+    move = make_move(cells, new.dsn)
+    until(move, "close")
+    closed = move.find_closed()
+    new.stop("immediate")
+    env = {"INTURN_CELLS": str(cells.file)}
+    asked = invoke("cells", "adopt", "--cell", str(CELL), env=env).stderr
+    assert f"closed for good, also that at {move.new}, schema {SCHEMA}? There is no" in asked
+    with monkeypatch.context() as patch:
+        patch.setattr(OldServer, "drop_dead_slots", kill)
+        with pytest.raises(Killed):
+            adopting.adopt(old.dsn, SCHEMA, agree=lambda other: None)
+    done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+    assert done.returncode == 0, done.output
+    assert serves(old.dsn)
+    assert query(old.dsn, JOBS) == [(4,)]
+    [(first,)] = query(old.dsn, DEFER)
+    assert (first % 1024, first - last > 1024 * 10**9) == (CELL, True)
+    assert query(old.dsn, f"SELECT nextval('{SCHEMA}.fences') > %s + 1000", fence) == [(True,)]
+    assert query(old.dsn, SLOT) == []
+    new.start()
+    looks, look = [closed], move.find_closed
+    monkeypatch.setattr(move, "find_closed", lambda: looks.pop() if looks else look())
+    with pytest.raises(MoveOver, match=r"Cell 1 was opened at .* again"):
+        move.open()  # after it has slept
+    assert not serves(new.dsn)
+    make_move(cells, new.dsn).abort()
+    finish(cells, new.dsn)
+
+
+def test_autovacuum_gives_way(old: Server, new: Server, cells: Cells) -> None:
+    until(make_move(cells, new.dsn), "wait")
+    query(old.dsn, VACUUM_SLOWLY)
+    wait_until(lambda: query(old.dsn, VACUUMS), 60)
+    before = time.monotonic()
+    finish(cells, new.dsn)
+    assert time.monotonic() - before < 15
+
+
+def test_a_prepared_transaction_is_named(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 0.5)
+    move = make_move(cells, new.dsn)
+    until(move, "wait")
+    with psycopg.connect(old.dsn) as connection:
+        connection.execute(f"SELECT {SCHEMA}.set_limit('stripe', 4)".encode())
+        connection.execute("PREPARE TRANSACTION 'order 7'")
+    time.sleep(1.1)
+    with pytest.raises(CannotMove, match="transactions: the prepared transaction order 7"):
+        move.close()
+    query(old.dsn, "ROLLBACK PREPARED 'order 7'")
+
+
+def test_a_slot_names_the_transactions_it_waits_for(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.move_servers.SLOT_SECONDS", 1)
+    move = make_move(cells, new.dsn)
+    move.publish()
+    query(old.dsn, "CREATE DATABASE other")
+    other = make_conninfo(old.dsn, dbname="other")
+    with psycopg.connect(other, application_name="report") as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        with pytest.raises(CannotMove, match=r"began before it: \d+ \(report\)\. End them"):
+            move.slot()
+    finish(cells, new.dsn)
