@@ -207,17 +207,10 @@ def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
                 move.close()
             assert serves(old.dsn)
         move.close()
-        closed = move.find_closed()
-        assert closed is not None
         with asleep(pid):
             query(old.dsn, "SELECT pg_switch_wal()")
-            noted = set()
-            for _ in range(2):
-                with pytest.raises(CannotMove, match="could serve the cell if they were promoted"):
-                    move.open()
-                noted.add(move.find_closed())
-                query(old.dsn, "CREATE TABLE more (); DROP TABLE more")
-            assert len(noted - {closed}) == 1, "what they must reach does not run away"
+            with pytest.raises(CannotMove, match="could serve the cell if they were promoted"):
+                move.open()
             move.ignore_standbys = True
             move.open()
     finish(cells, new.dsn)
@@ -256,7 +249,7 @@ def test_the_new_server_is_lost_before_it_opens(
     new.start()
     looks, look = [closed], move.find_closed
     monkeypatch.setattr(move, "find_closed", lambda: looks.pop() if looks else look())
-    with pytest.raises(MoveOver, match=r"Cell 1 was opened at .* again"):
+    with pytest.raises(MoveOver, match=r"cell in inturn_01 was opened at .* again"):
         move.open()  # after it has slept
     assert not serves(new.dsn)
     make_move(cells, new.dsn).abort()

@@ -38,12 +38,24 @@ def _adopt_copy(new: NewServer, token: str) -> None:
 
 def _open_again(old: OldServer, closed: Seal) -> None:
     with old.transaction() as connection:
-        if old.find_closed(connection) != closed:
-            raise MoveOver(f"Another process has opened {old.schema} again")
+        told = old.find_comment(connection, old.moved)
+        if Seal.read(told) != closed:
+            raise MoveOver(f"Another process has opened {old.schema} again, or at its new home")
+        if closed.opened:
+            raise CannotMove(_explain_opened(old, closed, str(told).partition(" ")[2]))
         names = Identifier(old.moved), Identifier(old.schema)
         connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(*names))
         _make_home(connection, NewServer(old.dsn, old.schema, old.schema))
     old.drop_dead_slots(closed.token)
+
+
+def _explain_opened(old: OldServer, seal: Seal, moved: str) -> str:
+    back = f"{seal._replace(opened='')} {moved}"
+    return (
+        f"The cell {moved}, and may have worked there. Name that home in the map. If that is lost "
+        "for good, and what it stored may be lost too, say this here, and run this again: "
+        f"COMMENT ON SCHEMA \"{old.moved}\" IS '{back}'"
+    )
 
 
 def _make_home(connection: Raw, server: NewServer) -> None:

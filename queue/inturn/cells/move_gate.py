@@ -109,7 +109,7 @@ class CellGate:
                         Literal(is_called),
                     )
                 )
-            self.new.set_comment(new, str(Seal(self.token, str(position))))
+            self.new.set_comment(new, self.new.schema, str(Seal(self.token, str(position))))
 
     def _shut(self, gate: Raw, position: Any) -> None:
         schema, moved = Identifier(self.old.schema), Identifier(self.old.moved)
@@ -119,7 +119,7 @@ class CellGate:
         gate.execute(home.format(self.old.table("cell"), Literal(f"moved to {target}")))
         gate.execute(SQL("DROP PUBLICATION {}").format(Identifier(self.token)))
         comment = f"{Seal(self.token, str(position))} was moved to {target}"
-        self.old.set_comment(gate, comment)
+        self.old.set_comment(gate, self.old.schema, comment)
         gate.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, moved))
 
 

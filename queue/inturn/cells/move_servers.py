@@ -43,13 +43,13 @@ class MoveOver(CannotMove):
 class Seal(NamedTuple):
     """The first word of the comment on a cell's schema during a move, in parts.
 
-    The copy gets the position up to which it has everything. The closed home has the same one, and
-    later the position of its closing in its own WAL.
+    The copy gets the position up to which it has everything, and the closed home gets the same. The
+    word "opened" is added there before the new home opens: from then on, that may serve.
     """
 
     token: str
     complete: str = ""
-    closed: str = ""
+    opened: str = ""
 
     def __str__(self) -> str:
         return "/".join(filter(None, self))
@@ -144,9 +144,16 @@ class MoveServer:
             return str(owner)
         raise MoveOver(f"{self} has no schema {self.schema} any more")
 
-    def set_comment(self, connection: Raw, comment: str | None) -> None:
+    def set_comment(self, connection: Raw, schema: str, comment: str | None) -> None:
         text = SQL("NULL") if comment is None else Literal(comment)
-        connection.execute(SQL("COMMENT ON SCHEMA {} IS {}").format(Identifier(self.schema), text))
+        connection.execute(SQL("COMMENT ON SCHEMA {} IS {}").format(Identifier(schema), text))
+
+    def find_cell(self, connection: Raw, schema: str) -> tuple[Any, ...] | None:
+        """Return number, of, map and home of the cell in a schema, or None."""
+        if ask(connection, moving.HAS_TABLE, schema, "cell") != [(True,)]:
+            return None
+        query = SQL("SELECT number, of, map, home FROM {}").format(Identifier(schema, "cell"))
+        return connection.execute(query).fetchone()
 
     def table(self, name: str) -> Identifier:
         return Identifier(self.schema, name)
@@ -175,8 +182,6 @@ class OldServer(MoveServer):
 
     def find_closed(self, connection: Raw) -> Seal | None:
         """Return the seal of the move for which the cell was closed here, or None."""
-        if self.find_comment(connection, self.schema) is not None:
-            return None
         return Seal.read(self.find_comment(connection, self.moved))
 
     def find_open(self, connection: Raw) -> tuple[str, dict[str, str]] | None:
@@ -203,17 +208,18 @@ class OldServer(MoveServer):
                     f"{found or 'none now'}. End them, and run this again"
                 ) from error
 
-    def note_closing(self, seal: Seal) -> Seal:
-        """Return the seal with a position at which the cell was closed already, and keep it."""
+    def note_opening(self, seal: Seal) -> None:
+        """Note that the new home may serve from now on, or raise MoveOver if this one does again.
+
+        It is committed at once. An adoption refuses after it, and the new home opens only after it.
+        """
         with self.transaction() as old:
-            found = self.find_comment(old, self.moved) or ""
-            [(position,)] = ask(old, moving.WAL_END)
-            noted = seal._replace(closed=str(position))
-            comment = SQL("COMMENT ON SCHEMA {} IS {}")
-            told = f"{noted} {found.partition(' ')[2]}"
-            if Seal.read(found) == seal:
-                old.execute(comment.format(Identifier(self.moved), Literal(told)))
-        return noted
+            told = self.find_comment(old, self.moved) or ""
+            found = Seal.read(told)
+            if found is None or found.token != seal.token:
+                raise MoveOver(f"The cell in {self.schema} was opened at {self} again")
+            noted = found._replace(opened="opened")
+            self.set_comment(old, self.moved, f"{noted} {told.partition(' ')[2]}")
 
     def measure(self) -> int:
         """Return the size of the cell in bytes."""
@@ -306,13 +312,6 @@ class NewServer(MoveServer):
             connection.execute(SQL("ALTER SUBSCRIPTION {} DISABLE").format(name))
             connection.execute(SQL("ALTER SUBSCRIPTION {} SET (slot_name = NONE)").format(name))
             connection.execute(SQL("DROP SUBSCRIPTION {}").format(name))
-
-    def find_cell(self, connection: Raw, schema: str) -> tuple[Any, ...] | None:
-        """Return number, of, map and home of the cell in a schema, or None."""
-        if ask(connection, moving.HAS_TABLE, schema, "cell") != [(True,)]:
-            return None
-        query = SQL("SELECT number, of, map, home FROM {}").format(Identifier(schema, "cell"))
-        return connection.execute(query).fetchone()
 
 
 def is_same_database(one: MoveServer, other: MoveServer) -> bool:

@@ -57,7 +57,7 @@ def open_schema(connection: Raw, new: NewServer, comment: str | None) -> None:
     path = SQL("SET LOCAL search_path = {}, pg_temp")
     connection.execute(path.format(schema))
     connection.execute(moving.OPEN.encode())
-    new.set_comment(connection, comment)
+    new.set_comment(connection, new.schema, comment)
     if new.final != new.schema:
         connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, final))
         connection.execute(path.format(final))

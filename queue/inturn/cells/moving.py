@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeGuard
 
 from psycopg.sql import SQL, Identifier, Literal
 
@@ -182,7 +181,7 @@ class CellMove:
         if (token := self.open_token()) is None:
             return
         with self.old.connect() as old:
-            cell = self.new.find_cell(old, self.old.schema)
+            cell = self.old.find_cell(old, self.old.schema)
             days = [day for (day,) in ask(old, moving.DAYS, self.old.schema)]
             owner = self.old.find_owner(old)
         self._make_schema(token, owner)
@@ -215,7 +214,7 @@ class CellMove:
             seal = Seal.read(found)
             if found is None:
                 new.execute(create.format(Identifier(self.new.schema), role))
-                self.new.set_comment(new, token)
+                self.new.set_comment(new, self.new.schema, token)
             elif seal is None or seal.token != token:
                 raise CannotMove(
                     f"{self.new} has another schema {self.new.schema}. Remove it, or end the move: "
@@ -288,19 +287,17 @@ class CellMove:
         seal = self.find_closed()
         if seal is None:
             raise MoveOver(f"Cell {self.number} is not closed: the move was aborted")
-        if not seal.closed:
-            seal = self.old.note_closing(seal)
         if not self.ignore_standbys:
+            [(position,)] = self.old.ask(moving.WAL_END)
             remedy = (
                 "They could serve the cell if they were promoted now. Let them catch up, and run "
                 "this again, or give --ignore-standbys and never promote them"
             )
-            await_standbys(self.old, int(seal.closed), STANDBY_SECONDS, remedy)
+            await_standbys(self.old, position, STANDBY_SECONDS, remedy)
         try:
             with self.new.guarded(seal.token, seal.complete) as new:
-                if self.find_closed() is None:
-                    raise MoveOver(f"Cell {self.number} was opened at {self.old} again")
                 self.new.drop_subscription(new, seal.token)
+                self.old.note_opening(seal)  # last, since an adoption refuses from now on
                 open_schema(new, self.new, f"home since {seal.token}")
         except MoveOver:
             if not self.serves(seal):
@@ -312,11 +309,6 @@ class CellMove:
             found = self.new.find_comment(new, self.new.final)
             told = self.old.find_comment(old, self.old.moved) or ""
         return found == f"home since {seal.token}" and told.endswith(f"was moved to {self.target}")
-
-    def _is_ours(self, found: tuple[Any, ...] | None) -> TypeGuard[tuple[Any, ...]]:
-        return found is not None and (
-            found[0] == self.number and self.cells.map_id in (None, found[2])
-        )
 
     def clean(self) -> None:
         """On the old server, drop the slot."""
@@ -352,10 +344,15 @@ class CellMove:
             seal = Seal.read(self.new.find_comment(new, self.new.schema))
         if seal is None or not seal.token.startswith(f"{PREFIX}{self.number:02}_"):
             return
-        token = seal.token
-        with self.new.guarded(token) as new:
+        with self.old.connect() as old:
+            closed, begun = self.old.find_closed(old), self.old.find_open(old)
+            here = self.old.find_cell(old, self.old.moved if closed else self.old.schema)
+        # A token that is neither there never comes back.
+        if seal.token in (closed and closed.token, begun and begun[0]):
+            raise MoveOver(f"The copy at {self.new} is of a later move. Look: queue cells check")
+        with self.new.guarded(seal.token) as new:
             found = self.new.find_cell(new, self.new.schema)
-            if found is not None and not self._is_ours(found):
+            if found is not None and (here is None or found[:3] != here[:3]):
                 raise CannotMove(f"The copy at {self.new} is of another map's cell {self.number}")
-            self.new.drop_subscription(new, token)
+            self.new.drop_subscription(new, seal.token)
             new.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(self.new.schema)))
