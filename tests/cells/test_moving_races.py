@@ -1,20 +1,27 @@
 """Two commands meet in the middle of a move: one home serves, and no job is lost."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import InvalidSchemaName
 
 from inturn.cells.adopting import adopt
 from inturn.cells.connector import Cells
 from inturn.cells.move_servers import CannotMove, MoveOver, NewServer
+from inturn.errors import ConfigurationError
+from inturn.schema import migrate
 from tests.cells.load import CELL, query
-from tests.cells.moves import SCHEMA, Killed, finish, make_move, serves, until
+from tests.cells.moves import SCHEMA, Killed, finish, make_move, serves, until, writes
 from tests.cli.calling import invoke
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.landing
 DEFER = f"SELECT {SCHEMA}.defer('late')"
 LATE = f"SELECT count(*) FROM {SCHEMA}.jobs WHERE task = 'late'"
+WAITS = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
 @pytest.fixture
@@ -140,3 +147,49 @@ def test_a_schema_that_comes_back_does_not_make_a_closed_cell_open(
         make_move(cells, new).abort()
     finish(cells, new)
     assert query(new, LATE) == [(1,)]
+
+
+def test_nobody_writes_into_the_new_tables_before_they_are_copied(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell comes back to its first server, where a program has its first map, and no more."""
+    old, new = empty
+    move, created = make_move(cells, new), migrate.migrate
+
+    def look(*given: Any, **named: Any) -> object:
+        done = created(*given, **named)
+        assert not writes(new)
+        with pytest.raises(InvalidSchemaName, match="cell 1 is being moved here"):
+            query(new, DEFER)
+        return done
+
+    monkeypatch.setattr(migrate, "migrate", look)
+    until(move, "copy")
+    monkeypatch.undo()
+    query(old, DEFER)
+    finish(cells, new)
+    assert query(new, LATE) == [(1,)]
+
+
+def test_a_move_waits_for_a_migration_that_has_looked_for_moves(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = empty
+    looked = migrate._refuse_moving
+
+    with ThreadPoolExecutor() as threads:
+
+        def look(*given: Any) -> None:
+            looked(*given)
+            publishing.append(threads.submit(make_move(cells, new).publish))
+            wait_until(lambda: query(old, WAITS), 3)
+            assert query(old, "SELECT pubname FROM pg_publication") == []
+
+        publishing: list[Future[None]] = []
+        monkeypatch.setattr(migrate, "_refuse_moving", look)
+        migrate.migrate(old, SCHEMA)
+        publishing[0].result()
+    monkeypatch.undo()
+    with pytest.raises(ConfigurationError, match="is being moved"):
+        migrate.migrate(old, SCHEMA)
+    make_move(cells, new).abort()

@@ -271,18 +271,16 @@ class NewServer(MoveServer):
         have all that the old home had when it was closed.
         """
         with self.transaction() as connection:
-            found = Seal.read(self.find_comment(connection, self.schema))
-            if found is None or found.token != token or complete not in (None, found.complete):
-                raise MoveOver(
-                    f"{self} has no copy of the move {token}, or not a complete one: another "
-                    "process has finished or aborted it. Look: queue cells check"
-                )
+            self.check_copy(connection, token, complete)
             yield connection
 
-    def act_as_owner(self, connection: Raw) -> None:
-        """Let what this transaction creates belong to the owner of the schema."""
-        role = Identifier(self.find_owner(connection))
-        connection.execute(SQL("SET LOCAL ROLE {}").format(role))
+    def check_copy(self, connection: Raw, token: str, complete: str | None = None) -> None:
+        found = Seal.read(self.find_comment(connection, self.schema))
+        if found is None or found.token != token or complete not in (None, found.complete):
+            raise MoveOver(
+                f"{self} has no copy of the move {token}, or not a complete one: another process "
+                "has finished or aborted it. Look: queue cells check"
+            )
 
     def find_slot(self, connection: Raw, token: str) -> str | None:
         """Return the name of the slot that the copy follows, or None if there is no copy yet."""

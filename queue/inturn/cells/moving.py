@@ -35,7 +35,7 @@ from inturn.cells.move_servers import (
 from inturn.cells.move_tables import list_tables, make_partitions, open_schema, refuse_writes
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations.engine import moving
-from inturn.operations.engine.moving import PREFIX
+from inturn.operations.engine.moving import AWAIT_MIGRATION, PREFIX
 
 # `check` comes first, each time.
 STEPS = ("publish", "slot", "schema", "copy", "wait", "close", "open", "clean")
@@ -153,6 +153,7 @@ class CellMove:
     def publish(self) -> None:
         """On the old server, create the publication. Its name is the token of this move."""
         with self.old.transaction() as old:
+            ask(old, AWAIT_MIGRATION, self.old.schema)  # one that has not seen a publication
             if self.old.find_closed(old) or self.old.find_open(old):
                 return
             name = Identifier(f"{PREFIX}{self.number:02}_{secrets.token_hex(4)}")
@@ -188,14 +189,12 @@ class CellMove:
         with self.new.connect() as new:
             if self.new.find_cell(new, self.new.schema) is not None:
                 return
-        from inturn.schema.migrate import migrate, prepare_history
 
-        migrate(self.new.dsn, self.new.schema)
-        prepare_history(self.new.dsn, self.new.schema)
-        with self.new.guarded(token) as new:
-            if cell is None or self.new.find_cell(new, self.new.schema) is not None:
+        def finish(new: Raw) -> None:
+            self.new.lock(new)
+            self.new.check_copy(new, token)
+            if self.new.find_cell(new, self.new.schema) is not None:
                 return
-            self.new.act_as_owner(new)
             make_partitions(new, self.new.schema, days)
             refuse_writes(new, self.new.schema, f"cell {self.number} is being moved here")
             new.execute(
@@ -204,6 +203,11 @@ class CellMove:
                 ),
                 cell,
             )
+
+        from inturn.schema.migrate import migrate
+
+        # In one transaction, or a program whose map is old could write into the new tables.
+        migrate(self.new.dsn, self.new.schema, finish)
 
     def _make_schema(self, token: str, owner: str) -> None:
         """Create the schema for the login of --to, or with --admin for the role that has it now."""

@@ -9,6 +9,9 @@ IDLE_SECONDS = 10  # after which a server ends the transaction of a mover that s
 # Each server has its own lock. It keeps two movers apart, and a mover from an abort.
 TAKE_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('inturn move ' || %(schema)s, 0))"
 
+# Of a migration (schema/migrate), which looks for a move only at its beginning.
+AWAIT_MIGRATION = "SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))"
+
 # What both servers tell about themselves.
 ABOUT_SERVER = """
 SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
