@@ -11,6 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from inturn.cells.connector import Cells
+from inturn.cells.move_gate import CellGate
 from inturn.cells.move_servers import CannotMove, MoveOver
 from inturn.operations.engine import moving
 from tests.cells.conftest import LOGICAL
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.landing
 DEFER = f"SELECT {SCHEMA}.defer('t', lock => '{LANES[0]}')"
 JOBS = f"SELECT count(*) FROM {SCHEMA}.jobs"
 SLOT = "SELECT slot_name, active_pid FROM pg_replication_slots WHERE slot_name LIKE 'inturn_move%'"
+CONFIRMED = "SELECT confirmed_flush_lsn >= pg_current_wal_lsn() FROM pg_replication_slots"
 VACUUM_SLOWLY = f"""
 ALTER TABLE {SCHEMA}.progress SET (autovacuum_vacuum_threshold = 0,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 100,
@@ -292,4 +294,88 @@ def test_a_slot_names_the_transactions_it_waits_for(
         connection.execute("SELECT pg_current_xact_id()")
         with pytest.raises(CannotMove, match=r"began before it: \d+ \(report\)\. End them"):
             move.slot()
+    finish(cells, new.dsn)
+
+
+def test_a_new_server_that_lost_a_part_of_the_copy_never_opens(
+    old: Server, new: Server, cells: Cells
+) -> None:
+    """It goes back to an earlier state, as in a failover to a standby that lags, or a restore."""
+    until(make_move(cells, new.dsn), "wait")
+    with Copy(new) as earlier:
+        earlier.stop("fast")
+        for _ in range(5):
+            query(old.dsn, DEFER)
+        wait_until(lambda: query(new.dsn, JOBS) == [(5,)])
+        wait_until(lambda: query(old.dsn, CONFIRMED) == [(True,)])
+        new.stop("immediate")
+        new._account.run(["rm", "-r", new._data])
+        new._account.run(["cp", "-a", earlier._data, new._data])
+        new.start()
+    query(old.dsn, DEFER)
+    assert "These tables differ: jobs. Did" in refuse(cells, new.dsn)
+    assert (serves(old.dsn), serves(new.dsn)) == (True, False)
+    make_move(cells, new.dsn).abort()
+    before = query(old.dsn, JOBS)
+    finish(cells, new.dsn)
+    assert query(new.dsn, JOBS) == before
+
+
+def test_a_new_server_that_starts_again_during_the_comparison_never_opens(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = make_move(cells, new.dsn)
+    until(move, "wait")
+    checked = CellGate._check_history
+
+    def check(self: CellGate) -> object:
+        since = checked(self)
+        new.stop("immediate")
+        new.start()
+        return since
+
+    monkeypatch.setattr(CellGate, "_check_history", check)
+    with pytest.raises(CannotMove, match=r"was started while it was compared\. Run"):
+        move.close()
+    monkeypatch.undo()
+    assert (serves(old.dsn), serves(new.dsn)) == (True, False)
+    finish(cells, new.dsn)
+
+
+def test_a_slot_that_the_server_has_given_up_is_named(
+    old: Server, new: Server, cells: Cells
+) -> None:
+    until(make_move(cells, new.dsn), "wait")
+    [(subscription,)] = query(new.dsn, "SELECT subname FROM pg_subscription")
+    query(new.dsn, f"ALTER SUBSCRIPTION {subscription} DISABLE")
+    query(old.dsn, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    query(old.dsn, "SELECT pg_reload_conf()")
+
+    def is_lost() -> bool:
+        query(old.dsn, "SELECT pg_logical_emit_message(false, '', repeat('x', 1000000))")
+        query(old.dsn, "SELECT pg_switch_wal()")
+        query(old.dsn, "CHECKPOINT")
+        return query(old.dsn, "SELECT wal_status FROM pg_replication_slots") == [("lost",)]
+
+    wait_until(is_lost)
+    query(new.dsn, f"ALTER SUBSCRIPTION {subscription} ENABLE")
+    move = make_move(cells, new.dsn)
+    for step in ("slot", "close"):
+        with pytest.raises(CannotMove, match=r"has lost the slot .* or by max_slot_wal_keep_size"):
+            getattr(move, step)()
+    move.abort()
+    assert query(old.dsn, SLOT) == []
+
+
+def test_a_worker_that_does_not_end_is_named(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = "SET LOCAL statement_timeout = '1s'"
+    monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
+    move = make_move(cells, new.dsn)
+    until(move, "close")
+    [(pid,)] = query(new.dsn, "SELECT pid FROM pg_stat_subscription WHERE relid IS NULL")
+    with asleep(pid), pytest.raises(CannotMove, match=r"does not end\. See pg_stat_subscription"):
+        move.open()
+    assert (serves(old.dsn), serves(new.dsn)) == (False, False)
     finish(cells, new.dsn)

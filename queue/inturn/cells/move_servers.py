@@ -27,9 +27,11 @@ from inturn.operations.engine.moving import MOVED, PREFIX
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 CONNECT_SECONDS = 5.0
+WITHIN_SECONDS = "SET LOCAL statement_timeout = '30s'"  # for what waits for another process
 SLOT_SECONDS = 60  # for which a new slot waits for older transactions
 # What a server has told cannot be lost in its crash, and thus be told otherwise.
 SETTINGS = RELIED_ON | UNLIMITED | {"synchronous_commit": "on", "client_min_messages": "warning"}
+AS_TEXT = {"TimeZone": "UTC", "extra_float_digits": "1"}  # of rows, to compare both servers
 
 
 class CannotMove(ConfigurationError):
@@ -97,7 +99,7 @@ class MoveServer:
             )
         idle = f"{moving.IDLE_SECONDS}s"
         limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
-        settings = (SETTINGS | limits).items()
+        settings = (SETTINGS | AS_TEXT | limits).items()
         connection.execute(
             "SELECT " + ", ".join([SET] * len(settings)),
             [each for name, value in settings for each in (name, name, value)],
@@ -293,11 +295,12 @@ class NewServer(MoveServer):
             "CREATE SUBSCRIPTION {0} CONNECTION {1} PUBLICATION {0} "
             "WITH (create_slot = false, slot_name = {2})"
         )
+        connection.execute(WITHIN_SECONDS)
         try:
             connection.execute(
                 subscription.format(Identifier(token), Literal(address), Literal(slot))
             )
-        except pg.ConnectionFailure as error:
+        except (pg.ConnectionFailure, pg.QueryCanceled) as error:
             raise CannotMove(
                 f"{self} cannot reach {name_place(address)}: {first_line(error)}. Name an address "
                 "of the old home that both you and the new server reach: --from"
@@ -309,7 +312,14 @@ class NewServer(MoveServer):
             name = Identifier(token)
             connection.execute(SQL("ALTER SUBSCRIPTION {} DISABLE").format(name))
             connection.execute(SQL("ALTER SUBSCRIPTION {} SET (slot_name = NONE)").format(name))
-            connection.execute(SQL("DROP SUBSCRIPTION {}").format(name))
+            connection.execute(WITHIN_SECONDS)
+            try:
+                connection.execute(SQL("DROP SUBSCRIPTION {}").format(name))
+            except pg.QueryCanceled as error:
+                raise CannotMove(
+                    f"A worker of the subscription {token} at {self} does not end. See "
+                    "pg_stat_subscription. End it there, and run this again"
+                ) from error
 
 
 def is_same_database(one: MoveServer, other: MoveServer) -> bool:

@@ -61,6 +61,7 @@ WHERE nspname = %s AND starts_with(pubname, 'inturn_move_')
 FIND_SLOTS = """
 SELECT slot_name FROM pg_replication_slots
 WHERE database = current_database() AND starts_with(slot_name, %s || '_')
+  AND wal_status IS DISTINCT FROM 'lost'
 """
 MAKE_SLOT = """
 SELECT pg_create_logical_replication_slot(%(slot)s, 'pgoutput') FROM pg_publication
@@ -82,7 +83,8 @@ WHERE database = current_database() AND starts_with(slot_name, %s)
 # Flushed, so that the subscriber is sent everything before it.
 MARK = "SELECT pg_logical_emit_message(true, 'inturn move', '') - '0/0'::pg_lsn"
 CONFIRMED = """
-SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s
+SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots
+WHERE slot_name = %s AND wal_status IS DISTINCT FROM 'lost'
 """
 # Standbys that lack something before a position, or may lack it. What writes but never replays, as
 # pg_receivewal does, cannot be promoted, and a base backup ends later.
@@ -131,7 +133,18 @@ WHERE nspname = %s AND inhparent = (
 ORDER BY 1
 """
 
-# On the new server.
+# To compare both servers. Of the history, which is large and hardly changes, only what tells a job.
+SUM_ROWS = """
+SELECT {name}, count(*), sum(hashtextextended(ROW({columns})::text, 0)) FROM {table}
+"""
+SUM_HISTORY = """
+SELECT count(*), sum(hashint8extended(id, coalesce(fence, 0))) FROM {history}
+WHERE finished_at < %s
+"""
+
+# On the new server. A server that goes back to an earlier state is started again, and a standby
+# that replaces it was started at another time. PostgreSQL then sends only what it had not sent.
+RUNS_SINCE = "SELECT pg_postmaster_start_time()"
 MAKE_PARTITION = (
     "CREATE TABLE {partition} (LIKE {history})",
     "ALTER TABLE {partition} REPLICA IDENTITY FULL",
