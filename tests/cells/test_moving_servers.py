@@ -73,6 +73,14 @@ def cells(old: Server, tmp_path: Path) -> Cells:
     return make_cells(tmp_path, old.dsn)
 
 
+def set_back(server: Server, earlier: Copy) -> None:
+    """Give a server the files that it had earlier."""
+    server.stop("immediate")
+    server._account.run(["rm", "-r", server._data])
+    server._account.run(["cp", "-a", earlier._data, server._data])
+    server.start()
+
+
 def drop_slot(dsn: str) -> bool:
     """Lose the slot, like a standby that is promoted. Return True if it is gone."""
     for slot, pid in query(dsn, SLOT):
@@ -141,7 +149,7 @@ def test_an_incomplete_copy_of_the_new_server_never_opens(
         assert "Cell 1 is being moved to" in refuse(cells, copy.dsn)
         query(old.dsn, DEFER)
         until(make_move(cells, new.dsn), "close")
-        with pytest.raises(MoveOver, match="or not a complete one"):
+        with pytest.raises(CannotMove, match="has only a part of the copy"):
             make_move(cells, copy.dsn).open()
         assert not serves(copy.dsn)
         finish(cells, new.dsn)
@@ -308,10 +316,7 @@ def test_a_new_server_that_lost_a_part_of_the_copy_never_opens(
             query(old.dsn, DEFER)
         wait_until(lambda: query(new.dsn, JOBS) == [(5,)])
         wait_until(lambda: query(old.dsn, CONFIRMED) == [(True,)])
-        new.stop("immediate")
-        new._account.run(["rm", "-r", new._data])
-        new._account.run(["cp", "-a", earlier._data, new._data])
-        new.start()
+        set_back(new, earlier)
     query(old.dsn, DEFER)
     assert "These tables differ: jobs. Did" in refuse(cells, new.dsn)
     assert (serves(old.dsn), serves(new.dsn)) == (True, False)
@@ -319,6 +324,25 @@ def test_a_new_server_that_lost_a_part_of_the_copy_never_opens(
     before = query(old.dsn, JOBS)
     finish(cells, new.dsn)
     assert query(new.dsn, JOBS) == before
+
+
+def test_a_new_server_that_lost_a_part_of_the_closed_copy_never_opens(
+    old: Server, new: Server, cells: Cells
+) -> None:
+    query(old.dsn, DEFER)
+    until(make_move(cells, new.dsn), "wait")
+    with Copy(new) as earlier:
+        earlier.stop("fast")
+        until(make_move(cells, new.dsn), "close")
+        set_back(new, earlier)
+    assert "has only a part of the copy. Did it fail over" in refuse(cells, new.dsn)
+    assert (serves(old.dsn), serves(new.dsn)) == (False, False)
+    env = {"INTURN_CELLS": str(cells.file)}
+    done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+    assert done.returncode == 0, done.output
+    assert query(old.dsn, JOBS) == [(1,)]
+    make_move(cells, new.dsn).abort()
+    finish(cells, new.dsn)
 
 
 def test_a_new_server_that_starts_again_during_the_comparison_never_opens(

@@ -278,10 +278,15 @@ class NewServer(MoveServer):
 
     def check_copy(self, connection: Raw, token: str, complete: str | None = None) -> None:
         found = Seal.read(self.find_comment(connection, self.schema))
-        if found is None or found.token != token or complete not in (None, found.complete):
+        if found is None or found.token != token:
             raise MoveOver(
-                f"{self} has no copy of the move {token}, or not a complete one: another process "
-                "has finished or aborted it. Look: queue cells check"
+                f"{self} has no copy of the move {token}: another process has finished or aborted "
+                "it. Look: queue cells check"
+            )
+        if complete not in (None, found.complete):
+            raise CannotMove(
+                f"{self} has only a part of the copy. Did it fail over, or was it restored? If no "
+                "other server has all of it, open the old home again: queue cells adopt"
             )
 
     def find_slot(self, connection: Raw, token: str) -> str | None:
