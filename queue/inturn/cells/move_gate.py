@@ -101,29 +101,21 @@ class CellGate:
                 gate.commit()
 
     def _await_copy(self, marks: Raw) -> Any:
-        """Wait until this copy has stored all that was written before. Return that position."""
+        """Wait until the slot's reader has stored all that was written. Return that position."""
         deadline = time.monotonic() + CATCH_UP_SECONDS
-        [(position,)] = ask(marks, moving.MARK)
-        with self.new.connect() as new:
+        with self.new.guarded(self.token) as new:
             slot = self.new.find_slot(new, self.token)
-            while True:
-                rows = ask(marks, moving.CONFIRMED, slot)
-                if not rows:
-                    raise CannotMove(explain_lost_slot(self.old, self.number))
-                # Both, since a copy of the new server's files may be what we look at.
-                [(received,)] = ask(new, moving.RECEIVED, self.token)
-                if min(rows[0][0] or 0, received or 0) >= position:
-                    break
-                if time.monotonic() > deadline:
-                    raise DatabaseBusy(self._explain_lag(new))
-                time.sleep(0.005)
-            [(ready, tables, *_)] = ask(new, moving.COPIED, {"token": self.token})
-        if ready != tables or tables != len(list_tables()):
-            raise CannotMove(f"The copy at {self.new} is not complete. Run this again")
+        [(position,)] = ask(marks, moving.MARK)
+        while (found := ask(marks, moving.HAS_CONFIRMED, position, slot)) != [(True,)]:
+            if not found:
+                raise CannotMove(explain_lost_slot(self.old, self.number))
+            if time.monotonic() > deadline:
+                raise DatabaseBusy(self._explain_lag())
+            time.sleep(0.005)
         return position
 
-    def _explain_lag(self, new: Raw) -> str:
-        [(*_, failures)] = ask(new, moving.COPIED, {"token": self.token})
+    def _explain_lag(self) -> str:
+        [(*_, failures)] = self.new.ask(moving.COPIED, {"token": self.token})
         fails = f", and failed {failures} times to apply it. Its log says why" if failures else ""
         return f"{self.new} did not catch up within {CATCH_UP_SECONDS:g} s{fails}"
 

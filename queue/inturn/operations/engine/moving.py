@@ -82,8 +82,8 @@ WHERE database = current_database() AND starts_with(slot_name, %s)
 """
 # Flushed, so that the subscriber is sent everything before it.
 MARK = "SELECT pg_logical_emit_message(true, 'inturn move', '') - '0/0'::pg_lsn"
-CONFIRMED = """
-SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots
+HAS_CONFIRMED = """
+SELECT confirmed_flush_lsn - '0/0'::pg_lsn >= %s FROM pg_replication_slots
 WHERE slot_name = %s AND wal_status IS DISTINCT FROM 'lost'
 """
 # Standbys that lack something before a position, or may lack it. What writes but never replays, as
