@@ -1,5 +1,6 @@
 """What a move refuses, and what is refused during a move."""
 
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -265,6 +266,27 @@ def test_an_address_that_the_new_server_cannot_reach_is_told(
     assert "that both you and the new server reach: --from" in refused.stderr
     make_move(cells, new).abort()
     assert query(empty[0], LEFT) == query(new, LEFT) == [(0,)]
+
+
+@pytest.mark.landing
+def test_an_old_server_that_never_answers_the_new_one_is_told(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = "SET LOCAL statement_timeout = '1s'"
+    monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
+    move = make_move(cells, empty[1])
+    until(move, "schema")
+    token = move.open_token()
+    assert token is not None
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = {"host": "127.0.0.1", "port": silent.getsockname()[1]}
+        dsn = make_conninfo(empty[0], **address)
+        with (
+            pytest.raises(CannotMove, match="due to statement timeout"),
+            move.new.guarded(token) as new,
+        ):
+            move.new.subscribe(new, token, f"{token}_1", dsn)
+    move.abort()
 
 
 @pytest.mark.landing
