@@ -1,6 +1,7 @@
 """What a move refuses, and what is refused during a move."""
 
 import os
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ from inturn.cells.moving import CellMove
 from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
 from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
-from tests.cells.load import CELL, query, working
+from tests.cells.load import CELL, LANES, query, working
 from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, refuse, serves, until
 from tests.cli.calling import invoke
 from tests.waiting import wait_until
@@ -160,6 +161,19 @@ def _day(dsn: str) -> str:
     return str(day)
 
 
+def close_and_measure(move: CellMove, old: str) -> None:
+    """Close the cell beside a producer, who does not wait for something that cannot succeed."""
+    longest = 0.0
+    with ThreadPoolExecutor() as threads:
+        closing = threads.submit(move.close)
+        while not closing.done():
+            before = time.monotonic()
+            query(old, f"SELECT {SCHEMA}.defer('t')")
+            longest = max(longest, time.monotonic() - before)
+    assert longest < 0.7
+    closing.result()
+
+
 @pytest.mark.landing
 def test_a_long_transaction_is_named(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
@@ -171,16 +185,8 @@ def test_a_long_transaction_is_named(
     with psycopg.connect(old, application_name="report") as blocker:
         blocker.execute(f"SELECT {SCHEMA}.defer('late')".encode())
         time.sleep(1.1)
-        with ThreadPoolExecutor() as threads:
-            closing = threads.submit(move.close)
-            longest = 0.0
-            while not closing.done():
-                before = time.monotonic()
-                query(old, f"SELECT {SCHEMA}.defer('t')")
-                longest = max(longest, time.monotonic() - before)
         with pytest.raises(CannotMove, match=r"Long transactions: \d+ \(report\). End them, and"):
-            closing.result()
-    assert longest < 0.7, "it does not queue for its lock before all others"
+            close_and_measure(move, old)
     finish(cells, new)
     assert query(new, f"SELECT count(*) FROM {SCHEMA}.jobs WHERE task = 'late'") == [(1,)]
 
@@ -189,7 +195,7 @@ def test_a_long_transaction_is_named(
 def test_the_old_home_is_not_closed_before_the_copy_has_everything(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
+    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 1)
     monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 0.1)
     old, new = empty
     move = make_move(cells, new)
@@ -197,11 +203,51 @@ def test_the_old_home_is_not_closed_before_the_copy_has_everything(
     with psycopg.connect(new) as blocker:
         blocker.execute(f"LOCK TABLE {SCHEMA}.jobs IN ACCESS EXCLUSIVE MODE".encode())
         query(old, f"SELECT {SCHEMA}.defer('late')")
-        with pytest.raises(CannotMove, match=r"did not catch up within 0\.5 s"):
-            move.close()
+        with pytest.raises(CannotMove, match=r"did not catch up within 1 s\. Long"):
+            close_and_measure(move, old)
         assert serves(old)
     finish(cells, new)
     assert query(new, f"SELECT count(*) FROM {SCHEMA}.jobs WHERE task = 'late'") == [(1,)]
+
+
+@pytest.mark.landing
+def test_changes_that_cannot_be_applied_are_told(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 1)
+    monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 0.1)
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "wait")
+    query(old, f"ALTER TABLE {SCHEMA}.jobs ADD COLUMN mine integer")
+    query(old, f"SELECT {SCHEMA}.defer('t')")
+    wait_until(
+        lambda: query(new, "SELECT sum(apply_error_count) > 0 FROM pg_stat_subscription_stats")
+    )
+    with pytest.raises(CannotMove, match=r"and failed \d+ times to apply it. Its log says why"):
+        close_and_measure(move, old)
+    move.abort()
+
+
+@pytest.mark.landing
+@pytest.mark.parametrize("table", ["finished_jobs", "jobs", "limits"])
+def test_a_copy_that_lacks_a_row_is_refused(cells: Cells, empty: list[str], table: str) -> None:
+    old, new = empty
+    assert cells.file is not None
+    app = App(cells=cells.file)
+    with app.open():
+        app.configure_task("t", queue="others", lock=LANES[0]).defer()
+        app.task(name="pay")(lambda: None).configure(lock=LANES[1]).defer()
+        app.cell(CELL).limits.set("stripe", concurrency=4)
+        app.cell(CELL).run_worker(wait=False, install_signal_handlers=False, queues=["default"])
+    move = make_move(cells, new)
+    until(move, "wait")
+    query(new, f"SET session_replication_role = replica; DELETE FROM {SCHEMA}.{table}")
+    with pytest.raises(CannotMove, match=f"These tables differ: {table}. Did that server fail"):
+        move.close()
+    assert (serves(old), serves(new)) == (True, False)
+    move.abort()
+    finish(cells, new)
 
 
 @pytest.mark.landing
@@ -278,6 +324,27 @@ def test_an_address_that_the_new_server_cannot_reach_is_told(
     assert "that both you and the new server reach: --from" in refused.stderr
     make_move(cells, new).abort()
     assert query(empty[0], LEFT) == query(new, LEFT) == [(0,)]
+
+
+@pytest.mark.landing
+def test_an_old_server_that_never_answers_the_new_one_is_told(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = "SET LOCAL statement_timeout = '1s'"
+    monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
+    move = make_move(cells, empty[1])
+    until(move, "schema")
+    token = move.open_token()
+    assert token is not None
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = {"host": "127.0.0.1", "port": silent.getsockname()[1]}
+        dsn = make_conninfo(empty[0], **address)
+        with (
+            pytest.raises(CannotMove, match="due to statement timeout"),
+            move.new.guarded(token) as new,
+        ):
+            move.new.subscribe(new, token, f"{token}_1", dsn)
+    move.abort()
 
 
 @pytest.mark.landing

@@ -43,7 +43,7 @@ def adopt(dsn: str, schema: str, agree: Callable[[str], object]) -> None:
         _adopt_copy(new, copied.token, source)
     elif closed is not None:
         agree(moved.partition(" was moved to ")[2])
-        _open_again(old, closed, moved)
+        _open_again(old, closed)
     else:
         agree("")
         adopt_cell(dsn, schema)
@@ -58,20 +58,27 @@ def _adopt_copy(new: NewServer, token: str, source: str | None) -> None:
         _make_home(connection, new)
 
 
-def _open_again(old: OldServer, closed: Seal, moved: str) -> None:
-    # First, since nothing would lead to the slot later. The copy needs it no more.
-    old.drop_dead_slots(closed.token)
+def _open_again(old: OldServer, closed: Seal) -> None:
     with old.transaction() as connection:
-        if old.find_closed(connection) != closed:
-            raise MoveOver(f"Another process has opened {old.schema} again")
-        if old.is_succeeded(connection):
-            raise CannotMove(
-                f"{old} is not the home: the cell {moved.partition(' ')[2]}, and has served there. "
-                "Name that home in the map of cells"
-            )
+        told = old.find_comment(connection, old.moved)
+        if Seal.read(told) != closed:
+            raise MoveOver(f"Another process has opened {old.schema} again, or at its new home")
+        if closed.opened:
+            raise CannotMove(_explain_opened(old, closed, str(told).partition(" ")[2]))
+        # First, since nothing would lead to the slot later. The copy needs it no more.
+        old.drop_dead_slots(closed.token)
         names = Identifier(old.moved), Identifier(old.schema)
         connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(*names))
         _make_home(connection, NewServer(old.dsn, old.schema, old.schema))
+
+
+def _explain_opened(old: OldServer, seal: Seal, moved: str) -> str:
+    back = f"{seal._replace(opened='')} {moved}"
+    return (
+        f"The cell {moved}, and may have worked there. Name that home in the map. If that is lost "
+        "for good, and what it stored may be lost too, say this here, and run this again: "
+        f"COMMENT ON SCHEMA \"{old.moved}\" IS '{back}'"
+    )
 
 
 def _make_home(connection: Raw, server: NewServer) -> None:

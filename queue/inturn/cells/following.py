@@ -69,33 +69,32 @@ class FollowingConnector(PsycopgConnector):
         if pool is not None:  # beside, since one of its threads may be waiting for a dead server
             threading.Thread(target=pool.close, name="inturn old home", daemon=True).start()
 
-    def _has_left(self, home: tuple[str | None, str], error: InturnError) -> bool:
-        """Return True if the map names another home, and the server undid the call at this one."""
+    def _await_home(
+        self, home: tuple[str | None, str], moved: str | None, error: InturnError
+    ) -> Iterator[float]:
+        """Yield pauses until the map names another home. Raise if the call may have had effect."""
         if isinstance(error, DatabaseUnavailable) and error.outcome_unknown:
-            return False
-        self.cells.reread()
-        return self.home != home
-
-    def _may_wait(self, moved: str | None, since: float) -> bool:
-        return (
-            moved is not None
-            and self.cells.file is not None
-            and time.monotonic() - since < self._timeout
-        )
+            raise error
+        until = time.monotonic() + self._timeout
+        while True:
+            self.cells.reread()
+            if self.home != home:
+                return
+            if moved is None or self.cells.file is None or time.monotonic() > until:
+                raise self._explain(moved, error) from error
+            yield LOOK_EVERY
 
     def _run_following(self, operation: Operation[T]) -> T:
         again, home = drive.Repeatable(operation), self.home
         try:
             return super().run(again)
         except (SchemaMismatch, DatabaseUnavailable) as error:
-            since, moved = time.monotonic(), None
+            moved = None
             if isinstance(error, SchemaMismatch):
                 with undone_anyway():
                     moved = super().run(find_new_home(home[1]))
-            while not self._has_left(home, error):
-                if not self._may_wait(moved, since):
-                    raise self._explain(moved, error) from error
-                time.sleep(LOOK_EVERY)
+            for pause in self._await_home(home, moved, error):
+                time.sleep(pause)
             if not again.is_unanswered:
                 raise
         return self.run(again)
@@ -105,14 +104,12 @@ class FollowingConnector(PsycopgConnector):
         try:
             return await super().run_async(again)
         except (SchemaMismatch, DatabaseUnavailable) as error:
-            since, moved = time.monotonic(), None
+            moved = None
             if isinstance(error, SchemaMismatch):
                 with undone_anyway():
                     moved = await super().run_async(find_new_home(home[1]))
-            while not self._has_left(home, error):
-                if not self._may_wait(moved, since):
-                    raise self._explain(moved, error) from error
-                await asyncio.sleep(LOOK_EVERY)
+            for pause in self._await_home(home, moved, error):
+                await asyncio.sleep(pause)
             if not again.is_unanswered:
                 raise
         return await self.run_async(again)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,14 @@ from typing import Any
 from psycopg.sql import SQL, Identifier, Literal
 
 from inturn.cells.move_servers import CannotMove, NewServer, OldServer, Raw, Seal, ask, join
-from inturn.cells.move_tables import list_tables, refuse_writes
+from inturn.cells.move_tables import list_tables, refuse_writes, sum_history, sum_tables
 from inturn.errors import DatabaseBusy
 from inturn.operations.engine import moving
 
 AT_ONCE = "SET LOCAL lock_timeout = '900ms'"  # less than deadlock_timeout: clients do not give way
 TRY_SECONDS = 60.0  # to close the cell
 PAUSE = 0.3  # seconds, while a long transaction uses the cell
+TRIES = 3  # to compare the history, which jobs that are retried leave
 REST = 2.0  # seconds after all clients have waited for us in vain
 CATCH_UP_SECONDS = 5.0  # while the gate is closed
 AHEAD = 1000  # steps that the sequences skip
@@ -36,14 +38,20 @@ class CellGate:
 
     def close(self) -> None:
         """Close the cell, or raise CannotMove and leave it open."""
-        deadline, reason = time.monotonic() + TRY_SECONDS, ""
+        deadline, reason, since = (
+            time.monotonic() + TRY_SECONDS,
+            "Others use it all the time. ",
+            None,
+        )
         while True:
             found = self.old.ask(moving.BLOCKERS, self.old.schema)
             # While one is there, all clients would wait behind us for nothing.
             stays = [who for who, gives_way in found if not gives_way]
             if not stays:
                 try:
-                    self._try_to_close()
+                    if since is None:
+                        since, deadline = self._check_history(), time.monotonic() + TRY_SECONDS
+                    self._try_to_close(since)
                     return
                 except DatabaseBusy as error:
                     reason = f"{error}. "
@@ -52,46 +60,69 @@ class CellGate:
             time.sleep(PAUSE if stays else REST)
         others = ", ".join(stays or [who for who, _ in found])
         raise CannotMove(
-            f"Cell {self.number} could not be closed, because others use it all the time. "
-            f"{reason}Long transactions: {others or 'none now'}. End them, and run this again"
+            f"Cell {self.number} could not be closed. {reason}Long transactions: "
+            f"{others or 'none now'}. End them, and run this again"
         )
 
-    def _try_to_close(self) -> None:
-        with self.begin(self.token) as gate, self.old.connect() as marks:
-            names = join([self.old.table(table) for table in (*list_tables(), "cell")])
-            # Autovacuum gives way only to who waits for a second. Nobody else waits for this lock.
-            gate.execute(SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(names))
-            gate.execute(AT_ONCE)
-            gate.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
-            [(position,)] = ask(marks, moving.MARK)
-            self._await_copy(gate, position)
-            self._complete_copy(gate, position)
-            self._shut(gate, position)
-            gate.commit()
+    def _check_history(self) -> Any:
+        """Raise CannotMove unless the copy has the history. Return since when its server runs.
 
-    def _await_copy(self, gate: Raw, position: Any) -> None:
-        """Wait until this copy has stored all that was written before the gate closed."""
+        Nobody can wait for this in the gate. If that server runs since then, it has lost nothing.
+        """
+        with self.old.connect() as old, self.new.connect() as new:
+            [(since,)] = ask(new, moving.RUNS_SINCE)
+            [(until,)] = ask(old, "SELECT now()")
+            for _ in range(TRIES):
+                had = sum_history(old, self.old.schema, until)
+                self._await_copy(old)
+                if sum_history(new, self.new.schema, until) == had:
+                    return since
+        raise CannotMove(self._explain_gap(["finished_jobs"]))
+
+    def _explain_gap(self, tables: list[str]) -> str:
+        return (
+            f"The copy at {self.new} is not that of {self.old}. These tables differ: "
+            f"{', '.join(tables)}. Did that server fail over, or was it restored? Delete the copy, "
+            f"and begin again: queue cells move {self.number} --to … --abort"
+        )
+
+    def _try_to_close(self, since: Any) -> None:
+        with self.old.connect() as marks:
+            self._await_copy(marks)  # or all clients would wait for a copy that is far behind
+            with self.begin(self.token) as gate:
+                names = join([self.old.table(table) for table in (*list_tables(), "cell")])
+                # Autovacuum gives way only to who waits for a second. Nobody else needs this lock.
+                gate.execute(SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(names))
+                gate.execute(AT_ONCE)
+                gate.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
+                position = self._await_copy(marks)
+                self._complete_copy(gate, position, since)
+                self._shut(gate, position)
+                gate.commit()
+
+    def _await_copy(self, marks: Raw) -> Any:
+        """Wait until the slot's reader has stored all that was written. Return that position."""
         deadline = time.monotonic() + CATCH_UP_SECONDS
-        with self.new.connect() as new:
+        with self.new.guarded(self.token) as new:
             slot = self.new.find_slot(new, self.token)
-            while True:
-                rows = ask(gate, moving.CONFIRMED, slot)
-                if not rows:
-                    raise CannotMove(explain_lost_slot(self.old, self.number))
-                # Both, since a copy of the new server's files may be what we look at.
-                [(received,)] = ask(new, moving.RECEIVED, self.token)
-                if min(rows[0][0] or 0, received or 0) >= position:
-                    break
-                if time.monotonic() > deadline:
-                    raise DatabaseBusy(f"{self.new} did not catch up within {CATCH_UP_SECONDS:g} s")
-                time.sleep(0.005)
-            [(ready, tables, *_)] = ask(new, moving.COPIED, {"token": self.token})
-        if ready != tables or tables != len(list_tables()):
-            raise CannotMove(f"The copy at {self.new} is not complete. Run this again")
+        [(position,)] = ask(marks, moving.MARK)
+        while (found := ask(marks, moving.HAS_CONFIRMED, position, slot)) != [(True,)]:
+            if not found:
+                raise CannotMove(explain_lost_slot(self.old, self.number))
+            if time.monotonic() > deadline:
+                raise DatabaseBusy(self._explain_lag())
+            time.sleep(0.005)
+        return position
 
-    def _complete_copy(self, gate: Raw, position: Any) -> None:
+    def _explain_lag(self) -> str:
+        [(*_, failures)] = self.new.ask(moving.COPIED, {"token": self.token})
+        fails = f", and failed {failures} times to apply it. Its log says why" if failures else ""
+        return f"{self.new} did not catch up within {CATCH_UP_SECONDS:g} s{fails}"
+
+    def _complete_copy(self, gate: Raw, position: Any, since: Any) -> None:
         """Give the copy sequences ahead of the old home's, and its seal. It serves nobody yet."""
         with self.new.guarded(self.token) as new:
+            self._compare(gate, new, since)
             for name, step in ask(gate, moving.SEQUENCES, self.old.schema):
                 query = SQL("SELECT last_value, is_called FROM {}").format(self.old.table(name))
                 row = gate.execute(query).fetchone()
@@ -109,7 +140,18 @@ class CellGate:
                         Literal(is_called),
                     )
                 )
-            self.new.set_comment(new, str(Seal(self.token, str(position))))
+            seal = Seal(self.token, str(position))
+            self.new.set_comment(new, self.new.schema, str(seal))
+
+    def _compare(self, gate: Raw, new: Raw, since: Any) -> None:
+        """Raise CannotMove unless the copy, whose server may have lost some of it, has all rows."""
+        if ask(new, moving.RUNS_SINCE) != [(since,)]:
+            raise CannotMove(f"{self.new} was started while it was compared. Run this again")
+        with ThreadPoolExecutor(1) as beside:
+            theirs = beside.submit(sum_tables, new, self.new.schema)
+            ours = sum_tables(gate, self.old.schema)
+        if differ := [table for table, rows in ours.items() if theirs.result()[table] != rows]:
+            raise CannotMove(self._explain_gap(differ))
 
     def _shut(self, gate: Raw, position: Any) -> None:
         schema, moved = Identifier(self.old.schema), Identifier(self.old.moved)
@@ -119,14 +161,15 @@ class CellGate:
         gate.execute(home.format(self.old.table("cell"), Literal(f"moved to {target}")))
         gate.execute(SQL("DROP PUBLICATION {}").format(Identifier(self.token)))
         comment = f"{Seal(self.token, str(position))} was moved to {target}"
-        self.old.set_comment(gate, comment)
+        self.old.set_comment(gate, self.old.schema, comment)
         gate.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, moved))
 
 
 def explain_lost_slot(old: OldServer, number: int) -> str:
     return (
-        f"{old} has lost the slot of this move, as in a failover, so what it wrote since then is "
-        f"not in the copy. Delete that, and begin again: queue cells move {number} --to … --abort"
+        f"{old} has lost the slot of this move, as in a failover or by max_slot_wal_keep_size, so "
+        "what it wrote since then is not in the copy. Delete that, and begin again: "
+        f"queue cells move {number} --to … --abort"
     )
 
 

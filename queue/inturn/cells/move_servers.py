@@ -27,9 +27,11 @@ from inturn.operations.engine.moving import MOVED, PREFIX
 
 Raw = psycopg.Connection[tuple[Any, ...]]
 CONNECT_SECONDS = 5.0
+WITHIN_SECONDS = "SET LOCAL statement_timeout = '30s'"  # for what waits for another process
 SLOT_SECONDS = 60  # for which a new slot waits for older transactions
 # What a server has told cannot be lost in its crash, and thus be told otherwise.
 SETTINGS = RELIED_ON | UNLIMITED | {"synchronous_commit": "on", "client_min_messages": "warning"}
+AS_TEXT = {"TimeZone": "UTC", "extra_float_digits": "1"}  # of rows, to compare both servers
 
 
 class CannotMove(ConfigurationError):
@@ -43,13 +45,13 @@ class MoveOver(CannotMove):
 class Seal(NamedTuple):
     """The first word of the comment on a cell's schema during a move, in parts.
 
-    The copy gets the position up to which it has everything. The closed home has the same one, and
-    later the position of its closing in its own WAL.
+    The copy gets the position up to which it has everything, and the closed home gets the same. The
+    word "opened" is added there before the new home opens: from then on, that may serve.
     """
 
     token: str
     complete: str = ""
-    closed: str = ""
+    opened: str = ""
 
     def __str__(self) -> str:
         return "/".join(filter(None, self))
@@ -97,7 +99,7 @@ class MoveServer:
             )
         idle = f"{moving.IDLE_SECONDS}s"
         limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
-        settings = (SETTINGS | limits).items()
+        settings = (SETTINGS | AS_TEXT | limits).items()
         connection.execute(
             "SELECT " + ", ".join([SET] * len(settings)),
             [each for name, value in settings for each in (name, name, value)],
@@ -144,9 +146,16 @@ class MoveServer:
             return str(owner)
         raise MoveOver(f"{self} has no schema {self.schema} any more")
 
-    def set_comment(self, connection: Raw, comment: str | None) -> None:
+    def set_comment(self, connection: Raw, schema: str, comment: str | None) -> None:
         text = SQL("NULL") if comment is None else Literal(comment)
-        connection.execute(SQL("COMMENT ON SCHEMA {} IS {}").format(Identifier(self.schema), text))
+        connection.execute(SQL("COMMENT ON SCHEMA {} IS {}").format(Identifier(schema), text))
+
+    def find_cell(self, connection: Raw, schema: str) -> tuple[Any, ...] | None:
+        """Return number, of, map and home of the cell in a schema, or None."""
+        if ask(connection, moving.HAS_TABLE, schema, "cell") != [(True,)]:
+            return None
+        query = SQL("SELECT number, of, map, home FROM {}").format(Identifier(schema, "cell"))
+        return connection.execute(query).fetchone()
 
     def table(self, name: str) -> Identifier:
         return Identifier(self.schema, name)
@@ -175,8 +184,6 @@ class OldServer(MoveServer):
 
     def find_closed(self, connection: Raw) -> Seal | None:
         """Return the seal of the move for which the cell was closed here, or None."""
-        if self.find_comment(connection, self.schema) is not None:
-            return None
         return Seal.read(self.find_comment(connection, self.moved))
 
     def find_open(self, connection: Raw) -> tuple[str, dict[str, str]] | None:
@@ -203,29 +210,18 @@ class OldServer(MoveServer):
                     f"{found or 'none now'}. End them, and run this again"
                 ) from error
 
-    def note_closing(self, seal: Seal) -> Seal:
-        """Return the seal with a position at which the cell was closed already, and keep it."""
-        with self.transaction() as old:
-            found = self.find_comment(old, self.moved) or ""
-            [(position,)] = ask(old, moving.WAL_END)
-            noted = seal._replace(closed=str(position))
-            comment = SQL("COMMENT ON SCHEMA {} IS {}")
-            told = f"{noted} {found.partition(' ')[2]}"
-            if Seal.read(found) == seal:
-                old.execute(comment.format(Identifier(self.moved), Literal(told)))
-        return noted
+    def note_opening(self, seal: Seal) -> None:
+        """Note that the new home may serve from now on, or raise MoveOver if this one does again.
 
-    def note_successor(self, seal: Seal) -> None:
-        """Keep this home from being opened again, because the new one serves."""
+        It is committed at once. An adoption refuses after it, and the new home opens only after it.
+        """
         with self.transaction() as old:
-            if self.find_closed(old) == seal:
-                home = SQL("UPDATE {} SET home = 'succeeded'")
-                old.execute(home.format(Identifier(self.moved, "cell")))
-
-    def is_succeeded(self, connection: Raw) -> bool:
-        """Return True if the new home has served since this one was closed."""
-        home = SQL("SELECT home FROM {}").format(Identifier(self.moved, "cell"))
-        return connection.execute(home).fetchone() == ("succeeded",)
+            told = self.find_comment(old, self.moved) or ""
+            found = Seal.read(told)
+            if found is None or found.token != seal.token:
+                raise MoveOver(f"The cell in {self.schema} was opened at {self} again")
+            noted = found._replace(opened="opened")
+            self.set_comment(old, self.moved, f"{noted} {told.partition(' ')[2]}")
 
     def measure(self) -> int:
         """Return the size of the cell in bytes."""
@@ -277,18 +273,21 @@ class NewServer(MoveServer):
         have all that the old home had when it was closed.
         """
         with self.transaction() as connection:
-            found = Seal.read(self.find_comment(connection, self.schema))
-            if found is None or found.token != token or complete not in (None, found.complete):
-                raise MoveOver(
-                    f"{self} has no copy of the move {token}, or not a complete one: another "
-                    "process has finished or aborted it. Look: queue cells check"
-                )
+            self.check_copy(connection, token, complete)
             yield connection
 
-    def act_as_owner(self, connection: Raw) -> None:
-        """Let what this transaction creates belong to the owner of the schema."""
-        role = Identifier(self.find_owner(connection))
-        connection.execute(SQL("SET LOCAL ROLE {}").format(role))
+    def check_copy(self, connection: Raw, token: str, complete: str | None = None) -> None:
+        found = Seal.read(self.find_comment(connection, self.schema))
+        if found is None or found.token != token:
+            raise MoveOver(
+                f"{self} has no copy of the move {token}: another process has finished or aborted "
+                "it. Look: queue cells check"
+            )
+        if complete not in (None, found.complete):
+            raise CannotMove(
+                f"{self} has only a part of the copy. Did it fail over, or was it restored? If no "
+                "other server has all of it, open the old home again: queue cells adopt"
+            )
 
     def find_slot(self, connection: Raw, token: str) -> str | None:
         """Return the name of the slot that the copy follows, or None if there is no copy yet."""
@@ -301,11 +300,12 @@ class NewServer(MoveServer):
             "CREATE SUBSCRIPTION {0} CONNECTION {1} PUBLICATION {0} "
             "WITH (create_slot = false, slot_name = {2})"
         )
+        connection.execute(WITHIN_SECONDS)
         try:
             connection.execute(
                 subscription.format(Identifier(token), Literal(address), Literal(slot))
             )
-        except pg.ConnectionFailure as error:
+        except (pg.ConnectionFailure, pg.QueryCanceled) as error:
             raise CannotMove(
                 f"{self} cannot reach {name_place(address)}: {first_line(error)}. Name an address "
                 "of the old home that both you and the new server reach: --from"
@@ -317,14 +317,14 @@ class NewServer(MoveServer):
             name = Identifier(token)
             connection.execute(SQL("ALTER SUBSCRIPTION {} DISABLE").format(name))
             connection.execute(SQL("ALTER SUBSCRIPTION {} SET (slot_name = NONE)").format(name))
-            connection.execute(SQL("DROP SUBSCRIPTION {}").format(name))
-
-    def find_cell(self, connection: Raw, schema: str) -> tuple[Any, ...] | None:
-        """Return number, of, map and home of the cell in a schema, or None."""
-        if ask(connection, moving.HAS_TABLE, schema, "cell") != [(True,)]:
-            return None
-        query = SQL("SELECT number, of, map, home FROM {}").format(Identifier(schema, "cell"))
-        return connection.execute(query).fetchone()
+            connection.execute(WITHIN_SECONDS)
+            try:
+                connection.execute(SQL("DROP SUBSCRIPTION {}").format(name))
+            except pg.QueryCanceled as error:
+                raise CannotMove(
+                    f"A worker of the subscription {token} at {self} does not end. See "
+                    "pg_stat_subscription. End it there, and run this again"
+                ) from error
 
 
 def is_same_database(one: MoveServer, other: MoveServer) -> bool:

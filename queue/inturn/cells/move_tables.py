@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from typing import Any
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from inturn.cells.move_servers import NewServer, Raw, ask
+from inturn.cells.move_servers import NewServer, Raw, ask, join
 from inturn.operations.engine import moving
 
 # The migration of the new server makes these, and `cell` differs.
 NOT_COPIED = ("cell", "schema_version", "applied_code")
+HISTORY = "finished_jobs"
 
 
 def list_tables() -> list[str]:
@@ -20,10 +22,34 @@ def list_tables() -> list[str]:
     return sorted(set(metadata.tables) - set(NOT_COPIED))
 
 
+def sum_tables(connection: Raw, schema: str) -> dict[str, list[Any]]:
+    """Return the number of rows and their sum for each table that is copied, but the history."""
+    from inturn.schema.rollup_tables import metadata
+
+    queries = [
+        SQL(moving.SUM_ROWS).format(
+            name=Literal(table),
+            table=Identifier(schema, table),
+            # Their order differs if a table was not created by the same revision.
+            columns=join([Identifier(name) for name in sorted(metadata.tables[table].c.keys())]),
+        )
+        for table in list_tables()
+        if table != HISTORY
+    ]
+    rows = connection.execute(SQL(" UNION ALL ").join(queries)).fetchall()
+    return {name: rest for name, *rest in rows}
+
+
+def sum_history(connection: Raw, schema: str, until: datetime) -> list[tuple[Any, ...]]:
+    """Return the number and the sum of the jobs that had finished by then."""
+    query = SQL(moving.SUM_HISTORY).format(history=Identifier(schema, HISTORY))
+    return connection.execute(query, [until]).fetchall()
+
+
 def make_partitions(connection: Raw, schema: str, days: list[date]) -> None:
     """Create the partitions of the history that are missing, as prepare_history does."""
     connection.execute("SET LOCAL timezone = 'UTC'")
-    history = Identifier(schema, "finished_jobs")
+    history = Identifier(schema, HISTORY)
     for day in days:
         name = f"finished_jobs_{day:%Y%m%d}"
         if ask(connection, moving.HAS_TABLE, schema, name) == [(True,)]:
@@ -57,7 +83,7 @@ def open_schema(connection: Raw, new: NewServer, comment: str | None) -> None:
     path = SQL("SET LOCAL search_path = {}, pg_temp")
     connection.execute(path.format(schema))
     connection.execute(moving.OPEN.encode())
-    new.set_comment(connection, comment)
+    new.set_comment(connection, new.schema, comment)
     if new.final != new.schema:
         connection.execute(SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, final))
         connection.execute(path.format(final))

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeGuard
 
 from psycopg.sql import SQL, Identifier, Literal
 
@@ -36,7 +35,7 @@ from inturn.cells.move_servers import (
 from inturn.cells.move_tables import list_tables, make_partitions, open_schema, refuse_writes
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations.engine import moving
-from inturn.operations.engine.moving import PREFIX
+from inturn.operations.engine.moving import AWAIT_MIGRATION, PREFIX
 
 # `check` comes first, each time.
 STEPS = ("publish", "slot", "schema", "copy", "wait", "close", "open", "clean")
@@ -154,6 +153,7 @@ class CellMove:
     def publish(self) -> None:
         """On the old server, create the publication. Its name is the token of this move."""
         with self.old.transaction() as old:
+            ask(old, AWAIT_MIGRATION, self.old.schema)  # one that has not seen a publication
             if self.old.find_closed(old) or self.old.find_open(old):
                 return
             name = Identifier(f"{PREFIX}{self.number:02}_{secrets.token_hex(4)}")
@@ -182,21 +182,19 @@ class CellMove:
         if (token := self.open_token()) is None:
             return
         with self.old.connect() as old:
-            cell = self.new.find_cell(old, self.old.schema)
+            cell = self.old.find_cell(old, self.old.schema)
             days = [day for (day,) in ask(old, moving.DAYS, self.old.schema)]
             owner = self.old.find_owner(old)
         self._make_schema(token, owner)
         with self.new.connect() as new:
             if self.new.find_cell(new, self.new.schema) is not None:
                 return
-        from inturn.schema.migrate import migrate, prepare_history
 
-        migrate(self.new.dsn, self.new.schema)
-        prepare_history(self.new.dsn, self.new.schema)
-        with self.new.guarded(token) as new:
-            if cell is None or self.new.find_cell(new, self.new.schema) is not None:
+        def finish(new: Raw) -> None:
+            self.new.lock(new)
+            self.new.check_copy(new, token)
+            if self.new.find_cell(new, self.new.schema) is not None:
                 return
-            self.new.act_as_owner(new)
             make_partitions(new, self.new.schema, days)
             refuse_writes(new, self.new.schema, f"cell {self.number} is being moved here")
             new.execute(
@@ -205,6 +203,11 @@ class CellMove:
                 ),
                 cell,
             )
+
+        from inturn.schema.migrate import migrate
+
+        # In one transaction, or a program whose map is old could write into the new tables.
+        migrate(self.new.dsn, self.new.schema, finish)
 
     def _make_schema(self, token: str, owner: str) -> None:
         """Create the schema for the login of --to, or with --admin for the role that has it now."""
@@ -215,7 +218,7 @@ class CellMove:
             seal = Seal.read(found)
             if found is None:
                 new.execute(create.format(Identifier(self.new.schema), role))
-                self.new.set_comment(new, token)
+                self.new.set_comment(new, self.new.schema, token)
             elif seal is None or seal.token != token:
                 raise CannotMove(
                     f"{self.new} has another schema {self.new.schema}. Remove it, or end the move: "
@@ -288,19 +291,17 @@ class CellMove:
         seal = self.find_closed()
         if seal is None:
             raise MoveOver(f"Cell {self.number} is not closed: the move was aborted")
-        if not seal.closed:
-            seal = self.old.note_closing(seal)
         if not self.ignore_standbys:
+            [(position,)] = self.old.ask(moving.WAL_END)
             remedy = (
                 "They could serve the cell if they were promoted now. Let them catch up, and run "
                 "this again, or give --ignore-standbys and never promote them"
             )
-            await_standbys(self.old, int(seal.closed), STANDBY_SECONDS, remedy)
+            await_standbys(self.old, position, STANDBY_SECONDS, remedy)
         try:
             with self.new.guarded(seal.token, seal.complete) as new:
-                if self.find_closed() is None:
-                    raise MoveOver(f"Cell {self.number} was opened at {self.old} again")
                 self.new.drop_subscription(new, seal.token)
+                self.old.note_opening(seal)  # last, since an adoption refuses from now on
                 open_schema(new, self.new, f"home since {seal.token}")
         except MoveOver:
             if not self.serves(seal):
@@ -313,16 +314,8 @@ class CellMove:
             told = self.old.find_comment(old, self.old.moved) or ""
         return found == f"home since {seal.token}" and told.endswith(f"was moved to {self.target}")
 
-    def _is_ours(self, found: tuple[Any, ...] | None) -> TypeGuard[tuple[Any, ...]]:
-        return found is not None and (
-            found[0] == self.number and self.cells.map_id in (None, found[2])
-        )
-
     def clean(self) -> None:
-        """On the old server, note that the new home serves, and drop the slot."""
-        seal = self.find_closed()
-        if seal is not None and self.serves(seal):
-            self.old.note_successor(seal)
+        """On the old server, drop the slot."""
         self.old.drop_dead_slots(f"{PREFIX}{self.number:02}_")
 
     # ------------------------------------------------------------------ ending
@@ -355,10 +348,15 @@ class CellMove:
             seal = Seal.read(self.new.find_comment(new, self.new.schema))
         if seal is None or not seal.token.startswith(f"{PREFIX}{self.number:02}_"):
             return
-        token = seal.token
-        with self.new.guarded(token) as new:
+        with self.old.connect() as old:
+            closed, begun = self.old.find_closed(old), self.old.find_open(old)
+            here = self.old.find_cell(old, self.old.moved if closed else self.old.schema)
+        # A token that is neither there never comes back.
+        if seal.token in (closed and closed.token, begun and begun[0]):
+            raise MoveOver(f"The copy at {self.new} is of a later move. Look: queue cells check")
+        with self.new.guarded(seal.token) as new:
             found = self.new.find_cell(new, self.new.schema)
-            if found is not None and not self._is_ours(found):
+            if found is not None and (here is None or found[:3] != here[:3]):
                 raise CannotMove(f"The copy at {self.new} is of another map's cell {self.number}")
-            self.new.drop_subscription(new, token)
+            self.new.drop_subscription(new, seal.token)
             new.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(self.new.schema)))

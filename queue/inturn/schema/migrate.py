@@ -7,9 +7,10 @@ migrations start at once, the second waits for the first. A migration takes effe
 at all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -22,7 +23,7 @@ from inturn.database.conditions import first_line
 from inturn.errors import ConfigurationError, ConnectorException, MissingExtra
 from inturn.operations.engine.citus import DISTRIBUTED, HAS_CITUS, IS_DISTRIBUTED
 from inturn.operations.engine.maintenance import DAYS_AHEAD, check_is_known
-from inturn.operations.engine.moving import IS_MOVING, MOVED
+from inturn.operations.engine.moving import AWAIT_MIGRATION, IS_MOVING, MOVED
 
 try:
     from alembic import command
@@ -34,6 +35,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("Creating or updating the queue's schema", "migrate") from None
 
+Raw = psycopg.Connection[tuple[Any, ...]]
 VERSION_TABLE = "schema_version"
 
 DROP_CODE = """
@@ -94,18 +96,28 @@ class Migration:
         return f"{tables}, up to date"
 
 
-def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
+def migrate(
+    dsn: str, schema: str = sql.SCHEMA, finish: Callable[[Raw], None] | None = None
+) -> Migration:
     """Apply missing revisions and changed functions and views, if any.
 
     Do nothing if a later version has migrated the schema in a way that still serves this one.
+    `finish` is called in the transaction of the migration.
     """
     with _session(dsn, schema, create=True) as connection:
-        before, ours = _revision(connection), sql.revision()
-        if before is not None and before > ours and _serves_us(connection):
-            return Migration(before, before, 0)
-        check_is_known(schema, before)
-        command.upgrade(_config(connection, schema), "head")
-        return Migration(before, ours, _apply_code(connection))
+        done = _migrate(connection, schema)
+        if finish is not None:
+            finish(_raw(connection))
+        return done
+
+
+def _migrate(connection: Connection, schema: str) -> Migration:
+    before, ours = _revision(connection), sql.revision()
+    if before is not None and before > ours and _serves_us(connection):
+        return Migration(before, before, 0)
+    check_is_known(schema, before)
+    command.upgrade(_config(connection, schema), "head")
+    return Migration(before, ours, _apply_code(connection))
 
 
 def prepare_history(dsn: str, schema: str = sql.SCHEMA) -> None:
@@ -185,9 +197,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         raw = _raw(connection)
         # Lock before reading the current revision. A second deployment waits here and then finds
         # nothing to do.
-        raw.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema]
-        )
+        raw.execute(AWAIT_MIGRATION, [schema])
         # Never wait long for a locked table: everything else would wait behind us.
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
@@ -209,7 +219,7 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         yield connection
 
 
-def _keep_citus_out(raw: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
+def _keep_citus_out(raw: Raw, schema: str) -> None:
     """Have Citus leave our tables alone, or raise ConfigurationError if it has distributed them."""
     if raw.execute(HAS_CITUS).fetchone() != (True,):
         return
@@ -218,7 +228,7 @@ def _keep_citus_out(raw: psycopg.Connection[tuple[object, ...]], schema: str) ->
         raise ConfigurationError(DISTRIBUTED.format(schema=schema))
 
 
-def _refuse_moving(raw: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
+def _refuse_moving(raw: Raw, schema: str) -> None:
     """Raise ConfigurationError if the schema is a cell that is being moved, or was moved away."""
     moving = raw.execute(IS_MOVING, {"schema": schema, "moved": schema + MOVED}).fetchone()
     assert moving is not None
@@ -297,7 +307,7 @@ def _drop_code(connection: Connection) -> None:
     raw.execute("DELETE FROM applied_code")
 
 
-def _raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
+def _raw(connection: Connection) -> Raw:
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     return raw

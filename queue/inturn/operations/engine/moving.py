@@ -9,6 +9,9 @@ IDLE_SECONDS = 10  # after which a server ends the transaction of a mover that s
 # Each server has its own lock. It keeps two movers apart, and a mover from an abort.
 TAKE_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('inturn move ' || %(schema)s, 0))"
 
+# Of a migration (schema/migrate), which looks for a move only at its beginning.
+AWAIT_MIGRATION = "SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))"
+
 # What both servers tell about themselves. The copies of tables have slots only for a while.
 ABOUT_SERVER = """
 SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
@@ -67,6 +70,7 @@ WHERE nspname = %s AND starts_with(pubname, 'inturn_move_')
 FIND_SLOTS = """
 SELECT slot_name FROM pg_replication_slots
 WHERE database = current_database() AND starts_with(slot_name, %s || '_')
+  AND wal_status IS DISTINCT FROM 'lost'
 """
 MAKE_SLOT = """
 SELECT pg_create_logical_replication_slot(%(slot)s, 'pgoutput') FROM pg_publication
@@ -87,8 +91,9 @@ WHERE database = current_database() AND starts_with(slot_name, %s)
 """
 # Flushed, so that the subscriber is sent everything before it.
 MARK = "SELECT pg_logical_emit_message(true, 'inturn move', '') - '0/0'::pg_lsn"
-CONFIRMED = """
-SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s
+HAS_CONFIRMED = """
+SELECT confirmed_flush_lsn - '0/0'::pg_lsn >= %s FROM pg_replication_slots
+WHERE slot_name = %s AND wal_status IS DISTINCT FROM 'lost'
 """
 # Standbys that lack something before a position, or may lack it. What writes but never replays, as
 # pg_receivewal does, cannot be promoted, and a base backup ends later. A standby that is away may
@@ -145,7 +150,18 @@ WHERE nspname = %s AND inhparent = (
 ORDER BY 1
 """
 
-# On the new server.
+# To compare both servers. Of the history, which is large and hardly changes, only what tells a job.
+SUM_ROWS = """
+SELECT {name}, count(*), sum(hashtextextended(ROW({columns})::text, 0)) FROM {table}
+"""
+SUM_HISTORY = """
+SELECT count(*), sum(hashint8extended(id, coalesce(fence, 0))) FROM {history}
+WHERE finished_at < %s
+"""
+
+# On the new server. A server that goes back to an earlier state is started again, and a standby
+# that replaces it was started at another time. PostgreSQL then sends only what it had not sent.
+RUNS_SINCE = "SELECT pg_postmaster_start_time()"
 MAKE_PARTITION = (
     "CREATE TABLE {partition} (LIKE {history})",
     "ALTER TABLE {partition} REPLICA IDENTITY FULL",
