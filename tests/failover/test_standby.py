@@ -67,4 +67,4 @@ def test_a_query_on_a_standby_that_keeps_old_rows_is_named(cluster: Cluster) -> 
         state, transactions = primary.execute(query).fetchone() or ("", 0)
         assert state == "standby"
         assert transactions >= 100_000
-    assert "dead rows pile up" in run(cluster.primary.dsn, "doctor").output
+        assert "dead rows pile up" in run(cluster.primary.dsn, "doctor").output
