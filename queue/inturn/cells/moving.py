@@ -260,6 +260,7 @@ class CellMove:
                 time.sleep(LOOK_EVERY)
             for table in list_tables():  # or the first queries would have bad plans
                 new.execute(SQL("ANALYZE {}").format(self.new.table(table)))
+            ask(new, moving.MARK)  # flushes what its workers have noted without waiting
         advance(size, size)
 
     def _explain_stall(self) -> str:
