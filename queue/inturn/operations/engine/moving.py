@@ -241,7 +241,9 @@ WHERE nspname = %s AND EXISTS (
 # For a migration: whether the schema is being moved, and where it was moved to if it is gone.
 IS_MOVING = """
 SELECT
-    EXISTS (
+    coalesce(starts_with(obj_description(to_regnamespace(quote_ident(%(schema)s)), 'pg_namespace'),
+        'inturn_move_'), false)
+    OR EXISTS (
         SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
         WHERE nspname = %(schema)s AND (
             EXISTS (SELECT FROM pg_publication_rel
