@@ -171,6 +171,28 @@ def test_nobody_writes_into_the_new_tables_before_they_are_copied(
     assert query(new, LATE) == [(1,)]
 
 
+def test_a_migration_does_not_fill_the_schema_of_a_copy(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mover was killed between the two. Tables without its triggers would accept writes."""
+    old, new = empty
+    move = make_move(cells, new)
+    until(move, "slot")
+
+    def be_killed(*given: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(migrate, "migrate", be_killed)
+    with pytest.raises(Killed):
+        move.schema()
+    monkeypatch.undo()
+    with pytest.raises(ConfigurationError, match="is being moved"):
+        migrate.migrate(new, SCHEMA)
+    assert not writes(new)
+    finish(cells, new)
+    assert (serves(old), serves(new)) == (False, True)
+
+
 def test_a_move_waits_for_a_migration_that_has_looked_for_moves(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -389,6 +389,50 @@ def test_a_new_server_that_starts_again_during_the_comparison_never_opens(
     finish(cells, new.dsn)
 
 
+def lose_slot_of_history(new: Server) -> None:
+    """Bring back what a crash can leave: the copy is noted, and its slot is gone."""
+    query(
+        new.dsn,
+        "SET allow_system_table_mods = on; UPDATE pg_subscription_rel SET srsubstate = 'f', "
+        f"srsublsn = NULL WHERE srrelid = '{SCHEMA}.finished_jobs'::regclass",
+    )
+    new.stop("fast")
+    new.start()
+
+
+def test_a_table_that_is_not_followed_any_more_keeps_the_cell_open(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history is not compared in the gate, and what changes in it would be skipped."""
+    monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
+    move = make_move(cells, new.dsn)
+    until(move, "wait")
+    lose_slot_of_history(new)
+    with pytest.raises(CannotMove, match="copies tables again"):
+        move.close()
+    with pytest.raises(CannotMove, match="does not copy from"):
+        make_move(cells, new.dsn).wait()
+    move.abort()
+    finish(cells, new.dsn)
+    assert (serves(old.dsn), serves(new.dsn)) == (False, True)
+
+
+def test_only_one_of_two_complete_copies_opens(old: Server, new: Server, cells: Cells) -> None:
+    """A standby of the new server has all of the copy too, and may have another address."""
+    slept = make_move(cells, new.dsn)
+    until(slept, "close")
+    with Copy(new) as copy:
+        other = make_move(cells, copy.dsn)
+        with pytest.raises(CannotMove, match="will never serve it, and") as refused:
+            other.open()
+        _, _, remedy = str(refused.value).partition("run this again: ")
+        query(old.dsn, remedy)
+        other.open()
+        with pytest.raises(CannotMove, match="will never serve it, and"):
+            slept.open()
+        assert [serves(each.dsn) for each in (old, new, copy)] == [False, False, True]
+
+
 def test_a_slot_that_the_server_has_given_up_is_named(
     old: Server, new: Server, cells: Cells
 ) -> None:

@@ -147,6 +147,9 @@ class CellGate:
         """Raise CannotMove unless the copy, whose server may have lost some of it, has all rows."""
         if ask(new, moving.RUNS_SINCE) != [(since,)]:
             raise CannotMove(f"{self.new} was started while it was compared. Run this again")
+        [(ready, tables, *_)] = ask(new, moving.COPIED, {"token": self.token})
+        if ready != tables:  # what changes in the others is confirmed, but not stored yet
+            raise CannotMove(f"{self.new} copies tables again. Run this again")
         with ThreadPoolExecutor(1) as beside:
             theirs = beside.submit(sum_tables, new, self.new.schema)
             ours = sum_tables(gate, self.old.schema)

@@ -210,18 +210,25 @@ class OldServer(MoveServer):
                     f"{found or 'none now'}. End them, and run this again"
                 ) from error
 
-    def note_opening(self, seal: Seal) -> None:
+    def note_opening(self, seal: Seal, target: str) -> None:
         """Note that the new home may serve from now on, or raise MoveOver if this one does again.
 
         It is committed at once. An adoption refuses after it, and the new home opens only after it.
+        Another server may have all of the copy too, as its standby has, so only the target opens.
         """
         with self.transaction() as old:
             told = self.find_comment(old, self.moved) or ""
             found = Seal.read(told)
             if found is None or found.token != seal.token:
                 raise MoveOver(f"The cell in {self.schema} was opened at {self} again")
+            if told != f"{found} was moved to {target}":
+                raise CannotMove(
+                    f"The cell {told.partition(' ')[2]}. If that server will never serve it, and "
+                    f"{target} has the copy, say so at {self}, and run this again: COMMENT ON "
+                    f"SCHEMA \"{self.moved}\" IS '{found} was moved to {target}'"
+                )
             noted = found._replace(opened="opened")
-            self.set_comment(old, self.moved, f"{noted} {told.partition(' ')[2]}")
+            self.set_comment(old, self.moved, f"{noted} was moved to {target}")
 
     def measure(self) -> int:
         """Return the size of the cell in bytes."""

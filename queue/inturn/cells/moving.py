@@ -260,6 +260,7 @@ class CellMove:
                 time.sleep(LOOK_EVERY)
             for table in list_tables():  # or the first queries would have bad plans
                 new.execute(SQL("ANALYZE {}").format(self.new.table(table)))
+            ask(new, moving.MARK)  # flushes what its workers have noted without waiting
         advance(size, size)
 
     def _explain_stall(self) -> str:
@@ -291,21 +292,27 @@ class CellMove:
         seal = self.find_closed()
         if seal is None:
             raise MoveOver(f"Cell {self.number} is not closed: the move was aborted")
-        if not self.ignore_standbys:
-            [(position,)] = self.old.ask(moving.WAL_END)
-            remedy = (
-                "They could serve the cell if they were promoted now. Let them catch up, and run "
-                "this again, or give --ignore-standbys and never promote them"
-            )
-            await_standbys(self.old, position, STANDBY_SECONDS, remedy)
+        self._await_standbys(STANDBY_SECONDS)
         try:
             with self.new.guarded(seal.token, seal.complete) as new:
                 self.new.drop_subscription(new, seal.token)
-                self.old.note_opening(seal)  # last, since an adoption refuses from now on
+                self.old.note_opening(seal, str(self.target))  # an adoption refuses from now on,
+                self._await_standbys(move_gate.CATCH_UP_SECONDS)  # even after a failover
                 open_schema(new, self.new, f"home since {seal.token}")
         except MoveOver:
             if not self.serves(seal):
                 raise
+
+    def _await_standbys(self, seconds: float) -> None:
+        """Wait until the standbys know that the old home is closed, and what was noted there."""
+        if self.ignore_standbys:
+            return
+        [(position,)] = self.old.ask(moving.WAL_END)
+        remedy = (
+            "They could serve the cell if they were promoted now. Let them catch up, and run this "
+            "again, or give --ignore-standbys and never promote them"
+        )
+        await_standbys(self.old, position, seconds, remedy)
 
     def serves(self, seal: Seal) -> bool:
         """Return True if the new server is the home since this move."""

@@ -102,9 +102,9 @@ def migrate(
     """Apply missing revisions and changed functions and views, if any.
 
     Do nothing if a later version has migrated the schema in a way that still serves this one.
-    `finish` is called in the transaction of the migration.
+    `finish` is called in the transaction of the migration. Only a move gives it, for its copy.
     """
-    with _session(dsn, schema, create=True) as connection:
+    with _session(dsn, schema, create=True, is_mover=finish is not None) as connection:
         done = _migrate(connection, schema)
         if finish is not None:
             finish(_raw(connection))
@@ -188,7 +188,9 @@ def apply_script(connection: Connection, revision: str, direction: str) -> None:
 
 
 @contextmanager
-def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
+def _session(
+    dsn: str, schema: str, *, create: bool, is_mover: bool = False
+) -> Iterator[Connection]:
     """Open an unpooled connection and a transaction, with the schema locked and on the path."""
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
@@ -202,7 +204,8 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
         _keep_citus_out(raw, schema)
-        _refuse_moving(raw, schema)
+        if not is_mover:
+            _refuse_moving(raw, schema)
         # IF NOT EXISTS would need the privilege to create schemas even if it exists.
         if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
             raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))

@@ -178,11 +178,14 @@ REFUSE_WRITE = """
 CREATE TRIGGER inturn_moving BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table}
 FOR EACH STATEMENT EXECUTE FUNCTION {schema}.refuse_while_moving()
 """
+# How far the tables are copied. A copy whose slot is gone, as after a crash of this server, fails
+# every few seconds, and no error is counted; and if no worker is free, the log alone tells it.
 COPIED = """
 SELECT count(*) FILTER (WHERE srsubstate = 'r'), count(*),
     (SELECT coalesce(sum(bytes_processed), 0) FROM pg_stat_progress_copy
      WHERE command = 'COPY FROM' AND datname = current_database())::bigint,
-    EXISTS (SELECT FROM pg_stat_subscription WHERE subname = %(token)s AND pid IS NOT NULL),
+    (SELECT count(*) > count(relid) AND (count(relid) > 0 OR bool_and(srsubstate IN ('s', 'r')))
+     FROM pg_stat_subscription WHERE subname = %(token)s AND pid IS NOT NULL),
     (SELECT coalesce(sum(apply_error_count + sync_error_count), 0)
      FROM pg_stat_subscription_stats WHERE subname = %(token)s)::bigint
 FROM pg_subscription_rel JOIN pg_subscription ON pg_subscription.oid = srsubid
@@ -238,7 +241,9 @@ WHERE nspname = %s AND EXISTS (
 # For a migration: whether the schema is being moved, and where it was moved to if it is gone.
 IS_MOVING = """
 SELECT
-    EXISTS (
+    coalesce(starts_with(obj_description(to_regnamespace(quote_ident(%(schema)s)), 'pg_namespace'),
+        'inturn_move_'), false)
+    OR EXISTS (
         SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
         WHERE nspname = %(schema)s AND (
             EXISTS (SELECT FROM pg_publication_rel
