@@ -17,8 +17,8 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = v_schema AND relname = 'granted_roles')
         THEN
-        RAISE EXCEPTION 'there is no schema % of inturn%', quote_literal({schema}),
-            (SELECT coalesce(', but of ' || string_agg(relnamespace::regnamespace::text, ', '), '')
+        RAISE EXCEPTION 'inturn is not in the schema % (found in: %)', quote_literal({schema}),
+            (SELECT coalesce(string_agg(relnamespace::regnamespace::text, ', '), 'none')
              FROM pg_class WHERE relname = 'granted_roles')
             USING ERRCODE = 'invalid_schema_name', HINT = 'Create it: queue migrate';
     END IF;

@@ -258,7 +258,7 @@ def test_a_call_that_does_not_fit_is_refused_when_it_is_enqueued(
         with pytest.raises(TypeError, match=problem):
             call(*args, **kwargs)
     assert app.job_manager.list_jobs() == []
-    assert tasks.look.enqueue().id, "the context is no argument"
+    assert tasks.look.enqueue().id, "Django passes the context itself"
 
 
 def test_what_a_task_is_asked_elsewhere_is_answered_with_djangos_call(tasks: Any) -> None:

@@ -312,13 +312,13 @@ def test_another_prefix_says_what_becomes_of_the_roles(cluster: Cluster, tmp_pat
 def test_a_queue_in_another_schema_is_named(cluster: Cluster, tmp_path: Path) -> None:
     migrate(cluster.dsn, "shop")
     done = invoke("schema", "grants", "--apply", "--dsn", cluster.dsn, folder=tmp_path)
-    assert "there is no schema 'inturn' of inturn, but of shop)" in done.stderr
+    assert "inturn is not in the schema 'inturn' (found in: shop)" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "no schema 'inturn' of inturn). Create or update it: queue migrate"),
+        ((), "not in the schema 'inturn' (found in: none)). Create or update it: queue migrate"),
         (
             ("--prefix", "x" * 55),
             "prefix: it has 55 bytes, but the names of roles allow at most 54",

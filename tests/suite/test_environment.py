@@ -1,4 +1,4 @@
-"""The tests do not depend on the variables of whoever runs them."""
+"""The tests ignore the environment variables of their caller."""
 
 import os
 import subprocess

@@ -15,6 +15,7 @@ from inturn.cli.arguments.pause import (
 )
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.list_group import ListGroup
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import at_least, relative, visible
 from inturn.operations.changes import pauses
@@ -22,17 +23,14 @@ from inturn.operations.changes import pauses
 
 @click.group(
     "queues",
-    invoke_without_command=True,
+    cls=ListGroup,
     epilog="""\b
 Examples:
   queue queues list (or just: queue queues)
   queue queues pause mail --for 2h --reason "supplier is down\"""",
 )
-@click.pass_context
-def command(context: click.Context) -> None:
+def command() -> None:
     """List queues with their jobs and workers, and pause them."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_queues)
 
 
 @command.command("list", epilog="Example: queue queues list --json")

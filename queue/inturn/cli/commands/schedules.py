@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inturn.cli.database import Database, with_database
+from inturn.cli.output.list_group import ListGroup
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import Settings, load_app
@@ -52,14 +53,11 @@ class Instant:
 
 @click.group(
     "schedules",
-    invoke_without_command=True,
+    cls=ListGroup,
     epilog="Example: queue -a shop.tasks:app schedules list (or just: schedules)",
 )
-@click.pass_context
-def command(context: click.Context) -> None:
+def command() -> None:
     """List periodic tasks and their next times."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_schedules)
 
 
 @command.command("list", epilog="Example: queue -a shop.tasks:app schedules list")

@@ -18,6 +18,7 @@ from inturn.cli.arguments.pause import (
 )
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import Conflict
+from inturn.cli.output.list_group import ListGroup
 from inturn.cli.output.printing import Output, output_options, remark
 from inturn.formatting import brief, visible
 from inturn.operations.changes import pauses
@@ -30,17 +31,14 @@ LISTED = 1000
 
 @click.group(
     "tasks",
-    invoke_without_command=True,
+    cls=ListGroup,
     epilog="""\b
 Examples:
   queue tasks list (or just: queue tasks)
   queue tasks pause shop.tasks.send --for 2h --reason "it sends twice\"""",
 )
-@click.pass_context
-def command(context: click.Context) -> None:
+def command() -> None:
     """List tasks with their counts, failures and times, and pause them."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_tasks)
 
 
 @command.command("list", epilog="Example: queue tasks list --json")

@@ -6,6 +6,7 @@ import click
 
 from inturn.cli.database import Database, with_database
 from inturn.cli.output.exit_status import NotFound
+from inturn.cli.output.list_group import ListGroup
 from inturn.cli.output.next_command import complete
 from inturn.cli.output.printing import Output, output_options
 from inturn.cli.values import duration
@@ -16,14 +17,11 @@ ALL = 10_000
 
 @click.group(
     "workers",
-    invoke_without_command=True,
+    cls=ListGroup,
     epilog="Example: queue workers list (or just: queue workers)",
 )
-@click.pass_context
-def command(context: click.Context) -> None:
+def command() -> None:
     """List live, stopping, blocked and late workers."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_workers)
 
 
 @command.command(
