@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -325,6 +326,32 @@ def test_a_slot_names_the_transactions_it_waits_for(
         connection.execute("SELECT pg_current_xact_id()")
         with pytest.raises(CannotMove, match=r"began before it: \d+ \(report\)\. End them"):
             move.slot()
+    finish(cells, new.dsn)
+
+
+def test_the_copy_names_the_transactions_it_waits_for(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy of each table makes a slot of its own."""
+    monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
+    move = make_move(cells, new.dsn)
+    until(move, "schema")
+    query(old.dsn, "CREATE DATABASE other")
+    other = make_conninfo(old.dsn, dbname="other")
+    with (
+        ThreadPoolExecutor() as beside,
+        psycopg.connect(other, application_name="report") as connection,
+    ):
+        connection.execute("SELECT pg_current_xact_id()")
+        move.copy()
+        with pytest.raises(CannotMove, match=r"began before it: \d+ \(report\)\. End them"):
+            beside.submit(move.wait).result(20)
+        short = "SET LOCAL statement_timeout = '1s'"
+        monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
+        with pytest.raises(CannotMove, match="the old server's, which wait for transactions"):
+            move.abort()
+    monkeypatch.undo()
+    move.abort()
     finish(cells, new.dsn)
 
 

@@ -204,11 +204,15 @@ class OldServer(MoveServer):
             try:
                 old.execute(moving.MAKE_SLOT.encode(), name)
             except pg.LockNotAvailable as error:
-                found = ", ".join(who for (who,) in self.ask(moving.WRITERS))
-                raise CannotMove(
-                    f"The slot at {self} waits for the end of transactions that began before it: "
-                    f"{found or 'none now'}. End them, and run this again"
-                ) from error
+                raise CannotMove(self.explain_wait()) from error
+
+    def explain_wait(self) -> str:
+        """Return what a new slot waits for."""
+        found = ", ".join(who for (who,) in self.ask(moving.WRITERS))
+        return (
+            f"The slot at {self} waits for the end of transactions that began before it: "
+            f"{found or 'none now'}. End them, and run this again"
+        )
 
     def note_opening(self, seal: Seal, target: str) -> None:
         """Note that the new home may serve from now on, or raise MoveOver if this one does again.
@@ -330,7 +334,8 @@ class NewServer(MoveServer):
             except pg.QueryCanceled as error:
                 raise CannotMove(
                     f"A worker of the subscription {token} at {self} does not end. See "
-                    "pg_stat_subscription. End it there, and run this again"
+                    "pg_stat_subscription there, and the old server's, which wait for "
+                    "transactions, in its pg_stat_activity. End them, and run this again"
                 ) from error
 
 

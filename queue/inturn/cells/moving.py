@@ -244,8 +244,10 @@ class CellMove:
         size = self.old.measure()
         # An apply worker that cannot connect comes and goes, and so does a copy that fails.
         idle, best, failed = 0.0, (-1, 0), 0
-        with self.new.connect() as new:
+        with self.new.connect() as new, self.old.connect() as old:
             while True:
+                if ask(old, moving.SLOT_WAITS, STALLED_SECONDS):
+                    raise CannotMove(self.old.explain_wait())
                 asked = ask(new, moving.COPIED, {"token": token})
                 [(ready, tables, copied, works, failures)] = asked
                 if ready == tables and tables:

@@ -76,6 +76,12 @@ MAKE_SLOT = """
 SELECT pg_create_logical_replication_slot(%(slot)s, 'pgoutput') FROM pg_publication
 WHERE pubname = %(token)s
 """
+# The copy of each table makes a slot, without an end to its wait.
+SLOT_WAITS = """
+SELECT FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'walsender' AND wait_event = 'transactionid'
+  AND query_start < now() - make_interval(secs => %s)
+"""
 # A new slot waits for these, in all databases.
 WRITERS = """
 SELECT pid || ' (' || coalesce(nullif(application_name, ''), usename, backend_type) || ')'
