@@ -69,6 +69,19 @@ def test_what_cannot_move_is_refused_with_the_remedy(
     assert "cannot see its standbys. As a superuser there: GRANT pg_monitor" in refuse(cells, new)
 
 
+def test_another_encoding_is_refused(cells: Cells, empty: list[str]) -> None:
+    old, new = empty
+    elsewhere = make_conninfo(new, dbname="latin")
+    query(new, "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        refused = refuse(cells, elsewhere)
+    finally:
+        query(new, "DROP DATABASE latin")
+    assert "latin has the encoding LATIN1, and " in refused
+    assert "has UTF8. Name a database with that: CREATE DATABASE … ENCODING 'UTF8'" in refused
+    assert query(old, LEFT) == [(0,)]
+
+
 def test_a_map_that_cannot_be_changed_is_refused_first(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

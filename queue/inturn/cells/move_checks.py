@@ -25,6 +25,7 @@ def check_servers(old: OldServer, new: NewServer, to: MapAddress, home: CellConn
         newer, _, origins, workers = ask(target, moving.ABOUT_SERVER)[0]
         begun = old.find_open(source)
         _check_versions(old, new, version, newer)
+        _check_encodings(old, new, source, target)
         if level != "logical":
             raise CannotMove(
                 f"{old} has wal_level = {level}. Set wal_level = logical there, and restart it"
@@ -64,6 +65,16 @@ def _check_versions(old: OldServer, new: NewServer, version: int, newer: int) ->
         raise CannotMove(
             f"{old} has PostgreSQL {version // 10000}, newer than {newer // 10000} at {new}. "
             "Upgrade the new server first"
+        )
+
+
+def _check_encodings(old: OldServer, new: NewServer, source: Raw, target: Raw) -> None:
+    """Refuse another encoding: it may lack characters, and the sums of the rows would differ."""
+    [(needed,)], [(given,)] = ask(source, moving.ENCODING), ask(target, moving.ENCODING)
+    if needed != given:
+        raise CannotMove(
+            f"{new} has the encoding {given}, and {old} has {needed}. Name a database with that: "
+            f"CREATE DATABASE … ENCODING '{needed}' TEMPLATE template0"
         )
 
 

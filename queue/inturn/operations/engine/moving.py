@@ -20,6 +20,7 @@ SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
     current_setting('max_logical_replication_workers')::int
         - (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL)::int
 """
+ENCODING = "SELECT current_setting('server_encoding')"
 # A pooler makes up the ids.
 IS_DIRECT = "SELECT pg_backend_pid() = %s"
 # Locks of a database are seen only in it. No other database, not even a copy of all its files, has
