@@ -235,6 +235,13 @@ def test_if_the_old_server_is_lost_the_copy_is_adopted(
         refused = invoke(*adopt, env=env)
         assert "still receives what the old home writes, so that is not lost" in refused.stderr
         lose_slot(elsewhere)
+        text = cells.file.read_text()
+        query(new, "CREATE ROLE clerk LOGIN")
+        cells.file.write_text(text.replace("user=postgres", "user=clerk"))
+        asked = invoke(*adopt[:-1], env=env).stderr
+        query(new, "DROP ROLE clerk")
+        assert "that at an address that only superusers see in pg_subscription, so it" in asked
+        cells.file.write_text(text)
         done = invoke(*adopt, env=env)
         assert done.returncode == 0, done.output
     with App(cells=cells.file).open() as later:

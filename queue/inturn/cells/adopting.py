@@ -22,6 +22,8 @@ from inturn.cells.move_tables import list_tables, open_schema
 from inturn.errors import DatabaseUnavailable
 from inturn.operations.engine import moving
 
+HIDDEN = "an address that only superusers see in pg_subscription, so it was not asked"
+
 
 def adopt(dsn: str, schema: str, agree: Callable[[str], object]) -> None:
     """Make this database the only home of its cell, whatever it was before.
@@ -39,7 +41,7 @@ def adopt(dsn: str, schema: str, agree: Callable[[str], object]) -> None:
         copied = Seal.read(old.find_comment(connection, schema))
     if copied is not None:
         source = _find_source(new, copied.token)
-        agree("" if source is None else name_place(source))
+        agree(HIDDEN if source is None else name_place(source))
         _adopt_copy(new, copied.token, source)
     elif closed is not None:
         agree(moved.partition(" was moved to ")[2])
