@@ -156,6 +156,22 @@ def test_killed_after_each_step_and_run_again(
     load.judge()
 
 
+@pytest.mark.landing
+def test_nothing_is_left_if_the_map_is_changed_by_hand(
+    cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mover was killed when the new home served. Nobody looks at the old server any more."""
+    old, new = empty
+    move = make_move(cells, new)
+    kill_after(move, "open", monkeypatch)
+    with pytest.raises(Killed):
+        move.run(lambda step: None, lambda done, total: None)
+    assert cells.file is not None
+    rewrite_home(cells.file, CELL, new, "inturn")
+    finish(cells, new)
+    assert query(old, LEFT) == query(new, LEFT) == [(0,)]
+
+
 @pytest.mark.parametrize("part", ["gate", "sequences", "shut"])
 @pytest.mark.landing
 def test_killed_within_the_gate_the_old_home_serves_on(

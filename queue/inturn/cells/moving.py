@@ -38,7 +38,7 @@ from inturn.operations.engine import moving
 from inturn.operations.engine.moving import AWAIT_MIGRATION, PREFIX
 
 # `check` comes first, each time.
-STEPS = ("publish", "slot", "schema", "copy", "wait", "close", "open", "clean")
+STEPS = ("publish", "slot", "schema", "copy", "wait", "close", "clean", "open")
 STANDBY_SECONDS = 60.0  # for which the cell stays closed until the standbys know it
 STALLED_SECONDS = 60.0
 LOOK_EVERY = 0.1  # seconds
@@ -89,15 +89,17 @@ class CellMove:
         if self.is_done():
             return None
         self.check()
-        for step in STEPS[:-1]:
-            self.wait(advance) if step == "wait" else getattr(self, step)()
-            note(step)
-        try:
-            self.clean()
-        except InturnError as error:  # the new home serves already
-            return str(error)
-        note("clean")
-        return None
+        left = None
+        for step in STEPS:
+            try:
+                self.wait(advance) if step == "wait" else getattr(self, step)()
+            except InturnError as error:
+                if step != "clean":
+                    raise
+                left = str(error)  # the copy has everything, so the new home can open
+            else:
+                note(step)
+        return left
 
     # ------------------------------------------------------------------ looking
 
@@ -289,6 +291,10 @@ class CellMove:
                 raise MoveOver(f"The move {token} is over")
             yield gate
 
+    def clean(self) -> None:
+        """On the old server, drop the slot. Nothing leads there once the map names the new home."""
+        self.old.drop_dead_slots(f"{PREFIX}{self.number:02}_")
+
     def open(self) -> None:
         """On the new server, begin to serve, once the old one is closed for good."""
         seal = self.find_closed()
@@ -322,10 +328,6 @@ class CellMove:
             found = self.new.find_comment(new, self.new.final)
             told = self.old.find_comment(old, self.old.moved) or ""
         return found == f"home since {seal.token}" and told.endswith(f"was moved to {self.target}")
-
-    def clean(self) -> None:
-        """On the old server, drop the slot."""
-        self.old.drop_dead_slots(f"{PREFIX}{self.number:02}_")
 
     # ------------------------------------------------------------------ ending
 

@@ -40,8 +40,8 @@ SAYS = {
     "copy": "the new server copies",
     "wait": "the copy is complete, and follows",
     "close": "the old home is closed",
-    "open": "the new home serves",
     "clean": "the old server is clean",
+    "open": "the new home serves",
 }
 
 
