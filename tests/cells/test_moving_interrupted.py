@@ -223,6 +223,17 @@ def lose_slot(dsn: str) -> None:
     query(dsn, "SELECT pg_drop_replication_slot(%s)", slot)
 
 
+def ask_as_clerk(file: Path, dsn: str) -> str:
+    """Return what `queue cells adopt` asks a login that is no superuser."""
+    text = file.read_text()
+    query(dsn, "CREATE ROLE clerk LOGIN")
+    file.write_text(text.replace("user=postgres", "user=clerk"))
+    asked = invoke("cells", "adopt", "--cell", str(CELL), env={"INTURN_CELLS": str(file)}).stderr
+    query(dsn, "DROP ROLE clerk")
+    file.write_text(text)
+    return asked
+
+
 @pytest.mark.landing
 @pytest.mark.parametrize("last", ["wait", "close"])
 def test_if_the_old_server_is_lost_the_copy_is_adopted(
@@ -251,13 +262,8 @@ def test_if_the_old_server_is_lost_the_copy_is_adopted(
         refused = invoke(*adopt, env=env)
         assert "still receives what the old home writes, so that is not lost" in refused.stderr
         lose_slot(elsewhere)
-        text = cells.file.read_text()
-        query(new, "CREATE ROLE clerk LOGIN")
-        cells.file.write_text(text.replace("user=postgres", "user=clerk"))
-        asked = invoke(*adopt[:-1], env=env).stderr
-        query(new, "DROP ROLE clerk")
+        asked = ask_as_clerk(cells.file, new)
         assert "that at an address that only superusers see in pg_subscription, so it" in asked
-        cells.file.write_text(text)
         done = invoke(*adopt, env=env)
         assert done.returncode == 0, done.output
     with App(cells=cells.file).open() as later:
