@@ -4,8 +4,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -73,6 +74,13 @@ def new(bin_dir: Path | None) -> Iterator[Server]:
 @pytest.fixture
 def cells(old: Server, tmp_path: Path) -> Cells:
     return make_cells(tmp_path, old.dsn)
+
+
+def configure(server: Server, *settings: str) -> None:
+    for setting in settings:
+        query(server.dsn, f"ALTER SYSTEM {setting}")
+    query(server.dsn, "SELECT pg_reload_conf()")
+    time.sleep(0.5)
 
 
 def set_back(server: Server, earlier: Copy) -> None:
@@ -161,9 +169,7 @@ def test_an_incomplete_copy_of_the_new_server_never_opens(
 
 def test_a_crash_cannot_undo_the_closing(old: Server, new: Server, cells: Cells) -> None:
     query(old.dsn, "ALTER DATABASE postgres SET synchronous_commit = off")
-    query(old.dsn, "ALTER SYSTEM SET wal_writer_delay = '10s'")
-    query(old.dsn, "SELECT pg_reload_conf()")
-    time.sleep(0.5)
+    configure(old, "SET wal_writer_delay = '10s'")
     until(make_move(cells, new.dsn), "close")
     old.stop("immediate")
     old.start()
@@ -207,12 +213,7 @@ def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
     monkeypatch.setattr("inturn.cells.moving.STANDBY_SECONDS", 0.5)
     move = make_move(cells, new.dsn)
     until(move, "wait")
-    with Copy(old, is_standby=True) as standby:
-        stand = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn IS NOT NULL"
-        wait_until(
-            lambda: query(old.dsn, f"{stand} AND application_name = 'walreceiver'") == [(1,)]
-        )
-        [(pid,)] = query(standby.dsn, "SELECT pid FROM pg_stat_wal_receiver")
+    with standing_by(old) as pid:
         with asleep(pid):
             query(old.dsn, DEFER)
             with pytest.raises(CannotMove, match=r"lag: walreceiver\. Let them catch up first"):
@@ -238,6 +239,40 @@ def test_a_standby_that_has_only_a_slot_is_seen(
     query(old.dsn, DEFER)
     with pytest.raises(CannotMove, match=r"that of the slot away \(drop it if its"):
         move.close()
+
+
+def test_a_standby_that_does_not_know_the_opening_is_seen(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it were promoted then, an adoption there would not refuse."""
+    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
+    move = make_move(cells, new.dsn)
+    until(move, "clean")
+    noted = OldServer.note_opening
+    with standing_by(old) as pid, ExitStack() as sleeps:
+
+        def note(*given: Any) -> None:
+            sleeps.enter_context(asleep(pid))
+            noted(*given)
+
+        monkeypatch.setattr(OldServer, "note_opening", note)
+        with pytest.raises(CannotMove, match="could serve the cell if they were promoted"):
+            move.open()
+        assert not serves(new.dsn)
+        monkeypatch.undo()
+    finish(cells, new.dsn)
+
+
+@contextmanager
+def standing_by(server: Server) -> Iterator[int]:
+    """Start a standby. Yield the pid of what receives its WAL."""
+    stand = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn IS NOT NULL"
+    with Copy(server, is_standby=True) as standby:
+        wait_until(
+            lambda: query(server.dsn, f"{stand} AND application_name = 'walreceiver'") == [(1,)]
+        )
+        [(pid,)] = query(standby.dsn, "SELECT pid FROM pg_stat_wal_receiver")
+        yield pid
 
 
 @contextmanager
@@ -442,6 +477,36 @@ def test_a_table_that_is_not_followed_any_more_keeps_the_cell_open(
     move.abort()
     finish(cells, new.dsn)
     assert (serves(old.dsn), serves(new.dsn)) == (False, True)
+
+
+def test_a_copy_without_a_free_worker_ends_the_wait(
+    old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The apply worker runs on, and nothing fails."""
+    monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
+    configure(new, "SET max_sync_workers_per_subscription = 0")
+    move = make_move(cells, new.dsn)
+    until(move, "copy")
+    with ThreadPoolExecutor() as beside:
+        waits = beside.submit(move.wait)
+        try:
+            with pytest.raises(CannotMove, match="replication_workers is used up"):
+                waits.result(20)
+        finally:
+            configure(new, "RESET max_sync_workers_per_subscription")
+    finish(cells, new.dsn)
+
+
+def test_a_crash_cannot_undo_that_the_tables_are_followed(
+    old: Server, new: Server, cells: Cells
+) -> None:
+    configure(new, "SET wal_writer_delay = '10s'")
+    until(make_move(cells, new.dsn), "wait")
+    new.stop("immediate")
+    new.start()
+    states = "SELECT DISTINCT srsubstate FROM pg_subscription_rel"
+    assert query(new.dsn, states) == [("r",)]
+    finish(cells, new.dsn)
 
 
 def test_only_one_of_two_complete_copies_opens(old: Server, new: Server, cells: Cells) -> None:
