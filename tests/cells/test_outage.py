@@ -1,6 +1,7 @@
 """A cell is down: its lanes wait, and the others run."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -23,7 +24,6 @@ async def test_the_lanes_of_a_cell_that_is_away_wait_and_the_others_run(
     with faulty(homes[6].dsn) as (proxy, address):
         through = PsycopgConnector(address, schema="inturn_06", timeout=2)
         app = App(cells=[*homes[:6], through, homes[7]], worker_defaults=STEADY)
-        direct = App(cells=homes)
 
         @app.task(name="note", pass_context=False)
         async def note(lock: str, n: int) -> None:
@@ -37,15 +37,21 @@ async def test_the_lanes_of_a_cell_that_is_away_wait_and_the_others_run(
         def seen_in(cell: int) -> list[int]:
             return [n for lock, n in seen if lock == LOCKS[cell]]
 
+        async def time_jobs(cell: int, count: int) -> float:
+            began, before = time.monotonic(), len(seen_in(cell))
+            await defer(app, cell, count)
+            await until(lambda: seen_in(cell)[before:] == [*range(count)])
+            return time.monotonic() - began
+
         workers = [asyncio.create_task(app.cell(cell).run_worker_async()) for cell in (0, 6)]
-        async with app.open_async(), direct.open_async():
+        async with app.open_async(), App(cells=homes).open_async() as direct:
             await defer(app, 6, 1)
             await until(lambda: seen_in(6) == [0])
+            usual = await time_jobs(0, 20)
             proxy.refuse()
             proxy.reset()
             await defer(direct, 6, 5)  # by a producer that still reaches it
-            await defer(app, 0, 20)
-            await until(lambda: seen_in(0) == [*range(20)])
+            assert await time_jobs(0, 20) < usual + 2, "no call waits for the other cell, up to 2 s"
             with pytest.raises(DatabaseUnavailable):
                 await defer(app, 6, 1)
             assert seen_in(6) == [0]
