@@ -191,6 +191,22 @@ def test_lanes_limits_and_pauses(app: App, task: Double) -> None:
     assert app.job_manager.cancel_jobs(everything=True).changed == 1
 
 
+def test_a_group_has_its_weight_in_each_cell(app: App, task: Double) -> None:
+    app.groups.set("tenant:7", weight=3)
+    app.cell(4).groups.set("tenant:8", weight=2)
+    for cell, group in ((0, "tenant:7"), (4, "tenant:7"), (4, "tenant:8")):
+        task.configure(lock=LOCKS[cell], group=group).defer(cell)
+
+    def weigh(app: App) -> list[tuple[str, int, int | None]]:
+        return [(each.name, each.weight, each.waiting) for each in app.groups.list()]
+
+    assert sorted(weigh(app)) == [("tenant:7", 3, 2), ("tenant:8", 2, 1)]
+    assert weigh(app.cell(0)) == [("tenant:7", 3, 1)]
+    assert app.groups.remove("tenant:7")
+    assert app.groups.remove("tenant:8")
+    assert not app.groups.remove("tenant:8")
+
+
 def test_what_names_a_lane_or_a_job_never_goes_elsewhere(app: App, task: Double) -> None:
     jobs = [task.configure(lock=lock).defer(n) for n, lock in enumerate(LOCKS)]
     view = app.cell(3)

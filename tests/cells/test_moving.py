@@ -7,6 +7,7 @@ from inturn import App
 from inturn.cells.connector import Cells
 from inturn.cells.move_servers import ask
 from inturn.cells.move_tables import NOT_COPIED, list_tables
+from inturn.cells.moving import STEPS
 from inturn.schema.migrate import migrate
 from tests.cells.load import CELL, LANES, Load, query
 from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, serves, writes
@@ -99,6 +100,17 @@ def test_the_old_home_is_shut_and_clean(cells: Cells, empty: list[str]) -> None:
     assert text.startswith("# Two cells. Ask ops before you change this.\n")
     assert "cells = [0]\n" in text
     assert "# the shop" in text
+
+
+def test_each_step_is_told_and_the_copy_is_measured(cells: Cells, empty: list[str]) -> None:
+    told: list[str] = []
+    seen: list[tuple[int, int | None]] = []
+    make_move(cells, empty[1]).run(told.append, lambda *copied: seen.append(copied))
+    assert told == [*STEPS]
+    size = seen[-1][1] or 0
+    assert size > 0
+    assert {total for _, total in seen} == {size}
+    assert seen[-1] == (size, size)
 
 
 def test_an_old_map_makes_no_second_home(cells: Cells, empty: list[str]) -> None:
