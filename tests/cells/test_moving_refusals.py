@@ -122,6 +122,15 @@ def test_slots_that_are_used_up_in_the_middle_are_told_at_once(
 
 
 @pytest.mark.landing
+def test_an_abort_tells_whether_there_was_a_copy(cells: Cells, empty: list[str]) -> None:
+    until(make_move(cells, empty[1]), "schema")
+    words = ("cells", "move", str(CELL), "--to", empty[1], "--abort", "--yes")
+    for told in ("the copy is deleted", "there is no copy at "):
+        done = invoke(*words, env={"INTURN_CELLS": str(cells.file)})
+        assert (done.returncode, told in done.stdout) == (0, True), done.output
+
+
+@pytest.mark.landing
 def test_a_move_to_another_place_waits_for_the_end_of_the_first(
     cells: Cells, empty: list[str]
 ) -> None:

@@ -331,8 +331,8 @@ class CellMove:
 
     # ------------------------------------------------------------------ ending
 
-    def abort(self) -> None:
-        """End the move and delete the copy, or raise CannotMove if the old home is closed."""
+    def abort(self) -> bool:
+        """End the move, or raise CannotMove if the old home is closed. Return True if it had a copy."""
         with self.old.transaction() as old:
             if self.old.find_closed(old):
                 raise CannotMove(
@@ -345,7 +345,7 @@ class CellMove:
                 old.execute(SQL("DROP PUBLICATION {}").format(Identifier(token)))
         self.clean()
         try:
-            self.delete_copy()
+            return self.delete_copy()
         except DatabaseUnavailable as error:
             raise CannotMove(
                 f"The move is over, but the copy is left: {error}. When {self.new} answers, run "
@@ -353,12 +353,12 @@ class CellMove:
                 "those in pg_replication_slots that are not active and named pg_%_sync_%"
             ) from error
 
-    def delete_copy(self) -> None:
-        """Delete the copy of an aborted move of this cell from the new server."""
+    def delete_copy(self) -> bool:
+        """Delete the copy of an aborted move of this cell from the new server, if it is there."""
         with self.new.connect() as new:
             seal = Seal.read(self.new.find_comment(new, self.new.schema))
         if seal is None or not seal.token.startswith(f"{PREFIX}{self.number:02}_"):
-            return
+            return False
         with self.old.connect() as old:
             closed, begun = self.old.find_closed(old), self.old.find_open(old)
             here = self.old.find_cell(old, self.old.moved if closed else self.old.schema)
@@ -371,3 +371,4 @@ class CellMove:
                 raise CannotMove(f"The copy at {self.new} is of another map's cell {self.number}")
             self.new.drop_subscription(new, seal.token)
             new.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(self.new.schema)))
+        return True

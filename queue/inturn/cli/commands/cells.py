@@ -263,8 +263,8 @@ def move(
             yes=yes,
             command=f"queue cells move {cell} --to … --abort --yes",
         )
-        moving.abort()
-        click.echo(f"cell {cell} stays at {moving.old}; the copy is deleted")
+        copy = "the copy is deleted" if moving.abort() else f"there is no copy at {moving.new}"
+        click.echo(f"cell {cell} stays at {moving.old}; {copy}")
         return
     if cells.file is not None:
         check_map(cells.file, cell, to, prefix or kept)
