@@ -332,7 +332,7 @@ class CellMove:
     # ------------------------------------------------------------------ ending
 
     def abort(self) -> bool:
-        """End the move, or raise CannotMove if the old home is closed. Return True if it had a copy."""
+        """End the move, or raise CannotMove if its old home is closed. Return True if it copied."""
         with self.old.transaction() as old:
             if self.old.find_closed(old):
                 raise CannotMove(
