@@ -81,7 +81,7 @@ WHERE pubname = %(token)s
 SLOT_WAITS = """
 SELECT FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'walsender' AND wait_event = 'transactionid'
-  AND query_start < now() - make_interval(secs => %s)
+  AND strpos(query, '_sync_') > 0 AND query_start < now() - make_interval(secs => %s)
 """
 # A new slot waits for these, in all databases.
 WRITERS = """
