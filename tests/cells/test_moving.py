@@ -102,6 +102,7 @@ def test_the_old_home_is_shut_and_clean(cells: Cells, empty: list[str]) -> None:
     assert "# the shop" in text
 
 
+@pytest.mark.landing
 def test_each_step_is_told_and_the_copy_is_measured(cells: Cells, empty: list[str]) -> None:
     told: list[str] = []
     seen: list[tuple[int, int | None]] = []

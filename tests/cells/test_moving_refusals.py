@@ -69,6 +69,7 @@ def test_what_cannot_move_is_refused_with_the_remedy(
     assert "cannot see its standbys. As a superuser there: GRANT pg_monitor" in refuse(cells, new)
 
 
+@pytest.mark.landing
 def test_another_encoding_is_refused(cells: Cells, empty: list[str]) -> None:
     old, new = empty
     elsewhere = make_conninfo(new, dbname="latin")
