@@ -10,11 +10,14 @@ from inturn.cli.database import Database
 from inturn.doctor.checks import examine
 from inturn.errors import ConfigurationError
 from inturn.schema.migrate import migrate
+from inturn.sql import revision
 from tests.cli.calling import invoke
 
 CITUS = """
 SET allow_system_table_mods = on;
 CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
+CREATE TABLE pg_catalog.pg_dist_object (
+    classid oid, objid oid, distribution_argument_index int, colocationid int);
 CREATE TABLE pg_catalog.citus_schemas (schema_name regnamespace);
 INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
 SELECT 99999, 'citus', 10, 'pg_catalog'::regnamespace, false, '13.2';
@@ -25,6 +28,14 @@ BEGIN
     END IF;
 END $$;
 CREATE EVENT TRIGGER propagate ON ddl_command_start EXECUTE FUNCTION propagate();
+"""
+
+# Functions in all nodes have rows too, without the last two.
+DELEGATE = """
+SET allow_system_table_mods = on;
+INSERT INTO pg_catalog.pg_dist_object
+SELECT 'pg_proc'::regclass, oid, CASE proname WHEN 'defer' THEN 1 END, NULL
+FROM pg_proc WHERE proname IN ('defer', 'claim') AND pronamespace = 'inturn'::regnamespace
 """
 
 
@@ -62,3 +73,17 @@ def test_a_distributed_schema_is_refused(citus_dsn: str, distribute: str) -> Non
         migrate(citus_dsn)
     assert (found.check, found.state) == ("schema", "fail")
     assert found.advice == "SELECT citus_schema_undistribute('inturn');"
+
+
+def test_the_doctor_names_functions_that_are_delegated(citus_dsn: str) -> None:
+    migrate(citus_dsn)
+    assert "Citus delegates" not in invoke("doctor", "--dsn", citus_dsn).stdout
+    with psycopg.connect(citus_dsn, autocommit=True) as connection:
+        connection.execute(DELEGATE.encode())
+    done = invoke("doctor", "--dsn", citus_dsn, env={"COLUMNS": "400"})
+    assert done.returncode == 10
+    assert "Citus delegates defer, and loses jobs within a transaction" in done.stdout
+    assert f" --to {revision()}, and then queue migrate " in done.stdout
+    invoke("schema", "downgrade", "--to", revision(), "--yes", "--dsn", citus_dsn)
+    migrate(citus_dsn)
+    assert "Citus delegates" not in invoke("doctor", "--dsn", citus_dsn).stdout

@@ -18,6 +18,7 @@ from inturn.operations.engine import citus, maintenance, workers
 from inturn.operations.reading import history
 from inturn.operations.reading.situation import get_situation
 from inturn.operations.reading.standstill import find_standstill
+from inturn.sql import revision
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
@@ -49,7 +50,12 @@ def examine(reader: Reader) -> Iterator[Finding]:
         undo = f"SELECT citus_schema_undistribute({_quote(reader.schema)});"
         yield Finding("schema", "fail", detail, undo)
         return
-    yield Finding("schema", "ok", f"{reader.schema} matches this version")
+    if delegated := reader.run(citus.list_delegated(reader.schema)):
+        detail = f"Citus delegates {name_some(delegated)}, and loses jobs within a transaction"
+        advice = f"run queue schema downgrade --to {revision()}, and then queue migrate"
+        yield Finding("schema", "fail", detail, advice)
+    else:
+        yield Finding("schema", "ok", f"{reader.schema} matches this version")
     locked = find_table_lock(reader.run)
     if locked is not None:
         yield locked

@@ -17,6 +17,15 @@ DISTRIBUTED = (
     "Citus has distributed the schema {schema!r}, where it cannot run a claim. Undistribute it "
     "(citus_schema_undistribute), or use another schema: ordinary tables on a node work"
 )
+# Functions that Citus may call on another node, but not within a transaction.
+DELEGATED = """
+SELECT DISTINCT proname FROM pg_catalog.pg_dist_object
+JOIN pg_catalog.pg_proc ON pg_proc.oid = objid
+WHERE classid = 'pg_catalog.pg_proc'::regclass
+  AND pronamespace = to_regnamespace(quote_ident(%s))
+  AND (distribution_argument_index IS NOT NULL OR colocationid IS NOT NULL)
+ORDER BY proname
+"""
 _IS_DISTRIBUTED = IS_DISTRIBUTED.replace("%(schema)s", "%s")
 
 
@@ -26,3 +35,10 @@ def is_distributed(schema: str) -> Operation[bool]:
         return False
     ((found,),) = yield Statement(_IS_DISTRIBUTED, [schema, schema])
     return bool(found)
+
+
+def list_delegated(schema: str) -> Operation[list[str]]:
+    """Return the functions that Citus delegates; see docs/cells-citus.md."""
+    if not (yield from ask(bool, HAS_CITUS)):
+        return []
+    return [str(name) for (name,) in (yield Statement(DELEGATED, [schema]))]
