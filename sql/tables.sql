@@ -446,6 +446,14 @@ ALTER TABLE inturn.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+CREATE TABLE inturn.cell (
+    number integer NOT NULL,
+    of integer NOT NULL,
+    map uuid NOT NULL,
+    home text NOT NULL,
+    CONSTRAINT cell_number CHECK (((number >= 0) AND (number < of) AND (of <= 1024)))
+);
+COMMENT ON TABLE inturn.cell IS 'If this schema is a cell: its number, the number of cells, and their map (docs/cells.md).';
 CREATE TABLE inturn.edges (
     parent bigint NOT NULL,
     child bigint NOT NULL,
@@ -593,6 +601,8 @@ ALTER TABLE ONLY inturn.batch_gates
     ADD CONSTRAINT batch_gates_pkey PRIMARY KEY (batch_id);
 ALTER TABLE ONLY inturn.batches
     ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY inturn.cell
+    ADD CONSTRAINT cell_pkey PRIMARY KEY (number);
 ALTER TABLE ONLY inturn.edges
     ADD CONSTRAINT edges_pkey PRIMARY KEY (parent, child);
 ALTER TABLE ONLY inturn.ends

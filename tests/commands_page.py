@@ -20,6 +20,7 @@ PAGES = {  # the title and the commands of each page, both in the order in which
         "Commands to watch the queue",
         ["doctor", "top", "verify", "web", "metrics", "health", "healthchecks", "workers"],
     ),
+    "commands-cells": ("Commands for cells", ["cells"]),
     "commands-change": (
         "Commands to find and change jobs and lanes",
         ["jobs", "lanes", "queues", "tasks", "schedules", "batches", "limits", "groups"],
@@ -50,7 +51,8 @@ INTRODUCTION = """\
 # {title}
 """
 EXPLANATION = """\
-Others [watch the queue](commands-watch.md), or [change jobs and lanes](commands-change.md).
+Others [watch the queue](commands-watch.md), [change jobs and lanes](commands-change.md), or spread
+the queue over [cells](commands-cells.md).
 [cli.md](cli.md) has the overview, the exit statuses and the variables.
 
 ## Options of several commands

@@ -195,13 +195,15 @@ WITHOUT_ENTRY = {
     "app.lanes": (LaneBulks,),
 }
 # Members that only the package itself calls.
+OF_CELLS = ("homes", "find_home", "check_lock", "check_cell", "has_schedule", "serve")
 INTERNAL = {
     "BaseConnector": ("at", "connect", "connect_async", "count_pooled", "dsn", "is_open_async",
                       "lend", "lend_async", "open", "open_async", "open_async_later", "close",
-                      "close_async", "run", "run_async"),  # as told of PsycopgConnector
+                      "close_async", "run", "run_async",  # as told of PsycopgConnector
+                      *OF_CELLS),
     "Bulk": ("add", "looked_at"),
     "JobContext": ("provide_leases",),
-    "PsycopgConnector": ("count_pooled", "is_open_async", "open_async_later"),
+    "PsycopgConnector": ("count_pooled", "is_open_async", "open_async_later", *OF_CELLS),
     "RetryDecision": ("check",),
     "inturn.worker.Options": ("days_told", "forget", "has_default_history", "history"),
 }  # fmt: skip

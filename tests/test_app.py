@@ -11,7 +11,7 @@ from inturn.errors import ConfigurationError
 
 def test_an_app_takes_a_dsn_or_a_connector_but_not_both() -> None:
     address = "postgresql://user:secret@host/db"
-    with pytest.raises(ConfigurationError, match="both a DSN and a connector"):
+    with pytest.raises(ConfigurationError, match="two of a DSN, a connector and cells"):
         App(address, connector=PsycopgConnector(address))
 
 

@@ -724,6 +724,16 @@ CREATE TABLE granted_roles (
     CONSTRAINT granted_roles_kind CHECK (kind IN ('producer', 'worker', 'operator', 'monitor'))
 );
 
+-- If this schema is a cell: its number, the number of cells, and their map (docs/cells.md). At most
+-- one row.
+CREATE TABLE cell (
+    number integer PRIMARY KEY,
+    of     integer NOT NULL,
+    map    uuid    NOT NULL,   -- the same in all cells of a queue
+    home   text    NOT NULL,   -- the database; a copy elsewhere must not serve the cell too
+    CONSTRAINT cell_number CHECK (number >= 0 AND number < of AND of <= 1024)
+);
+
 -- Which functions and views were applied, so that a worker can tell whether it knows them.
 CREATE TABLE applied_code (
     checksum   text        PRIMARY KEY,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -18,22 +20,27 @@ from inturn.control.lanes import Lanes
 from inturn.control.limits import Limits
 from inturn.control.queues import Queues
 from inturn.control.schema import SchemaManager
+from inturn.control.verify import Verifier
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
 from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
-from inturn.operations.reading.verify import Verification, verify
+from inturn.operations.reading.verify import Verification
 from inturn.schedules import misfires
 from inturn.tasks.blueprint import Blueprint
 from inturn.tasks.deferred import DeferredJob
+from inturn.tasks.lanes import check_cell
 from inturn.tasks.options import CheckedOptions, JobOptions, NewJob, R, show_options
-from inturn.tasks.task import Deferrer
+from inturn.tasks.task import Deferrer, Schedule
 from inturn.tasks.tracer import Tracer
 from inturn.values import JsonDumps
 
 if TYPE_CHECKING:
+    from inturn.cells.map import CellsOption
     from inturn.worker.options import WorkerOptions
+
+CELLS = "INTURN_CELLS"  # names the file of the map of cells
 
 
 class App(Blueprint):
@@ -51,6 +58,8 @@ class App(Blueprint):
 
     dsn, connector: the queue's database. Give one of them, or set INTURN_DSN, DATABASE_URL or
     libpq's PG variables.
+    cells: instead of them, many databases; see docs/cells.md. A list of DSNs or connectors, or the
+    path of a TOML file, which you can also set as INTURN_CELLS.
     import_paths: modules that declare tasks. A worker imports them before it starts.
     worker_defaults: default options for the app's workers.
     periodic_defaults: `max_delay` and `catch_up` for schedules that do not set them; see
@@ -68,15 +77,16 @@ class App(Blueprint):
         dsn: str | None = None,
         *,
         connector: Connector | None = None,
+        cells: CellsOption | None = None,
         import_paths: Iterable[str] | None = None,
         worker_defaults: Mapping[str, Any] | None = None,
         periodic_defaults: Mapping[str, Any] | None = None,
         tracing: Tracer | None = None,
     ) -> None:
         super().__init__()
-        if dsn is not None and connector is not None:
+        if [dsn, connector, cells].count(None) < 2:
             raise ConfigurationError(
-                "The App was given both a DSN and a connector. Give only one of them."
+                "The App was given two of a DSN, a connector and cells. Give only one of them."
             )
         if not isinstance(dsn, str | None):
             raise ConfigurationError(
@@ -84,7 +94,7 @@ class App(Blueprint):
                 "App(connector=...)."
             )
         self._tracing = tracing
-        self.connector = connector or PsycopgConnector(dsn)
+        self.connector = connector or _make_connector(dsn, cells)
         self.import_paths = list(import_paths or ())
         self.worker_defaults = dict(worker_defaults or {})
         self.misfires = misfires.make_default_policy(periodic_defaults or {})
@@ -102,13 +112,14 @@ class App(Blueprint):
     def connector(self, connector: Connector) -> None:
         self._connector = connector
         self.json_dumps = connector.json_dumps
-        self.lanes = Lanes(connector)
-        self.queues = Queues(connector)
-        self.limits = Limits(connector)
-        self.groups = Groups(connector)
-        self.batches = Batches(connector)
-        self.job_manager = Jobs(connector, self._tracing)
-        self.schema_manager = SchemaManager(connector)
+        self.lanes = connector.serve(Lanes)
+        self.queues = connector.serve(Queues)
+        self.limits = connector.serve(Limits)
+        self.groups = connector.serve(Groups)
+        self.batches = connector.serve(Batches)
+        self.job_manager = connector.serve(Jobs, self._tracing)
+        self.schema_manager = connector.serve(SchemaManager)
+        self._verifier = connector.serve(Verifier)
 
     @property
     def tracing(self) -> Tracer | None:
@@ -117,7 +128,8 @@ class App(Blueprint):
 
     @tracing.setter
     def tracing(self, tracing: Tracer | None) -> None:
-        self._tracing = self.job_manager.tracing = tracing
+        self._tracing = tracing
+        self.job_manager = self._connector.serve(Jobs, tracing)
 
     @contextmanager
     def replace_connector(self, connector: Connector) -> Iterator[Self]:
@@ -131,6 +143,27 @@ class App(Blueprint):
             yield self
         finally:
             self.connector = before
+
+    def cell(self, number: int | None = None, *, key: str | None = None) -> Self:
+        """Return this app on one cell: the one with this number, or that of a cell key.
+
+            app.cell(key="tenant:7").limits.set("stripe", concurrency=5)
+            app.cell(0).run_worker(wait=False)
+
+        A call that names a lane, a job or a batch goes to its own cell nevertheless. Without cells,
+        it is the app itself. See docs/cells.md.
+        """
+        view = copy(self)
+        view.connector = self.connector.find_home(check_cell(number, key))
+        return view
+
+    def schedules(self) -> Iterator[Schedule]:
+        """Return the schedules of all tasks, in order of declaration; in a cell, those of it.
+
+        for schedule in app.schedules():
+            print(schedule.task.name, schedule.periodic_id)
+        """
+        return filter(self.connector.has_schedule, super().schedules())
 
     @classmethod
     def from_path(cls, dotted_path: str) -> App:
@@ -183,7 +216,9 @@ class App(Blueprint):
         if name not in self.tasks and self.import_paths:
             self.perform_import_paths()
         if name in self.tasks or not allow_unknown:
-            return self.find_task(name).configure(task_kwargs=task_kwargs, **options)
+            deferrer = self.find_task(name).configure(task_kwargs=task_kwargs, **options)
+            deferrer._owner = self  # it may be one cell of the app that the task was declared on
+            return deferrer
         connection = options.pop("connection", None)
         task_options = CheckedOptions().change(options)
         return Deferrer(
@@ -264,13 +299,13 @@ class App(Blueprint):
         the whole history.
         lock: judge only this lane.
         """
-        return self.connector.run(verify(since, lock))
+        return self._verifier.verify(since, lock=lock)
 
     async def verify_async(
         self, since: timedelta | datetime | None = None, *, lock: str | None = None
     ) -> Verification:
         """Like `verify`, in an event loop."""
-        return await self.connector.run_async(verify(since, lock))
+        return await self._verifier.verify_async(since, lock=lock)
 
     def check_connection(self) -> bool:
         """Return True if the queue is ready for use, or False before the first `queue migrate`.
@@ -308,3 +343,13 @@ class App(Blueprint):
 
         self.perform_import_paths()
         return await run(self, self.connector, {**self.worker_defaults, **options})
+
+
+def _make_connector(dsn: str | None, cells: CellsOption | None) -> Connector:
+    if cells is None:
+        cells = None if dsn else os.environ.get(CELLS) or None
+    if cells is None:
+        return PsycopgConnector(dsn)
+    from inturn.cells.connector import Cells  # here, so that an app without cells does not load it
+
+    return Cells(cells)

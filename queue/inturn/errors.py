@@ -3,7 +3,7 @@
 Each message says what is wrong and what to do about it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 VERBS = ("is ", "are ", "has ", "was ")  # with these, name and problem form a sentence
@@ -65,6 +65,19 @@ class UnknownOption(BadArgument, TypeError):
         super().__init__(
             option, f"is not an option of a {of}.{likely} The options are {', '.join(names)}"
         )
+
+
+class CellsUnanswered(InturnError):
+    """Some cells did not answer. `errors` has why, and `answers` what the others answered."""
+
+    def __init__(self, errors: Mapping[int, InturnError], answers: Mapping[int, object]) -> None:
+        numbers = ", ".join(map(str, errors))
+        super().__init__(
+            f"{len(errors)} of {len(errors) + len(answers)} cells did not answer ({numbers}): "
+            f"{next(iter(errors.values()))}"
+        )
+        self.errors = dict(errors)
+        self.answers = dict(answers)
 
 
 class ConfigurationError(InturnError):
@@ -175,6 +188,27 @@ class LaneBusy(InturnError):
     """The head of a lane cannot be skipped because it is running."""
 
 
+class PartlyDeferred(InturnError):
+    """A call for several cells has deferred the jobs of some.
+
+    `deferred` has what `batch_defer_jobs` would return, with None for each job that was not
+    deferred. `errors` has the error of each cell. Defer the jobs at `left` again, unless the error
+    has `outcome_unknown`.
+    """
+
+    def __init__(self, deferred: Sequence[int | None], errors: Mapping[int, InturnError]) -> None:
+        self.deferred = list(deferred)
+        self.errors = dict(errors)
+        self.left = [place for place, job in enumerate(deferred) if job is None]
+        done = len(self.deferred) - len(self.left)
+        cell, error = next(iter(self.errors.items()))
+        super().__init__(
+            f"{done} of {len(self.deferred)} jobs were deferred. Those of cell "
+            f"{', '.join(map(str, self.errors))} were not: see `left`, and defer them again. "
+            f"Cell {cell}: {error}"
+        )
+
+
 class ResultTimeout(InturnError, TimeoutError):
     """The job did not end within your timeout. It continues."""
 
@@ -248,3 +282,7 @@ class WorkerLost(InturnError):
 
     It must register again.
     """
+
+
+class WrongCell(ConfigurationError):
+    """A database is not the cell that the map of cells expects there."""

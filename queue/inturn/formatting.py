@@ -19,6 +19,9 @@ COMMAND = re.compile(
     r"""(?:\s(?!\()|'[^']*'|"[^"]*"|;(?! [a-z])|[^\s'";])+)"""
 )
 
+GROUPS = "batches|groups|jobs|lanes|limits|locks|queues|schedules|schema|tasks|workers"
+SUBCOMMAND = re.compile(rf"^queue (?:(?:{GROUPS}) [a-z-]+|(?!cells )[a-z]+)")
+
 
 def visible(text: str) -> str:
     """Return the text on one line, with control and invisible characters escaped."""
@@ -57,8 +60,14 @@ def requote(command: str | None) -> str | None:
     return command
 
 
-def name_command(command: str, program: str) -> str:
-    """Return a `queue …` command as you type it, such as `manage.py queue …`."""
+def name_command(command: str, program: str, cell: int | None = None) -> str:
+    """Return a `queue …` command as you type it, such as `manage.py queue …`.
+
+    If there are cells, it is about this one alone.
+    """
+    if cell is not None:
+        option = "--cells" if command.startswith("queue worker") else "--cell"
+        command = SUBCOMMAND.sub(rf"\g<0> {option} {cell}", command)
     manage = program.removesuffix(" queue")
     if manage != program and command == "queue migrate":
         return f"{manage} migrate"  # Django's own command also records it

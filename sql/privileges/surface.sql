@@ -11,10 +11,11 @@
 CREATE OR REPLACE VIEW surface AS
 SELECT kind, unnest(names) AS name, roles, NULL::text AS columns
 FROM (VALUES
-    ('function', '{producer,worker,operator,monitor}'::text[], '{clock}'::text[]),
+    ('function', '{producer,worker,operator,monitor}'::text[], '{clock, show_cell}'::text[]),
     ('function', '{producer}', '{defer, defer_job, defer_jobs, open_batch}'),
     -- To cancel a job, its id is enough.
-    ('function', '{producer,operator}', '{close_batch, cancel_batch, await_end, cancel_job}'),
+    ('function', '{producer,operator}', '{
+        cell_of, close_batch, cancel_batch, await_end, cancel_job}'),
     ('function', '{worker}', '{
         register_worker, heartbeat, set_awake, next_wake, unregister_worker,
         claim, claim_further, jobs_of_worker, abort_requests, final_ids, finish, retry, put_back,

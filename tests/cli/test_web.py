@@ -9,6 +9,7 @@ import urllib.request
 import pytest
 
 from inturn.cli.processes import web_server
+from inturn.database.connectors import PsycopgConnector
 from inturn.tracing import Tracing
 from inturn.web.access import hash_password
 from tests.cli.calling import invoke, open_page
@@ -90,6 +91,6 @@ def test_without_a_password_it_prints_a_link(app_dsn: str) -> None:
 
 
 def test_its_own_app_is_traced_if_opentelemetry_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(web_server.make_app("dbname=nothing", None).tracing, Tracing)
+    assert isinstance(web_server.make_app(PsycopgConnector("dbname=nothing")).tracing, Tracing)
     monkeypatch.setattr(web_server, "find_spec", lambda name: None)
-    assert web_server.make_app("dbname=nothing", None).tracing is None
+    assert web_server.make_app(PsycopgConnector("dbname=nothing")).tracing is None

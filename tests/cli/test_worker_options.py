@@ -114,6 +114,7 @@ def test_every_option_of_the_worker_has_its_variable() -> None:
     assert {name for name in known if name.startswith("INTURN_WORKER_")} == {
         *VARIABLES,
         "INTURN_WORKER_PROCESSES",
+        "INTURN_WORKER_CELLS",
     }
 
 

@@ -108,6 +108,24 @@ def test_a_setting_named_as_procrastinate_names_it_is_refused_with_the_right_key
         configuration()
 
 
+def test_cells_are_refused_with_the_way_to_use_them(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.test import override_settings
+
+    from inturn.django.configuration import configuration
+
+    words = r"inturn.django serves one database. Remove it, and declare .* on an App\(cells=…\)"
+    with (
+        override_settings(INTURN={"CELLS": "inturn_cells.toml"}),
+        pytest.raises(ConfigurationError, match=words),
+    ):
+        configuration()
+    monkeypatch.setenv("INTURN_CELLS", "inturn_cells.toml")
+    with pytest.raises(ConfigurationError, match=words):
+        configuration()
+
+
 def test_the_app_is_reached_through_its_configuration_too(app: App) -> None:
     from django.apps import apps
 

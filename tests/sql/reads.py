@@ -60,7 +60,7 @@ FILTERED = [
     *(["lanes", "list", "--limit", "1", "--state", state] for state in ("held", "delayed")),
 ]
 EXPLAINED = (["jobs", "explain", "7"], ["lanes", "explain", "busy"])  # if there are such rows
-NOT_OF_JOBS = (["locks", "list"],)  # it asks another store
+NOT_OF_JOBS = (["locks", "list"], ["cells", "list"])  # they ask another store, and a file
 
 
 class Gauge:

@@ -9,10 +9,20 @@ import pytest
 
 from inturn import sql
 from inturn.operations.changes import jobs, lanes, pauses
-from inturn.operations.engine import claim, enqueue, fences, finish, maintenance, schedules, workers
+from inturn.operations.engine import (
+    cells,
+    claim,
+    enqueue,
+    fences,
+    finish,
+    maintenance,
+    schedules,
+    workers,
+)
 from inturn.operations.reading import failures, job_pages, measures, situation, standstill
 
 MODULES = (
+    cells,
     claim,
     enqueue,
     failures,

@@ -34,8 +34,8 @@ def produce(lanes: list[str], jobs: int, free_jobs: int, seed: int) -> None:
                 del left[lane]
 
 
-def work() -> None:
-    app.run_worker(
+def work(cell: int) -> None:
+    app.cell(cell).run_worker(
         concurrency=8,
         update_heartbeat_interval=HEARTBEAT,
         stalled_worker_timeout=STALLED,
@@ -45,7 +45,7 @@ def work() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "work":
-        work()
+        work(int(sys.argv[2]) if sys.argv[2:] else 0)
     else:
         lanes, jobs, free_jobs, seed = sys.argv[2:]
         produce(lanes.split(","), int(jobs), int(free_jobs), int(seed))

@@ -5,7 +5,7 @@ These commands share their options, and each uses one connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,8 +67,17 @@ def with_database(command: Callable[..., None]) -> Callable[..., None]:
     @database_options
     @wraps(command)
     def connected(settings: Settings, /, dsn: str | None, schema: str | None, **given: Any) -> None:
-        connector = find_connector(settings, dsn, schema)
-        with closing(connector.connect()) as connection:
-            command(Database(connection, connector.schema), **given)
+        homes = find_connector(settings, dsn, schema).homes
+
+        def run(cell: int, arguments: Mapping[str, Any]) -> None:
+            with closing(homes[cell].connect()) as connection:
+                command(Database(connection, homes[cell].schema), **arguments)
+
+        if len(homes) == 1:
+            run(0, given)
+            return
+        from inturn.cli.over_cells import run_over_cells
+
+        run_over_cells(command.__name__, len(homes), given, run)
 
     return connected

@@ -39,6 +39,7 @@ class Settings:
     given_app: str | None = None
     dsn: str | None = None
     schema: str | None = None
+    cell: int | None = None
 
     def app_path(self) -> str | None:
         """Return the path of the app, or None.
@@ -73,8 +74,8 @@ def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> No
         context.ensure_object(Settings).verbose = True
 
 
-def _note(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """Keep the value of --dsn or --schema in the settings too."""
+def _note(context: click.Context, option: click.Parameter, value: Any) -> Any:
+    """Keep the value of --dsn, --schema or --cell in the settings too."""
     setattr(context.ensure_object(Settings), str(option.name), value)
     return value
 
@@ -110,11 +111,40 @@ verbose_option = click.option(
     callback=_note_verbose,
     help="Show debug messages, and the traceback of an error.",
 )
+
+
+class CellNumber(click.IntRange):
+    """The number of a cell. Say where a cell key belongs."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(
+                f"{value!r} is not the number of a cell. A cell key belongs in a lock, as in "
+                "--lock '{tenant:7}order:9'",
+                param,
+                ctx,
+            )
+
+
+cell_option = click.option(
+    "--cell",
+    type=CellNumber(0),
+    metavar="N",
+    expose_value=False,
+    callback=_note,
+    help="Only this cell, if the queue has cells (INTURN_CELLS).  [default: all]",
+)
 # They choose a database. The command gets the Settings first.
-database_options = combine(app_option, dsn_option, schema_option, verbose_option, pass_settings)
+database_options = combine(
+    app_option, dsn_option, schema_option, cell_option, verbose_option, pass_settings
+)
 
 
-def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> App:
+def load_app(
+    path: str, dsn: str | None = None, schema: str | None = None, cell: int | None = None
+) -> App:
     """Import the user's app and tasks. If that fails, raise ConfigurationError with the line."""
     from inturn.app import App
 
@@ -135,6 +165,8 @@ def load_app(path: str, dsn: str | None = None, schema: str | None = None) -> Ap
         raise ConfigurationError(text) from error
     if dsn or schema:
         app.connector = app.connector.at(dsn, schema=schema)
+    if cell is not None:
+        app.connector = _choose_cell(app.connector, cell)
     return app
 
 
@@ -147,8 +179,27 @@ def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> C
     from inturn.sql import SCHEMA
 
     if settings.app is not None:
-        return load_app(settings.app, dsn, schema).connector
-    return PsycopgConnector(dsn, schema=schema or SCHEMA)
+        return load_app(settings.app, dsn, schema, settings.cell).connector
+    cells = None if dsn or schema else os.environ.get("INTURN_CELLS")
+    connector: Connector
+    if cells:
+        from inturn.cells.connector import Cells
+
+        connector = Cells(cells)
+    else:
+        connector = PsycopgConnector(dsn, schema=schema or SCHEMA)
+    return connector if settings.cell is None else _choose_cell(connector, settings.cell)
+
+
+def _choose_cell(connector: Connector, cell: int) -> Connector:
+    """Return the connector of the cell that --cell names."""
+    home = connector.find_home(cell)
+    if home is connector:
+        raise ConfigurationError(
+            "--cell: there are no cells here. Set INTURN_CELLS, name an app that has cells with "
+            "-a, or omit it"
+        )
+    return home
 
 
 def _configured_app(file: Path) -> str | None:

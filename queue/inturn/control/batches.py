@@ -45,7 +45,9 @@ class Batches(Control):
             return batches.open_batch(name, None)
         if not isinstance(callback, Deferrer):
             raise BadArgument("callback", f"is {kind_of(callback)}, not a task of yours")
-        return batches.open_batch(name, callback.make_new_job())
+        job = callback.make_new_job()
+        self._connector.check_lock(job.options.lock)
+        return batches.open_batch(name, job)
 
     open_async = in_loop(open)
 

@@ -177,6 +177,7 @@ class Jobs(JobLists, JobBulks):
         if queue is not None:
             arguments.check_queue(queue)
         lock = arguments.check_lock(lock)
+        self._connector.check_lock(lock)
         return jobs.retry_job_changed(job_id, retry_at, priority, queue, lock, by)
 
     retry_job_by_id_async = in_loop(retry_job_by_id)

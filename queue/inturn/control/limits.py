@@ -32,6 +32,7 @@ class Limits(Control):
         rate: str | None = None,
         burst: int | None = None,
         by: str | None = None,
+        per_cell: bool = False,
     ) -> Operation[None]:
         """Set or replace the limit of a pattern.
 
@@ -41,6 +42,8 @@ class Limits(Control):
         rate: how many may start in a given time, such as "100/min". Units are s, min, h and day.
         burst: how many may start at once after a quiet time, by default 1. In any period, at most
         as many jobs start as the rate allows, plus the burst.
+        per_cell: over cells, set it in each, so that 8 cells allow 8 times as much. See
+        docs/cells.md.
 
         The limit applies immediately. A lower one ends no running jobs.
         """

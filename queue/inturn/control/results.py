@@ -86,6 +86,7 @@ class ResultListener:
 
     def _listen(self) -> None:
         while self._has_callers():
+            moves = self._connector.moves
             try:
                 with contextlib.closing(
                     self._connector.connect("results", to_listen=True)
@@ -93,7 +94,7 @@ class ResultListener:
                     connection.execute(LISTEN)
                     self._notify(None)  # jobs may have ended before LISTEN
                     looked_at = time.monotonic()
-                    while self._has_callers():
+                    while self._has_callers() and self._connector.moves == moves:
                         for notification in connection.notifies(timeout=LINGER):
                             self._notify(notification.payload)
                         if time.monotonic() - looked_at > POLL:

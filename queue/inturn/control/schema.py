@@ -19,8 +19,10 @@ class SchemaManager(Control):
         # Imported here, so that an app that only defers does not load Alembic.
         from inturn.schema.migrate import migrate, prepare_history
 
-        migrate(self._connector.dsn, self._connector.schema)
-        prepare_history(self._connector.dsn, self._connector.schema)
+        for home in self._connector.homes:
+            home.check_cell()
+            migrate(home.dsn, home.schema)
+            prepare_history(home.dsn, home.schema)
 
     async def apply_schema_async(self) -> None:
         """Like `apply_schema`, in an event loop."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -15,10 +15,14 @@ from inturn.database.deadlines import Terms, with_deadlines
 from inturn.database.dsn import find_dsn, refuse_search_path
 from inturn.database.pools import AsyncPool, Pool, PoolUse
 from inturn.database.session import AsyncSession, Session
-from inturn.errors import ConfigurationError
+from inturn.errors import ConfigurationError, InturnError
 from inturn.operations import Operation
 from inturn.sql import SCHEMA
 from inturn.values import JsonDumps, JsonLoads
+
+if TYPE_CHECKING:
+    from inturn.tasks.lanes import JobLanes
+    from inturn.tasks.task import Schedule
 
 T = TypeVar("T")
 # The statements of these roles are inturn's own, and short.
@@ -55,6 +59,8 @@ class Connector:
     """
 
     _role = "command"  # of the connections of `run` and `run_async`
+    number: int | None = None  # of its cell
+    moves = 0  # how often its cell has moved to another server
 
     def __init__(
         self,
@@ -103,6 +109,33 @@ class Connector:
                 "The connector was given an option that libpq does not know. Remove it: "
                 f"{str(error).strip()}"
             ) from None
+
+    @property
+    def homes(self) -> Sequence[Connector]:
+        """The connectors of all cells, by number. Without cells, this one; see docs/cells.md."""
+        return (self,)
+
+    def find_home(self, cell: int | str) -> Connector:
+        """Return the connector of a cell, by its number or a cell key."""
+        return self
+
+    async def _explain_call_async(self, error: InturnError, session: AsyncSession) -> InturnError:
+        """Return the error of a call on a session, or a more exact one."""
+        return error
+
+    def check_lock(self, lock: str | JobLanes | None) -> None:
+        """Raise BadArgument if jobs with this lock, or these, belong elsewhere."""
+
+    def check_cell(self) -> None:
+        """Raise WrongCell if the database should be a cell, and is not that one."""
+
+    def has_schedule(self, schedule: Schedule) -> bool:
+        """Return True if the jobs of a schedule are deferred here."""
+        return True
+
+    def serve(self, control: Callable[..., T], *more: Any) -> T:
+        """Return a part of the app, such as `app.lanes`, that uses this connector."""
+        return control(self, *more)
 
     def at(self, dsn: str | None = None, *, schema: str | None = None) -> Connector:
         """Return a connector to another database or schema, with this one's settings."""

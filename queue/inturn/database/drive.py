@@ -132,6 +132,11 @@ class Repeatable(Generator[Statement, Rows, T]):
     def throw(self, *error: Any) -> Statement:
         return self._operation.throw(*error)
 
+    @property
+    def is_unanswered(self) -> bool:
+        """True if its first statement can be sent again after an error that undid it."""
+        return self._may_repeat
+
     def may_repeat(self, error: DatabaseUnavailable) -> bool:
         """Return True once, if the server certainly undid it and the connection was at fault.
 

@@ -8,15 +8,17 @@ from math import inf
 
 from psycopg.sql import Identifier, Literal
 
+from inturn.doctor.cell import examine_cell
 from inturn.doctor.finding import LONG, MOST, Finding, name_some
 from inturn.doctor.reader import Reader, RunOperation
 from inturn.doctor.work import examine_failures, examine_work
 from inturn.formatting import amount, size, span, visible
 from inturn.operations.changes import lanes, limits
-from inturn.operations.engine import maintenance, workers
+from inturn.operations.engine import citus, maintenance, workers
 from inturn.operations.reading import history
 from inturn.operations.reading.situation import get_situation
 from inturn.operations.reading.standstill import find_standstill
+from inturn.sql import revision
 
 SKEW = timedelta(seconds=2)
 WORKER_SKEW = timedelta(seconds=30)  # a busy server may register a worker late
@@ -43,7 +45,17 @@ def examine(reader: Reader) -> Iterator[Finding]:
     if mismatch is not None:
         yield Finding("schema", "fail", *mismatch)
         return
-    yield Finding("schema", "ok", f"{reader.schema} matches this version")
+    if reader.run(citus.is_distributed(reader.schema)):
+        detail = f"Citus has distributed {reader.schema}, so workers cannot claim jobs"
+        undo = f"SELECT citus_schema_undistribute({_quote(reader.schema)});"
+        yield Finding("schema", "fail", detail, undo)
+        return
+    if delegated := reader.run(citus.list_delegated(reader.schema)):
+        detail = f"Citus delegates {name_some(delegated)}, and loses jobs within a transaction"
+        advice = f"run queue schema downgrade --to {revision()}, and then queue migrate"
+        yield Finding("schema", "fail", detail, advice)
+    else:
+        yield Finding("schema", "ok", f"{reader.schema} matches this version")
     locked = find_table_lock(reader.run)
     if locked is not None:
         yield locked
@@ -55,6 +67,7 @@ def examine(reader: Reader) -> Iterator[Finding]:
     for check in CHECKS:
         yield check(reader)
     yield _clock(reader, seen.workers)
+    yield from examine_cell(reader)
 
 
 def _crashes(reader: Reader) -> Finding:

@@ -7,9 +7,11 @@ migrations start at once, the second waits for the first. A migration takes effe
 at all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg import errors as pg
@@ -18,8 +20,10 @@ from psycopg.sql import SQL, Identifier
 from inturn import sql
 from inturn.database import drive
 from inturn.database.conditions import first_line
-from inturn.errors import ConnectorException, MissingExtra
+from inturn.errors import ConfigurationError, ConnectorException, MissingExtra
+from inturn.operations.engine.citus import DISTRIBUTED, HAS_CITUS, IS_DISTRIBUTED
 from inturn.operations.engine.maintenance import DAYS_AHEAD, check_is_known
+from inturn.operations.engine.moving import AWAIT_MIGRATION, IS_MOVING, MOVED
 
 try:
     from alembic import command
@@ -31,6 +35,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("Creating or updating the queue's schema", "migrate") from None
 
+Raw = psycopg.Connection[tuple[Any, ...]]
 VERSION_TABLE = "schema_version"
 
 DROP_CODE = """
@@ -91,18 +96,28 @@ class Migration:
         return f"{tables}, up to date"
 
 
-def migrate(dsn: str, schema: str = sql.SCHEMA) -> Migration:
+def migrate(
+    dsn: str, schema: str = sql.SCHEMA, finish: Callable[[Raw], None] | None = None
+) -> Migration:
     """Apply missing revisions and changed functions and views, if any.
 
     Do nothing if a later version has migrated the schema in a way that still serves this one.
+    `finish` is called in the transaction of the migration. Only a move gives it, for its copy.
     """
-    with _session(dsn, schema, create=True) as connection:
-        before, ours = _revision(connection), sql.revision()
-        if before is not None and before > ours and _serves_us(connection):
-            return Migration(before, before, 0)
-        check_is_known(schema, before)
-        command.upgrade(_config(connection, schema), "head")
-        return Migration(before, ours, _apply_code(connection))
+    with _session(dsn, schema, create=True, is_mover=finish is not None) as connection:
+        done = _migrate(connection, schema)
+        if finish is not None:
+            finish(_raw(connection))
+        return done
+
+
+def _migrate(connection: Connection, schema: str) -> Migration:
+    before, ours = _revision(connection), sql.revision()
+    if before is not None and before > ours and _serves_us(connection):
+        return Migration(before, before, 0)
+    check_is_known(schema, before)
+    command.upgrade(_config(connection, schema), "head")
+    return Migration(before, ours, _apply_code(connection))
 
 
 def prepare_history(dsn: str, schema: str = sql.SCHEMA) -> None:
@@ -113,6 +128,19 @@ def prepare_history(dsn: str, schema: str = sql.SCHEMA) -> None:
     # Not in `migrate`'s transaction, which would keep the history locked for longer.
     with _session(dsn, schema, create=False) as connection:
         _raw(connection).execute("SELECT prepare_history(%s)", [DAYS_AHEAD])
+
+
+def make_cell(dsn: str, schema: str, number: int, of: int, map: UUID) -> bool:
+    """Make a migrated schema a cell. Return False if it is that cell already."""
+    with _session(dsn, schema, create=False) as connection:
+        made = _raw(connection).execute("SELECT make_cell(%s, %s, %s)", [number, of, map])
+        return made.fetchone() == (True,)
+
+
+def adopt_cell(dsn: str, schema: str) -> None:
+    """Make this database the home of its cell, after pg_upgrade or a restore."""
+    with _session(dsn, schema, create=False) as connection:
+        _raw(connection).execute("UPDATE cell SET home = cell_home()")
 
 
 def downgrade(dsn: str, revision: str, schema: str = sql.SCHEMA) -> None:
@@ -160,7 +188,9 @@ def apply_script(connection: Connection, revision: str, direction: str) -> None:
 
 
 @contextmanager
-def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
+def _session(
+    dsn: str, schema: str, *, create: bool, is_mover: bool = False
+) -> Iterator[Connection]:
     """Open an unpooled connection and a transaction, with the schema locked and on the path."""
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
@@ -169,12 +199,13 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
         raw = _raw(connection)
         # Lock before reading the current revision. A second deployment waits here and then finds
         # nothing to do.
-        raw.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended('inturn migrate ' || %s, 0))", [schema]
-        )
+        raw.execute(AWAIT_MIGRATION, [schema])
         # Never wait long for a locked table: everything else would wait behind us.
         raw.execute("SET LOCAL lock_timeout = '10s'")
         raw.execute("SET LOCAL client_min_messages = warning")
+        _keep_citus_out(raw, schema)
+        if not is_mover:
+            _refuse_moving(raw, schema)
         # IF NOT EXISTS would need the privilege to create schemas even if it exists.
         if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
             raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
@@ -189,6 +220,30 @@ def _session(dsn: str, schema: str, *, create: bool) -> Iterator[Connection]:
                 f"the schema {schema!r} does not exist, or permission is denied"
             )
         yield connection
+
+
+def _keep_citus_out(raw: Raw, schema: str) -> None:
+    """Have Citus leave our tables alone, or raise ConfigurationError if it has distributed them."""
+    if raw.execute(HAS_CITUS).fetchone() != (True,):
+        return
+    raw.execute("SET LOCAL citus.enable_ddl_propagation = off")
+    if raw.execute(IS_DISTRIBUTED, {"schema": schema}).fetchone() == (True,):
+        raise ConfigurationError(DISTRIBUTED.format(schema=schema))
+
+
+def _refuse_moving(raw: Raw, schema: str) -> None:
+    """Raise ConfigurationError if the schema is a cell that is being moved, or was moved away."""
+    moving = raw.execute(IS_MOVING, {"schema": schema, "moved": schema + MOVED}).fetchone()
+    assert moving is not None
+    if moving[0]:
+        raise ConfigurationError(
+            f"The cell in the schema {schema!r} is being moved. Finish that first, or end it: "
+            "queue cells move"
+        )
+    if moving[1] is not None:
+        raise ConfigurationError(
+            f"The cell in the schema {schema!r} {moving[1]}. Name its new home in the map of cells"
+        )
 
 
 @contextmanager
@@ -255,7 +310,7 @@ def _drop_code(connection: Connection) -> None:
     raw.execute("DELETE FROM applied_code")
 
 
-def _raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
+def _raw(connection: Connection) -> Raw:
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     return raw

@@ -1,13 +1,13 @@
-"""SQLAlchemy models of the rollup's tables. The others are in `tables`."""
+"""SQLAlchemy models of the tables of the rollup, the rights and the cell; see also `tables`."""
 
-from sqlalchemy import BigInteger, Column, Date, Index, Integer, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Column, Date, Index, Integer, SmallInteger, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY, OID
 
 from inturn import sql
 from inturn.schema.tables import job_status, key, metadata, moment
 from inturn.states import ENDED
 
-__all__ = ["metadata", "rollup_days", "rollups", "uncounted_ends"]
+__all__ = ["cell", "granted_roles", "metadata", "rollup_days", "rollups", "uncounted_ends"]
 
 rollups = Table(
     "rollups",
@@ -51,6 +51,22 @@ uncounted_ends = Table(
     Column("finished_at", moment, nullable=False),
 )
 Index("uncounted_ends_place", *uncounted_ends.c["day", "page"])
+
+granted_roles = Table(
+    "granted_roles",
+    metadata,
+    Column("role", key, primary_key=True),
+    Column("kind", Text, nullable=False),
+)
+
+cell = Table(
+    "cell",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("of", Integer, nullable=False),
+    Column("map", Uuid, nullable=False),
+    Column("home", Text, nullable=False),
+)
 
 for _table in metadata.tables.values():
     _table.comment = sql.find_comments("TABLE").get(_table.name)

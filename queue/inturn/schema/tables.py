@@ -372,13 +372,6 @@ fences_seen = Table(
     Column("token", BigInteger, nullable=False),
 )
 
-granted_roles = Table(
-    "granted_roles",
-    metadata,
-    Column("role", key, primary_key=True),
-    Column("kind", Text, nullable=False),
-)
-
 applied_code = Table(
     "applied_code",
     metadata,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,6 +13,7 @@ from inturn.arguments import check_lock
 from inturn.errors import BadArgument
 
 MOST_LOCKS = 8
+_CELL_KEY = re.compile(r"[^{]*\{([^}]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,63 @@ def check_locks(lock: object) -> str | JobLanes | None:
     return JobLanes(_sort(locks), _sort(some))
 
 
+def check_cell_key(cell: object) -> str | None:
+    """Return a cell key as text, or raise BadArgument."""
+    if isinstance(cell, int):
+        raise BadArgument("cell", f"{cell!r} is the number of a cell. Pass a cell key: str({cell})")
+    key = check_lock(cell, "cell")
+    if key is not None and ("{" in key or "}" in key):
+        raise BadArgument("cell", f"{key!r} contains braces, which are added to it")
+    return key
+
+
+def check_cell(number: object, key: object) -> int | str:
+    """Return the number or the key of a cell, whichever is given, or raise BadArgument."""
+    given = check_cell_key(key)
+    if isinstance(number, str):
+        raise BadArgument("number", f"{number!r} is text. Pass a cell key as key={number!r}")
+    if (number is None) == (given is None):
+        raise BadArgument("number", "is needed, or a key, and not both: key='tenant:7'")
+    if given is not None:
+        return given
+    if not isinstance(number, int):
+        raise BadArgument("number", f"{number!r} is not the number of a cell")
+    return number
+
+
+def add_cell_key(
+    cell: str, lock: str | JobLanes | None, before: str | None = None
+) -> str | JobLanes | None:
+    """Return the lock or locks with the cell key in braces in front, instead of that of before."""
+    if lock is None:
+        return None
+    if isinstance(lock, str):
+        bare = lock if before is None else lock.removeprefix(f"{{{before}}}")
+        own = _CELL_KEY.match(bare)
+        if own is None:
+            return check_lock(f"{{{cell}}}{bare}")
+        if own[1] != cell:
+            raise BadArgument("cell", f"{cell!r} differs from the cell key in the lock {bare!r}")
+        return bare
+    locks, shared = ([str(add_cell_key(cell, each, before)) for each in some] for some in lock)
+    return JobLanes(_sort(locks), _sort(shared))
+
+
+def cell_of(lock: str, cells: int) -> int:
+    """Return the cell of a lock. The SQL function of this name returns the same."""
+    found = _CELL_KEY.match(lock)
+    hashed = sha256((lock if found is None else found[1]).encode()).digest()
+    return int.from_bytes(hashed[:8]) % cells
+
+
 def first_lock(lock: str | JobLanes | None) -> str | None:
     """Return the lock to show where there is room for only one."""
     return lock.locks[0] if isinstance(lock, JobLanes) else lock
+
+
+def list_locks(lock: str | JobLanes | None) -> tuple[str, ...]:
+    """Return the locks of a job, or none."""
+    return () if lock is None else lock.locks if isinstance(lock, JobLanes) else (lock,)
 
 
 def _sort(locks: Sequence[str]) -> tuple[str, ...]:

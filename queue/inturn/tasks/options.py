@@ -38,7 +38,7 @@ from inturn.arguments import (
 from inturn.errors import BadArgument, UnknownOption
 from inturn.model import OnConflict, OnFailure, OnParent, OnRetry
 from inturn.tasks.headers import check_headers
-from inturn.tasks.lanes import Lock, check_locks
+from inturn.tasks.lanes import Lock, add_cell_key, check_cell_key, check_locks
 from inturn.values import Decoders
 from inturn.whole_numbers import HIGHEST_ID, is_whole
 
@@ -148,6 +148,7 @@ class JobOptions(PlaceOptions, TimeOptions, RunOptions, total=False):
     after: Annotated[int | Sequence[int] | None, Stored(check_parents)]
     on_parent: Annotated[OnParentName | None, _choose("on_parent", OnParent.CANCEL)]
     batch: Annotated[int | None, Stored(check_batch)]
+    cell: Annotated[str | UUID | None, Stored(check_cell_key)]
     connection: object
 
 
@@ -208,6 +209,10 @@ class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at 
         if not changes.keys().isdisjoint(_EXPIRY):  # it replaces the one that the task declares
             changes = _EXPIRY | changes
         changed: CheckedOptions = self._replace(**changes)
+        if changed.cell is not None:
+            before = None if "lock" in changes else self.cell
+            lock = add_cell_key(changed.cell, changed.lock, before)
+            changed = changed._replace(lock=lock)
         if changed.expires_at is not None or changed.expires_in is not None:
             _check_expiry(changed._asdict())
         return changed

@@ -258,14 +258,14 @@ class Task(Deferrer[P, R_co]):
         timeout, on_retry, on_failure, queue, priority, lock: as for the task. You can pass up to
         eight locks: ["a", shared("b")].
         limit: a key, such as "stripe". `app.limits` sets how many of its jobs may run.
-        group: a name, such as "tenant:7". Groups take turns, so none holds up another; see
-        `app.groups`.
+        group: a name, such as "tenant:7". Groups take turns; see `app.groups`.
         expires_at, expires_in: the job is cancelled if its first attempt has not started by this
         time, which needs a time zone, or this long after you defer it.
         headers: names and values beside the arguments, for middleware; see `context.headers`.
         after, on_parent: start the job once these jobs have ended (ids, or what `defer` returned).
         If one does not succeed, "cancel" this one, let it "go", or "hold" it. See docs/flow.md.
         batch: the batch that the job belongs to; see `app.batch`.
+        cell: a key, such as "tenant:7", put before each lock in braces; see docs/cells.md.
 
             write.configure(after=[write.defer("a")], expires_in={"hours": 1}).defer("b")
 

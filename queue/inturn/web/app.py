@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -42,14 +42,20 @@ Handler = Callable[[Request, Access], Awaitable[Response]]
 
 
 @dataclass
-class Site:
+class Door:
+    """Who may enter, and whether they may change anything."""
+
+    authorize: Authorize
+    read_only: bool
+
+
+@dataclass
+class Site(Door):
     """One dashboard: its queue and its authorization."""
 
     app: App
     reading: Reading
     live: Live
-    authorize: Authorize
-    read_only: bool
     redact: Redact | None
 
 
@@ -101,10 +107,11 @@ def create_app(
     It connects at the first request for a page, so it needs no lifespan.
     """
     who = _LoggedLink() if authorize is None else authorize
-    site = Site(app, Reading(app.connector), Live(app.connector), who, read_only, redact)
+    if len(app.connector.homes) > 1:
+        return _create_over_cells(app, Door(who, read_only), redact)
+    site = Site(who, read_only, app, Reading(app.connector), Live(app.connector), redact)
     routes = [
-        Mount("/assets", Assets(directory=FOLDER)),
-        Route("/-/health", answer_health),
+        *_make_open_routes(),
         Route("/live", guard(site, partial(show_live, site))),
         *[
             Route(page.path, guard(site, partial(show_page, site, page)), methods=["GET"])
@@ -132,7 +139,40 @@ def create_app(
     return Gate(made)
 
 
-def guard(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _make_open_routes() -> list[BaseRoute]:
+    """Return the routes that need no access."""
+    return [
+        Mount("/assets", Assets(directory=FOLDER)),
+        Route("/-/health", answer_health),
+    ]
+
+
+def _create_over_cells(app: App, door: Door, redact: Redact | None) -> Gate:
+    """Return a page about all cells, with each cell's own dashboard below it."""
+    from inturn.web.cells import find_cell, show_cells
+
+    homes, read_only = app.connector.homes, door.read_only
+    own = [
+        create_app(app.cell(cell), authorize=door.authorize, read_only=read_only, redact=redact)
+        for cell in range(len(homes))
+    ]
+
+    def answer(read: Callable[..., Response]) -> Callable[[Request], Awaitable[Response]]:
+        async def in_thread(request: Request, _: Access) -> Response:
+            return await anyio.to_thread.run_sync(read, homes, request)
+
+        return guard(door, in_thread)
+
+    routes = [
+        *_make_open_routes(),
+        Route("/", answer(show_cells)),
+        Route("/find", answer(find_cell)),
+        *[Mount(f"/cell/{cell}", site) for cell, site in enumerate(own)],
+    ]
+    return Gate(Starlette(routes=routes, exception_handlers={HTTPException: show_error}))
+
+
+def guard(site: Door, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint that asks `authorize` before anything else."""
 
     async def answer(request: Request) -> Response:
@@ -245,7 +285,7 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
                 request, 404, "Not found", str(missing), back=back, schema=reader.schema
             )
         html = (
-            make_environment(site.app.program)
+            make_environment(site.app.program, site.app.connector.number)
             .get_template(page.template)
             .render(
                 view=view,

@@ -36,9 +36,9 @@ LONGEST_TEXT = 20_000  # characters of a traceback or an argument
 
 
 @cache
-def make_environment(program: str = "queue") -> Environment:
-    """Return the templates. They are stateless, so all apps with this program share them."""
-    named = partial(name_command, program=program)
+def make_environment(program: str = "queue", cell: int | None = None) -> Environment:
+    """Return the templates, whose advice names the program and the cell."""
+    named = partial(name_command, program=program, cell=cell)
     environment = Environment(
         loader=PackageLoader("inturn.web"),
         autoescape=True,

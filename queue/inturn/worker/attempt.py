@@ -60,6 +60,7 @@ class Attempt:
     __slots__ = (
         "_aborted",
         "_chain",
+        "_check_lock",
         "_committed_result",
         "_deadline",
         "_has_begun",
@@ -85,10 +86,12 @@ class Attempt:
         task: Task[..., Any],
         chain: MiddlewareChain | None,
         is_ours: Callable[[], bool],
+        check_lock: Callable[[str], None],
     ) -> None:
         self.job = job
         self.task = task
         self._is_ours = is_ours  # True only if certain; called from any thread
+        self._check_lock = check_lock  # raises if a retry cannot move the job to this lock
         self._chain = chain  # the middleware around the task, if there is any
         self.context: JobContext | None = None  # only if the task, or a middleware, asks for it
         self.held_locks: AttemptLocks | None = None  # only if the task needs resources
@@ -353,6 +356,8 @@ class Attempt:
             if d is None:
                 return Ended(self.job, Status.FAILED, text)
             d.check(self.job)
+            if d.lock is not None:
+                self._check_lock(d.lock)
             return Again(
                 self.job, d.retry_in or timedelta(0), text, d.retry_at, d.priority, d.queue, d.lock
             )

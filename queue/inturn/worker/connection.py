@@ -37,9 +37,11 @@ class WorkerConnection:
                 await self.close()
             raise
         except Exception as error:  # it is unexpected, so another session may do better
+            if isinstance(error, InturnError):
+                error = await self._connector._explain_call_async(error, self._connection)
             await self.close()
             if isinstance(error, InturnError):
-                raise
+                raise error
             # The server did its part, but we cannot read its reply.
             raise ConnectorException(
                 f"The database's reply cannot be read: {name(error)}"

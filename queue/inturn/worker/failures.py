@@ -14,6 +14,7 @@ from inturn.errors import (
     DatabaseUnavailable,
     InturnError,
     SchemaMismatch,
+    WrongCell,
 )
 from inturn.operations.engine import maintenance
 from inturn.worker.retrying import OUTAGE_PAUSES, Backoff, FailureLog
@@ -77,8 +78,9 @@ class Failures:
     async def wait_after(self, error: InturnError) -> None:
         """Wait before the next try.
 
-        Raise DatabaseUnavailable if the database has been away for longer than `db_grace`, and
-        SchemaMismatch if the schema belongs to another version, since waiting cannot help.
+        Raise DatabaseUnavailable if the database has been away for longer than `db_grace`. Raise
+        SchemaMismatch if the schema belongs to another version, and WrongCell if it is not the
+        cell any more, since waiting cannot help.
         """
         match error:
             case DatabaseBusy():
@@ -88,6 +90,8 @@ class Failures:
                 pause = self._outages.next()
                 logger.warning("database.lost: %s; next try in %.1f s", error, pause)
                 await anyio.sleep(pause)
+            case WrongCell():
+                raise error
             case SchemaMismatch():  # or it is missing, for example while a backup is restored
                 with suppress(ConnectorException):  # the database may be away now
                     connection = self._state.connection

@@ -57,6 +57,7 @@ class Listener:
 
     async def _listen(self) -> None:
         listen = SQL("LISTEN {}").format(Identifier(self._connector.schema))
+        moves = self._connector.moves
         try:
             async with await self._connector.connect_async(
                 "listener", to_listen=True
@@ -67,7 +68,7 @@ class Listener:
                 self._failures.forget()
                 self._wake()  # for notifications sent before we listened
                 self._abort()
-                while True:
+                while self._connector.moves == moves:
                     await self.run_once(connection)
         finally:
             self.is_connected = False

@@ -142,7 +142,7 @@ class RunningJobs:
         if loads is not None or not task.decoders.are_plain:
             job = job._replace(task_kwargs=task.decoders.decode(job.task_kwargs, loads))
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
-        attempt = Attempt(job, task, chain, self._are_ours)
+        attempt = Attempt(job, task, chain, self._are_ours, self._connector.check_lock)
         if task.pass_context or chain is not None:
             attempt.context = self._make_context(attempt)
         if task.resources is not None:

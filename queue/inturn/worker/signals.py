@@ -144,14 +144,21 @@ class Caught:
         """Restore these handlers. Leave the thread alone: a forked child does not have it."""
         _listening.remove(self)
         for number, handler in handlers.items():
+            for each in _listening:  # a later one must not restore this one's
+                if each.usual.get(number) == self._handle:
+                    each.usual[number] = handler
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for each in _listening:
+            if each._others == self._mouth.fileno():
+                each._others = self._others
         now = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(self._others if now == self._mouth.fileno() else now)
         self._mouth.close()
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        self.hear(number + HANDLED)
+        for each in _listening:  # other workers of this process, whose handlers this one replaced
+            each.hear(number + HANDLED)
 
     def _listen(self) -> None:
         while heard := self._hear():

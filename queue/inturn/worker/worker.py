@@ -18,7 +18,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from inturn.database.connector import Connector
-from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch
+from inturn.errors import DatabaseUnavailable, InturnError, SchemaMismatch, WrongCell
 from inturn.operations.engine import maintenance
 from inturn.tasks.blueprint import Blueprint
 from inturn.worker import signals
@@ -335,7 +335,7 @@ class Worker:
 
     def _error_to_charge(self) -> str | None:
         """Return the error that the jobs in hand may have caused, if there is one."""
-        if self._failure is None or isinstance(self._failure, DatabaseUnavailable | SchemaMismatch):
+        if isinstance(self._failure, None | DatabaseUnavailable | SchemaMismatch | WrongCell):
             return None
         return f"the worker failed while it had this job in hand:\n{describe(self._failure)}"
 

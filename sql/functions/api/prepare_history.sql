@@ -1,7 +1,7 @@
 -- Creates the daily partitions of finished_jobs from today on, as many days ahead as asked, at most
 -- 31. Rows of a day without a partition are in the default partition, and move to the new one.
 -- Returns the number of partitions created, or NULL if none could be created because another
--- session is creating them or using the history: try again in a minute.
+-- session is creating them or using the history, or the cell is being moved: try again in a minute.
 --
 -- Every finish waits while this call waits for its lock, so it waits only for a moment, or for less
 -- if there is time left. A job that finishes on a day without a partition is not lost.
@@ -29,6 +29,9 @@ BEGIN
         -- constraint. A reader that knows only the default one would miss the rows that moved.
         LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
         CONTINUE WHEN to_regclass(v_name) IS NOT NULL;   -- another session was faster
+        IF is_moving() THEN
+            RETURN NULL;
+        END IF;
         EXECUTE format('CREATE TABLE %I (LIKE finished_jobs)', v_name);
         -- Without this, no row could leave the day while the table is in a publication.
         EXECUTE format('ALTER TABLE %I REPLICA IDENTITY FULL', v_name);

@@ -2,7 +2,8 @@
 -- job that halts its lane is kept, in the default partition, because a person has to decide about
 -- it. p_is_default means that the caller was given no value: the history is then kept as long as
 -- any live worker was told to (see keep_for). Returns the number of days dropped, at most ten per
--- call. NULL means that the history was being read and nothing was dropped.
+-- call. NULL means that the history was being read, or the cell is being moved, and nothing was
+-- dropped.
 --
 -- A partition can only be detached while no statement uses the whole table, and every finish waits
 -- behind the detaching call. It therefore waits only a moment for readers, and tries again later.
@@ -33,6 +34,9 @@ BEGIN
     END IF;
 
     LOCK TABLE finished_jobs IN ACCESS EXCLUSIVE MODE;
+    IF is_moving() THEN
+        RETURN NULL;
+    END IF;
     FOREACH v_day IN ARRAY history_days(v_before) LOOP   -- again: another may be faster
         EXECUTE format('ALTER TABLE finished_jobs DETACH PARTITION %I', v_day);
         EXECUTE format(

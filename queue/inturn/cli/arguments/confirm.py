@@ -5,6 +5,7 @@ import sys
 import click
 
 from inturn.cli.output.exit_status import Declined, Unconfirmed
+from inturn.cli.output.printing import held
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -17,5 +18,8 @@ def confirm(question: str, *, yes: bool, command: str) -> None:
         raise Unconfirmed(
             f"{question} There is no terminal to confirm on. To proceed, run: {command}"
         )
+    if (cell := held.get()) is not None:
+        cell.say()
+        question = f"cell {cell.cell}: {question}"
     if not click.confirm(question, default=False, err=True):
         raise Declined("Nothing was changed.")

@@ -16,6 +16,7 @@ from inturn.errors import TaskNotFound
 
 if TYPE_CHECKING:
     from inturn.app import App
+    from inturn.tasks.options import NewJob
 
 
 @click.command(
@@ -147,22 +148,29 @@ def command(
     if path is None:
         app = App(connector=find_connector(settings, dsn, schema))
     else:
-        app = load_app(path, dsn, schema)
+        app = load_app(path, dsn, schema, settings.cell)
         if not unknown:
             _check_task(task, app, path)
+    deferrer = app.configure_task(
+        task,
+        allow_unknown=unknown or path is None,
+        task_kwargs=given,
+        schedule_at=schedule_at,
+        schedule_in=schedule_in,
+        lock=_join_locks(options.pop("locks"), options.pop("shared")),
+        **options,
+    )
+    click.echo(_defer(app, deferrer.make_new_job()))
+
+
+def _defer(app: App, job: NewJob) -> int:
+    homes = app.connector.homes
+    if len(homes) > 1:
+        with app.open():
+            return app.job_manager.defer_job(job)
     # If the database is down, the app's pool would try for half a minute.
-    with closing(app.connector.connect()) as connection:
-        deferrer = app.configure_task(
-            task,
-            allow_unknown=unknown or path is None,
-            task_kwargs=given,
-            schedule_at=schedule_at,
-            schedule_in=schedule_in,
-            connection=connection,
-            lock=_join_locks(options.pop("locks"), options.pop("shared")),
-            **options,
-        )
-        click.echo(deferrer.defer())
+    with closing(homes[0].connect()) as connection:
+        return app.job_manager.defer_job(job, connection)
 
 
 def _join_locks(locks: tuple[str, ...], shared: tuple[str, ...]) -> Any:

@@ -28,13 +28,14 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
         connector = find_connector(settings, dsn, schema)
         click.echo("app: not checked, no app named (-a package.module:app)")
     else:
-        app = load_app(path, dsn, schema)
+        app = load_app(path, dsn, schema, settings.cell)
         connector = app.connector
         click.echo(f"app: ok, {amount(len(app.tasks), 'task name')}")
     from inturn import sql
     from inturn.operations.engine.maintenance import check_schema
 
-    with closing(connector.connect()) as connection:
-        click.echo("connection: ok")
-        connector.run(check_schema(connector.schema), connection)
-    click.echo(f"schema {connector.schema}: ok, revision {sql.revision()}")
+    for home in connector.homes:
+        with closing(home.connect()) as connection:
+            click.echo("connection: ok")
+            home.run(check_schema(home.schema), connection)
+        click.echo(f"schema {home.schema}: ok, revision {sql.revision()}")

@@ -1,5 +1,6 @@
 """`queue jobs`: find jobs, see why they wait, and change them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -112,9 +113,13 @@ def count(database: Database, form: str, **asked: Any) -> None:
     some may be missing.
     """
     number, or_more = database.run(jobs.count_jobs(make_filter(database, **asked), COUNTED))
-    Output(form).record(
-        {"count": number, "or_more": or_more}, f"{number:,}{' or more' if or_more else ''}"
-    )
+    counted = {"count": number, "or_more": or_more}
+    Output(form).record(counted, _sum_up([counted]), total=_sum_up)
+
+
+def _sum_up(counted: Sequence[Mapping[str, int]]) -> str:
+    or_more = any(each["or_more"] for each in counted)
+    return f"{sum(each['count'] for each in counted):,}{' or more' if or_more else ''}"
 
 
 @command.command(epilog="Example: queue jobs show 9001 --json")

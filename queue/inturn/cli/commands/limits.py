@@ -34,6 +34,11 @@ def command() -> None:
 @click.option("--burst", type=int, metavar="N", help="How many may start at once.  [default: 1]")
 @click.option("--no-concurrency", is_flag=True, help="Let any number run at once.")
 @click.option("--no-rate", is_flag=True, help="Let any number start, and remove the burst.")
+@click.option(
+    "--per-cell",
+    is_flag=True,
+    help="Over cells, set it in each, so that 8 cells allow 8 times as much.",
+)
 @by_option
 @with_database
 def set_limit(
@@ -44,11 +49,13 @@ def set_limit(
     burst: int | None,
     no_concurrency: bool,
     no_rate: bool,
+    per_cell: bool,
     by: str,
 ) -> None:
     """Set the limit of a key, or of all keys with a prefix (PREFIX*).
 
-    Options you omit keep their current value. Running jobs are not stopped.
+    Options you omit keep their current value. Running jobs are not stopped. If the queue has cells,
+    name one (--cell 3), or give --per-cell.
     """
     without = [name for name, gone in (("concurrency", no_concurrency), ("rate", no_rate)) if gone]
     if (concurrency, rate, burst) == (None, None, None) and not without:

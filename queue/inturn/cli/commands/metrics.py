@@ -1,13 +1,22 @@
 """`queue metrics`: metrics of the whole queue, for Prometheus."""
 
+from __future__ import annotations
+
 import signal
+from collections.abc import Sequence
 from contextlib import closing
 from threading import Event
+from typing import TYPE_CHECKING
 
 import click
 
 from inturn.cli.settings import Settings, database_options, find_connector
 from inturn.cli.values import Number
+
+if TYPE_CHECKING:
+    from inturn.cells.metrics import CellMetrics
+    from inturn.database.connector import Connector
+    from inturn.metrics.database import DatabaseMetrics
 
 
 @click.command(
@@ -37,23 +46,34 @@ def command(
     """Print the metrics of the queue, or serve them for Prometheus.
 
     They describe the whole queue, so export them once, however many workers you run. A worker
-    serves its own metrics with `queue worker --metrics-port PORT`. Counts are capped.
+    serves its own metrics with `queue worker --metrics-port PORT`. Counts are capped. With cells,
+    each series has the label `cell`.
     """
     from inturn.endpoint import Endpoint
-    from inturn.metrics.database import DatabaseMetrics
     from inturn.metrics.exposition import make_route
 
     connector = find_connector(settings, dsn, schema)
-    with closing(DatabaseMetrics(connector)) as metrics:
+    with closing(_make_metrics(connector.homes)) as metrics:
         route = make_route(metrics)
         if port is None:
-            connector.connect("metrics").close()  # fail now, with a clear error
+            if len(connector.homes) == 1:
+                connector.homes[0].connect("metrics").close()  # fail now, with a clear error
             ((_, serve),) = route.items()
             click.echo(serve("").body.decode(), nl=False)
             return
         with Endpoint(bind, port, route) as endpoint:
             click.echo(f"serving {endpoint.address}/metrics", err=True)
             _wait_for_signal()
+
+
+def _make_metrics(homes: Sequence[Connector]) -> DatabaseMetrics | CellMetrics:
+    from inturn.metrics.database import DatabaseMetrics
+
+    if len(homes) == 1:
+        return DatabaseMetrics(homes[0])
+    from inturn.cells.metrics import CellMetrics
+
+    return CellMetrics(homes)
 
 
 def _wait_for_signal() -> None:

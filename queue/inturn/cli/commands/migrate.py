@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,20 +27,32 @@ def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool)
     """Create or update the queue's tables, functions and views.
 
     All of it takes effect, or nothing does. Safe to run in every deploy: concurrent runs wait for
-    each other, and if the schema is up to date, nothing changes.
+    each other, and if the schema is up to date, nothing changes. If the queue has cells, it
+    migrates one after another; `queue cells create` makes new ones.
     """
-    connector = find_connector(settings, dsn, schema)
-    dsn = connector.dsn  # report an unusable address before the slow import
-    if plan:
-        from inturn.schema.plan import plan_migration
+    homes = find_connector(settings, dsn, schema).homes
+    addresses = [home.dsn for home in homes]  # report unusable ones before the slow import
 
-        print_plan(connector.schema, plan_migration(dsn, connector.schema))
+    def run(cell: int, _: Mapping[str, Any]) -> None:
+        home, address = homes[cell], addresses[cell]
+        home.check_cell()
+        if plan:
+            from inturn.schema.plan import plan_migration
+
+            print_plan(home.schema, plan_migration(address, home.schema))
+            return
+        from inturn.schema.migrate import migrate, prepare_history
+
+        done = migrate(address, home.schema)
+        prepare_history(address, home.schema)
+        click.echo(f"schema {home.schema}: {done}")
+
+    if len(homes) == 1:
+        run(0, {})
         return
-    from inturn.schema.migrate import migrate, prepare_history
+    from inturn.cli.over_cells import run_over_cells
 
-    done = migrate(dsn, connector.schema)
-    prepare_history(dsn, connector.schema)
-    click.echo(f"schema {connector.schema}: {done}")
+    run_over_cells("migrate", len(homes), {}, run)
 
 
 def print_plan(schema: str, plan: MigrationPlan) -> None:

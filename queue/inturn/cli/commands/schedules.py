@@ -20,7 +20,11 @@ from inturn.cli.values import Number
 from inturn.formatting import on_clock, relative
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from inturn.app import App
     from inturn.operations.engine.schedules import KnownSchedule, StoredSchedule
+    from inturn.tasks.task import Schedule
 
 ALL = 10_000
 
@@ -114,7 +118,7 @@ def _lines(database: Database, now: datetime) -> list[ListedSchedule]:
     }
     path = _app_path()
     lines = []
-    for schedule in [] if path is None else load_app(path).schedules():
+    for schedule in [] if path is None else _declared(load_app(path)):
         key = (schedule.task.name, schedule.periodic_id)
         known = schedules.KnownSchedule(*key, schedule.cron.expression, schedule.cron.tz)
         lines.append(_line(known, stored.pop(key, None), now))
@@ -122,6 +126,12 @@ def _lines(database: Database, now: datetime) -> list[ListedSchedule]:
         known = schedules.KnownSchedule(*key, row.cron, row.tz)
         lines.append(_line(known, row, now, _note_gone()))
     return sorted(lines, key=lambda line: (line.task, line.periodic_id))
+
+
+def _declared(app: App) -> Iterator[Schedule]:
+    """Return the app's schedules, or those of the cell that is asked."""
+    cell = click.get_current_context().ensure_object(Settings).cell
+    return (app if cell is None else app.cell(cell)).schedules()
 
 
 def _app_path() -> str | None:

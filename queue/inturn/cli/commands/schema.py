@@ -63,12 +63,11 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
     from inturn import sql
     from inturn.operations.engine.maintenance import check_schema
 
-    connector = find_connector(settings, dsn, schema)
-    with closing(connector.connect()) as connection:
-        connector.run(check_schema(connector.schema), connection)
-    click.echo(
-        f"schema {connector.schema}: revision {sql.revision()}, fits inturn {version('inturn')}"
-    )
+    fits = f"revision {sql.revision()}, fits inturn {version('inturn')}"
+    for home in find_connector(settings, dsn, schema).homes:
+        with closing(home.connect()) as connection:
+            home.run(check_schema(home.schema), connection)
+        click.echo(f"schema {home.schema}: {fits}")
 
 
 @command.command(
@@ -143,21 +142,23 @@ def grants(
     """
     from inturn import sql
 
-    name = find_connector(settings, dsn, schema).schema if settings.app else schema or sql.SCHEMA
-    _check_prefix(prefix or name)
+    homes = find_connector(settings, dsn, schema).homes
+    for home in homes:
+        _check_prefix(prefix or home.schema)
     if not apply:
-        click.echo(sql.grants(name, prefix, logins), nl=False)
+        for home in homes:
+            click.echo(sql.grants(home.schema, prefix, logins), nl=False)
         return
 
-    # Report an unusable address before the slow import.
-    address = find_connector(settings, dsn, schema).dsn
+    addresses = [home.dsn for home in homes]  # report an unusable one before the slow import
     from inturn.schema.migrate import grant
 
-    owner, warnings = grant(address, name, prefix, logins)
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
-    roles = f"{owner.removesuffix('_owner')}_…"
-    click.echo(f"schema {name}: owned by {owner}, and open only to the {roles} roles")
+    for home, address in zip(homes, addresses, strict=True):
+        owner, warnings = grant(address, home.schema, prefix, logins)
+        for warning in warnings:
+            click.echo(f"warning: {warning}", err=True)
+        roles = f"{owner.removesuffix('_owner')}_…"
+        click.echo(f"schema {home.schema}: owned by {owner}, and open only to the {roles} roles")
 
 
 @command.command(

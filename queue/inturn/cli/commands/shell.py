@@ -41,11 +41,10 @@ def command(settings: Settings, dsn: str | None, schema: str | None, code: str |
     from inturn.operations.engine.maintenance import check_schema, get_user
 
     path = settings.app_path()
-    app = (
-        App(connector=find_connector(settings, dsn, schema))
-        if path is None
-        else load_app(path, dsn, schema)
-    )
+    if path is None:
+        app = App(connector=find_connector(settings, dsn, schema))
+    else:
+        app = load_app(path, dsn, schema, settings.cell)
     # Fail before the prompt: if the database is down, the app's pool retries for half a minute.
     with closing(app.connector.connect()) as connection:
         app.connector.run(check_schema(app.connector.schema), connection)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from inturn.cli.processes.web_server import PORT, describe_address, listen, make_app, serve
-from inturn.cli.settings import Settings, database_options, load_app
+from inturn.cli.settings import Settings, database_options, find_connector, load_app
 from inturn.cli.values import Number
 from inturn.errors import ConfigurationError
 
@@ -83,7 +83,10 @@ def command(
             f"Set {USERS}, use --auth-header, or, if you must, --insecure-no-auth."
         )
     link = SecretLink()
-    app = make_app(dsn, schema) if settings.app is None else load_app(settings.app, dsn, schema)
+    if settings.app is None:
+        app = make_app(find_connector(settings, dsn, schema))
+    else:
+        app = load_app(settings.app, dsn, schema, settings.cell)
     site = create_app(app, read_only=read_only, authorize=authorize or link)
     with listen(bind, port) as listener:
         query = "" if authorize else link.query

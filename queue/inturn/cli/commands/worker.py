@@ -1,10 +1,13 @@
 """`queue worker`: run jobs."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,6 +22,9 @@ from inturn.cli.settings import (
 )
 from inturn.cli.values import Number, Seconds, duration
 from inturn.errors import BadArgument, MissingApp, SchemaMismatch
+
+if TYPE_CHECKING:
+    from inturn.app import App
 
 F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "INTURN_WORKER_"
@@ -72,6 +78,11 @@ Examples:
     default=1,
     metavar="N",
     help="Run this many worker processes.  [default: 1]",
+)
+@option(
+    "--cells",
+    metavar="A,B-C",
+    help="Serve these cells of the app, or `all`: --processes worker processes for each cell.",
 )
 @option(
     "-n",
@@ -186,6 +197,7 @@ def command(
     /,
     dsn: str | None,
     processes: int,
+    cells: str | None,
     log_level: str | None,
     log_format: str,
     **given: Any,
@@ -198,6 +210,8 @@ def command(
     --max-memory, is replaced. The first one uses the ports of --metrics-port and --health-port, the
     others the ports after them.
 
+    A worker process serves one cell, if the app has cells (docs/cells.md).
+
     A variable can set each option, such as INTURN_WORKER_QUEUES for --queues.
 
     Exits with status 0 after the first signal, and with 130 or 143 if the second had to abort jobs
@@ -205,21 +219,15 @@ def command(
     Other statuses: 2 wrong option or app, 11 wrong schema, 69 no database.
     """
     logs.configure(verbose=settings.verbose, level=log_level, form=log_format)
-    host = f"{socket.gethostname()}:{os.getpid()}"
-    if processes > 1:
-        from inturn.cli.processes import supervisor
-
-        ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
-        names = supervisor.name_processes(given["name"] or host, processes, ports)
-        raise SystemExit(supervisor.run(settings.call, names, dsn))
-    dsn = _prepare(dsn)
     path = settings.app_path()
-    if path is None:
-        raise MissingApp("No app is named. Name yours: queue -a package.module:app worker")
-    app = load_app(path, dsn)
+    served = None if cells is None else _read_cells(cells, _find_app(path).connector.homes)
+    if processes > 1 or len(served or ()) > 1:
+        raise SystemExit(_supervise(settings, dsn, given, processes, served))
+    dsn = _prepare(dsn)
+    app = _choose_cell(_find_app(path, dsn), served)
     logs.enable()
     if given["name"] is None and "name" not in app.worker_defaults:
-        given["name"] = host
+        given["name"] = _name_host()
     try:
         aborted_by = app.run_worker(**options(**given))
     except SchemaMismatch as error:
@@ -231,6 +239,68 @@ def command(
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # ending at the first signal or after the grace is a success
         raise SystemExit(128 + second)
+
+
+def _name_host() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _supervise(
+    settings: Settings,
+    dsn: str | None,
+    given: Mapping[str, Any],
+    processes: int,
+    served: Sequence[int] | None,
+) -> int:
+    """Run worker processes, so many for each cell, and return their exit status."""
+    from inturn.cli.processes import supervisor
+
+    ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
+    count = processes * len(served or (None,))
+    names = supervisor.name_processes(given["name"] or _name_host(), count, ports)
+    if served:
+        names = {
+            f"{name}-cell{cell}": [*words, "--cells", str(cell)]
+            for (name, words), cell in zip(names.items(), cycle(served), strict=False)
+        }
+    return supervisor.run(settings.call, names, dsn)
+
+
+def _find_app(path: str | None, dsn: str | None = None) -> App:
+    if path is None:
+        raise MissingApp("No app is named. Name yours: queue -a package.module:app worker")
+    return load_app(path, dsn)
+
+
+def _read_cells(text: str, homes: Sequence[object]) -> list[int]:
+    """Return the numbers in `0,2-3`, or of all cells."""
+    most = len(homes) - 1
+    if not most:
+        raise click.UsageError(
+            "The app has no cells. Omit --cells, or the address of the App, which then reads "
+            "INTURN_CELLS."
+        )
+    if text == "all":
+        return list(range(most + 1))
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal()):
+            raise click.UsageError(f"--cells {text}: write all, 3, 0,2 or 0-3.")
+        found |= {*range(int(first), int(last or first) + 1)}
+    if not found or max(found) > most:
+        raise click.UsageError(f"--cells {text}: the cells of the app are 0 to {most}.")
+    return sorted(found)
+
+
+def _choose_cell(app: App, served: Sequence[int] | None) -> App:
+    """Return the app on the cell of this worker process, if it has cells."""
+    count = len(app.connector.homes)
+    if count > 1 and served is None:
+        raise click.UsageError(
+            f"The app has {count} cells. To serve all from this machine, add --cells all."
+        )
+    return app if served is None else app.cell(served[0])
 
 
 def _spell(argument: str, given: Mapping[str, Any]) -> str:

@@ -50,6 +50,7 @@ class Declined(errors.InturnError):
 STATUS: tuple[tuple[type[errors.InturnError], int], ...] = (
     (errors.SchemaMismatch, SCHEMA),
     (errors.DatabaseUnavailable, UNAVAILABLE),
+    (errors.CellsUnanswered, UNAVAILABLE),
     (errors.EmbeddedServerError, UNAVAILABLE),
     (Unavailable, UNAVAILABLE),
     (errors.TaskNotFound, NOT_FOUND),

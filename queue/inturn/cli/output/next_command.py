@@ -9,9 +9,8 @@ import click
 
 from inturn.cli.settings import Settings
 from inturn.errors import ConfigurationError
-from inturn.formatting import name_command
+from inturn.formatting import GROUPS, name_command
 
-GROUPS = "batches|groups|jobs|lanes|limits|locks|queues|schedules|schema|workers"
 COMMAND = re.compile(rf"\bqueue ((?:{GROUPS}) [a-z-]+|doctor|migrate|healthchecks|verify|worker)\b")
 ANY_APP = "package.module:app"
 WITHOUT_SCHEMA = ("worker",)
@@ -45,6 +44,8 @@ def _words(command: str, settings: Settings) -> Iterator[str]:
     yield command
     if settings.dsn is not None:
         yield f"--dsn {'…' if _holds_a_password(settings.dsn) else shlex.quote(settings.dsn)}"
+    if settings.cell is not None:
+        yield f"--cell{'s' if command == 'worker' else ''} {settings.cell}"
     if settings.schema is not None and command not in WITHOUT_SCHEMA:
         yield f"--schema {shlex.quote(settings.schema)}"
 

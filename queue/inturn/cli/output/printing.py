@@ -1,11 +1,13 @@
 """The output of commands: tables and lines for people, JSON for programs."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import click
@@ -16,6 +18,7 @@ from inturn.cli.values import Number
 from inturn.formatting import iso, visible
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Columns = Mapping[str, Callable[[Any], str]]
 
 UNCUT = ("ID", "STATUS", "STATE")
@@ -25,6 +28,108 @@ STYLES = {
     **dict.fromkeys(("paused", "retrying", "delayed", "stopping", "idle", "warn"), "yellow"),
     **dict.fromkeys(("held", "doing", "live", "ok"), "green"),
 }
+
+
+Total = Callable[[Sequence[Any]], str]
+
+
+class Held(NamedTuple):
+    """What a command that runs in several cells would print."""
+
+    form: str
+    records: Sequence[Any]
+    columns: Columns | None  # None: it prints the lines
+    lines: Sequence[str]  # or what to print if there are no records
+    spare: Sequence[str] = ()
+    total: Total | None = None
+
+
+@dataclass
+class CellOutput:
+    """What a command has to say in one cell."""
+
+    cell: int
+    results: list[Held] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def say(self) -> None:
+        """Print the remarks now, because a question follows them."""
+        for text in self.remarks:
+            click.echo(f"cell {self.cell}: {text}", err=True)
+        self.remarks.clear()
+
+
+class InCell(NamedTuple):
+    """A record, and the cell that has it."""
+
+    cell: int
+    record: Any
+
+
+held: ContextVar[CellOutput | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def hold_output(cell: int) -> Iterator[CellOutput]:
+    """Inside the block, keep what would be printed."""
+    kept = CellOutput(cell)
+    before = held.set(kept)
+    try:
+        yield kept
+    finally:
+        held.reset(before)
+
+
+def print_held(found: Sequence[CellOutput]) -> None:
+    """Print the outputs of cells as one, and what several cells say only once."""
+    all_held = [(each.cell, result) for each in found for result in each.results]
+    if all_held:
+        _print_results(all_held)
+    prepare()
+    remarks = _gather((text, each.cell) for each in found for text in each.remarks)
+    for text, cells in remarks.items():
+        click.echo(f"{_name_cells(cells)}: {text}", err=True)
+
+
+def _print_results(all_held: Sequence[tuple[int, Held]]) -> None:
+    _, first = all_held[0]
+    records = [InCell(cell, each) for cell, held in all_held for each in held.records]
+    output = Output(first.form)
+    if first.columns is None:
+        # A single line needs no heading.
+        same = _gather((tuple(held.lines), cell) for cell, held in all_held)
+        lines = [
+            f"{_name_cells(cells)}:{' ' if len(lines) < 2 else chr(10)}" + "\n".join(lines)
+            for lines, cells in same.items()
+        ]
+        if first.total is not None:
+            lines.append(f"all: {first.total([each.record for each in records])}")
+        output.lines(records, lines)
+        return
+    # Each cell's functions know its time.
+    shows = {cell: held.columns for cell, held in all_held if held.columns is not None}
+
+    def show(name: str) -> Callable[[Any], str]:
+        return lambda row: shows[row.cell][name](row.record)
+
+    columns = {"CELL": lambda row: str(row.cell), **{name: show(name) for name in first.columns}}
+    output.records(records, columns, first.lines[0], first.spare)
+
+
+def _gather(said: Iterable[tuple[T, int]]) -> dict[T, list[int]]:
+    """Return the cells that say the same."""
+    found: dict[T, list[int]] = {}
+    for words, cell in said:
+        found.setdefault(words, []).append(cell)
+    return found
+
+
+def _name_cells(cells: Sequence[int]) -> str:
+    """Return `cell 3`, or `cells 0-2, 5`."""
+    starts = [cell for cell in cells if cell - 1 not in cells]
+    ends = [cell for cell in cells if cell + 1 not in cells]
+    runs = [f"{a}-{b}" if a < b else str(a) for a, b in zip(starts, ends, strict=True)]
+    return f"cell{'s' if len(cells) > 1 else ''} {', '.join(runs)}"
 
 
 @dataclass(frozen=True)
@@ -48,6 +153,8 @@ class Output:
 
         A table that is too wide first loses the `spare` columns, one by one.
         """
+        if self._hold(records, columns, [nothing], spare):
+            return
         prepare()
         if not self.for_people:
             self._print_json(records)
@@ -58,19 +165,39 @@ class Output:
 
     def lines(self, records: Sequence[Any], lines: Sequence[str]) -> None:
         """Print a list as JSON, or as uncut lines."""
+        if self._hold(records, None, lines):
+            return
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
         else:
             self._print_json(records)
 
-    def record(self, record: object, *lines: str) -> None:
-        """Print one record as a JSON object or as lines. A dict becomes an object of its values."""
+    def record(self, record: object, *lines: str, total: Total | None = None) -> None:
+        """Print one record as a JSON object or as lines. A dict becomes an object of its values.
+
+        `total` returns what the records of all cells are together.
+        """
+        if self._hold([record], None, lines, total=total):
+            return
         prepare()
         if self.for_people:
             click.echo("\n".join(lines))
         else:
             click.echo(json.dumps(plain(record), indent=2 if self.form == "json" else None))
+
+    def _hold(
+        self,
+        records: Sequence[Any],
+        columns: Columns | None,
+        lines: Sequence[str],
+        spare: Sequence[str] = (),
+        total: Total | None = None,
+    ) -> bool:
+        kept = held.get()
+        if kept is not None:
+            kept.results.append(Held(self.form, records, columns, lines, spare, total))
+        return kept is not None
 
     def _print_json(self, records: Sequence[Any]) -> None:
         if self.form == "json":
@@ -116,13 +243,16 @@ def limit_option(help: str, *, most: int, default: int) -> Callable[[F], F]:
 def more(count: int, *, or_more: bool) -> None:
     """Print how many records were left out."""
     if count > 0:
-        prepare()
         at_least = "at least " if or_more else ""
-        click.echo(f"… {at_least}{count:,} more (raise --limit to see them)", err=True)
+        remark(f"… {at_least}{count:,} more (raise --limit to see them)")
 
 
 def remark(text: str) -> None:
     """Print a note for people that is not part of the result."""
+    kept = held.get()
+    if kept is not None:
+        kept.remarks.append(text)
+        return
     prepare()
     click.echo(text, err=True)
 
@@ -154,10 +284,10 @@ def plain(value: Any, name: str = "") -> Any:
 
     Many JSON readers round large numbers, so ids are safe only as text.
     """
+    if isinstance(value, InCell):
+        return {"cell": value.cell, **plain(value.record)}
     if is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name), field.name) for field in fields(value)
-        }
+        return {each.name: plain(getattr(value, each.name), each.name) for each in fields(value)}
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, dict) and not name:

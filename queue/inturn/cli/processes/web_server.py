@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from inturn.app import App
+    from inturn.database.connector import Connector
     from inturn.web.gate import Gate
 
 LOOPBACK = "127.0.0.1"
@@ -47,10 +48,11 @@ def serve_beside(
 
     Raise MissingExtra if the dashboard's packages are missing.
     """
+    from inturn.database.connectors import PsycopgConnector
     from inturn.web import SecretLink, create_app
 
     link = SecretLink(key)
-    server = _make_server(create_app(make_app(dsn, None), authorize=link))
+    server = _make_server(create_app(make_app(PsycopgConnector(dsn)), authorize=link))
     with listen(LOOPBACK, port) if port else listen_nearly(LOOPBACK, near or PORT) as listener:
         # A daemon thread, so that a second Ctrl-C need not wait for browsers.
         thread = Thread(target=server.run, args=([listener],), name="inturn dashboard", daemon=True)
@@ -62,14 +64,12 @@ def serve_beside(
             thread.join()
 
 
-def make_app(dsn: str | None, schema: str | None) -> App:
+def make_app(connector: Connector) -> App:
     """Return an app that only knows the database, traced if OpenTelemetry is installed."""
     from inturn.app import App
-    from inturn.database.connectors import PsycopgConnector
-    from inturn.sql import SCHEMA
 
     tracing = import_module("inturn.tracing").Tracing() if find_spec("opentelemetry") else None
-    return App(connector=PsycopgConnector(dsn, schema=schema or SCHEMA), tracing=tracing)
+    return App(connector=connector, tracing=tracing)
 
 
 def listen(bind: str, port: int) -> socket.socket:

@@ -33,7 +33,7 @@ _SCALARS = attrgetter(
     *(
         name
         for name in CheckedOptions._fields
-        if name not in (*_RARE, "headers", "on_conflict", "on_parent")
+        if name not in (*_RARE, "headers", "on_conflict", "on_parent", "cell")
     )
 )
 _RARELY_SET = attrgetter(*_RARE)
@@ -141,6 +141,7 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
         columns["lock"] = [None if isinstance(lock, JobLanes) else lock for lock in locks]
     # See _list_parents and _list_batches.
     del columns["after"], columns["on_parent"], columns["batch"]
+    del columns["cell"]  # locks contain it
     columns["on_conflict"] = _policy(jobs) if columns["queueing_lock"] else OnConflict.RAISE
     return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
 
