@@ -243,7 +243,10 @@ class Stack:
 
     def _launch_guard(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, "guard", self.folder], stdin=subprocess.PIPE, bufsize=0
+            ["/bin/sh", "-c", GUARD, "guard", self.folder],
+            stdin=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,  # a signal may go to our whole group
         )
 
     def _end(self, guard: subprocess.Popen[bytes]) -> None:
