@@ -28,6 +28,7 @@ pytestmark = pytest.mark.landing
 DEFER = f"SELECT {SCHEMA}.defer('t', lock => '{LANES[0]}')"
 JOBS = f"SELECT count(*) FROM {SCHEMA}.jobs"
 SLOT = "SELECT slot_name, active_pid FROM pg_replication_slots WHERE slot_name LIKE 'inturn_move%'"
+BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE pg_blocking_pids(pid) = ARRAY[%s::int]"
 CONFIRMED = "SELECT confirmed_flush_lsn >= pg_current_wal_lsn() FROM pg_replication_slots"
 VACUUM_SLOWLY = f"""
 ALTER TABLE {SCHEMA}.progress SET (autovacuum_vacuum_threshold = 0,
@@ -136,6 +137,24 @@ def test_a_slot_that_is_made_late_does_not_close_the_cell(
     with pytest.raises(CannotMove, match="has lost the slot of this move"):
         move.close()
     assert (serves(old.dsn), serves(new.dsn)) == (True, False)
+
+
+def test_a_slot_is_made_while_others_create_tables(old: Server, new: Server, cells: Cells) -> None:
+    """It waits for old transactions twice, and PostgreSQL takes note of the tables in between."""
+    move = make_move(cells, new.dsn)
+    until(move, "publish")
+    with ThreadPoolExecutor() as pool, ExitStack() as ends:
+        first, second = (ends.enter_context(psycopg.connect(old.dsn)) for _ in range(2))
+        first.execute("SELECT pg_current_xact_id()")
+        made = pool.submit(move.slot)
+        wait_until(lambda: query(old.dsn, BLOCKED, first.info.backend_pid))
+        second.execute("SELECT pg_current_xact_id()")
+        first.commit()
+        wait_until(lambda: query(old.dsn, BLOCKED, second.info.backend_pid))
+        query(old.dsn, "CREATE TABLE made_meanwhile ()")
+        second.commit()
+        made.result()
+    assert len(query(old.dsn, SLOT)) == 1
 
 
 def test_a_copy_of_all_files_is_not_the_new_home(old: Server, new: Server, cells: Cells) -> None:

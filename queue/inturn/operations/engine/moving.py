@@ -73,9 +73,11 @@ SELECT slot_name FROM pg_replication_slots
 WHERE database = current_database() AND starts_with(slot_name, %s || '_')
   AND wal_status IS DISTINCT FROM 'lost'
 """
+# Counted, so that no page is held meanwhile: while others create tables, PostgreSQL may forget who
+# holds it ("buffer pin is not owned by resource owner").
 MAKE_SLOT = """
 SELECT pg_create_logical_replication_slot(%(slot)s, 'pgoutput') FROM pg_publication
-WHERE pubname = %(token)s
+WHERE pubname = %(token)s HAVING count(*) > 0
 """
 # The copy of each table makes a slot, without an end to its wait.
 SLOT_WAITS = """
