@@ -65,7 +65,7 @@ class Naive:
         self, id: int, fence: int, lock: str | None, attempts: int, args: dict[str, Any]
     ) -> None:
         context = SimpleNamespace(
-            job=SimpleNamespace(fence=fence, lock=lock, attempts=attempts - 1)
+            job=SimpleNamespace(id=id, fence=fence, lock=lock, attempts=attempts - 1)
         )
         with noted(context, args["op"], args["index"]):  # type: ignore[arg-type]
             time.sleep(min(args["seconds"], 0.05))
