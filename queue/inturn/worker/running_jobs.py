@@ -68,6 +68,7 @@ class RunningJobs:
         self.attempts: dict[tuple[int, str], Attempt] = {}
         self.runs = 0  # that have ended
         self._are_ours: Callable[[], bool] = lambda: True
+        self._check_lock = connector.check_lock  # bound once, and not for each job
         self._is_closed = False
         self._emptied: anyio.Event | None = None  # while something waits for it
         self._notes_starts = self._measures = False
@@ -142,7 +143,7 @@ class RunningJobs:
         if loads is not None or not task.decoders.are_plain:
             job = job._replace(task_kwargs=task.decoders.decode(job.task_kwargs, loads))
         chain = None if self._chain.is_empty and not task.task_middleware else self._chain
-        attempt = Attempt(job, task, chain, self._are_ours, self._connector.check_lock)
+        attempt = Attempt(job, task, chain, self._are_ours, self._check_lock)
         if task.pass_context or chain is not None:
             attempt.context = self._make_context(attempt)
         if task.resources is not None:
