@@ -67,7 +67,7 @@ class CellGate:
     def _check_history(self) -> Any:
         """Raise CannotMove unless the copy has the history. Return since when its server runs.
 
-        Nobody can wait for this in the gate. If that server runs since then, it has lost nothing.
+        The gate has no time for this. If that server has been up since then, it has lost nothing.
         """
         with self.old.connect() as old, self.new.connect() as new:
             [(since,)] = ask(new, moving.RUNS_SINCE)
@@ -91,7 +91,7 @@ class CellGate:
             self._await_copy(marks)  # or all clients would wait for a copy that is far behind
             with self.begin(self.token) as gate:
                 names = join([self.old.table(table) for table in (*list_tables(), "cell")])
-                # Autovacuum gives way only to who waits for a second. Nobody else needs this lock.
+                # Autovacuum gives way only after a second. No other session needs this lock.
                 gate.execute(SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(names))
                 gate.execute(AT_ONCE)
                 gate.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
@@ -120,7 +120,7 @@ class CellGate:
         return f"{self.new} did not catch up within {CATCH_UP_SECONDS:g} s{fails}"
 
     def _complete_copy(self, gate: Raw, position: Any, since: Any) -> None:
-        """Give the copy sequences ahead of the old home's, and its seal. It serves nobody yet."""
+        """Give the copy sequences ahead of the old home's, and its seal. It does not serve yet."""
         with self.new.guarded(self.token) as new:
             self._compare(gate, new, since)
             for name, step in ask(gate, moving.SEQUENCES, self.old.schema):
