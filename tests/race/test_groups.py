@@ -1,7 +1,9 @@
 """Groups: their jobs take turns, whatever happens to the jobs and however many one group has."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
+import psycopg
 import pytest
 
 from tests.race.harness import Job, Mutation, Session, Stage, Worker, ids, promise, story
@@ -48,6 +50,29 @@ def test_a_group_with_many_jobs_delays_another_by_one_job_of_each_group(stage: S
     own = [job for job in started if job in flood]
     promise(own == flood[: len(own)], "the jobs of a group go by age")
     promise(late[0] in started, "the late job has its turn")
+
+
+@story(
+    Mutation(
+        "weights are looked up for no group",
+        "fair_candidates.sql",
+        " HAVING count(*) > 0",
+        "",
+    )
+)
+def test_a_claim_that_finds_only_locked_jobs_of_groups_returns(stage: Stage) -> None:
+    """Whichever plan it has: the planner may look up the weights first."""
+    person, worker = stage.session(), stage.worker()
+    [job] = person.defer(None, group="a")
+    worker.run("SET enable_memoize = off")
+    person.begin()
+    person.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", job)
+    found: list[Job] | None = None
+    with suppress(psycopg.errors.NullValueNotAllowed):
+        found = worker.claim()
+    promise(found == [], "another transaction has the only job")
+    person.rollback()
+    promise(start(worker, 1) == [job], "it starts afterwards")
 
 
 @story(ONE_ROUND)
