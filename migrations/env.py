@@ -5,7 +5,7 @@ from typing import Any
 from alembic import context
 from sqlalchemy.dialects.postgresql import DOMAIN
 
-from inturn.schema.rollup_tables import metadata  # which has all tables
+from inturn.schema.tables import metadata
 
 attributes: dict[str, Any] = context.config.attributes
 

@@ -12,7 +12,7 @@ import pytest
 
 from inturn.cli.output.printing import STYLES
 from inturn.formatting import argument
-from inturn.schema.tables import lane_state
+from inturn.schema.column_types import lane_state
 from tests.cli.calling import SCRIPT, clean, type_in
 from tests.cli.conftest import Answer, Run
 from tests.cli.engine import Engine

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from inturn.django.management.commands import flush
-from inturn.schema.rollup_tables import metadata
+from inturn.schema.tables import metadata
 from inturn.testing import Databases
 
 pytestmark = pytest.mark.landing

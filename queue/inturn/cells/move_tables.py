@@ -17,14 +17,14 @@ HISTORY = "finished_jobs"
 
 def list_tables() -> list[str]:
     """Return the names of the tables that are copied."""
-    from inturn.schema.rollup_tables import metadata
+    from inturn.schema.tables import metadata
 
     return sorted(set(metadata.tables) - set(NOT_COPIED))
 
 
 def sum_tables(connection: Raw, schema: str) -> dict[str, list[Any]]:
     """Return the number of rows and their sum for each table that is copied, but the history."""
-    from inturn.schema.rollup_tables import metadata
+    from inturn.schema.tables import metadata
 
     queries = [
         SQL(moving.SUM_ROWS).format(

@@ -10,14 +10,11 @@ from sqlalchemy import (
     Boolean,
     Column,
     Computed,
-    DateTime,
     Double,
-    Enum,
     Identity,
     Index,
     Integer,
     Interval,
-    MetaData,
     Table,
     Text,
     Uuid,
@@ -26,30 +23,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from inturn import sql
+from inturn.schema.column_types import (
+    batch_event,
+    failure_policy,
+    job_status,
+    key,
+    lane_state,
+    metadata,
+    moment,
+    parent_policy,
+    pause_kind,
+    retry_policy,
+)
+from inturn.schema.history_tables import finished_jobs, rollup_days, rollups, uncounted_ends
 from inturn.states import ENDED
 
-metadata = MetaData()
-
-job_status = Enum(
-    "todo",
-    "blocked",
-    "limited",
-    "paused",
-    "scheduled",
-    "pending",
-    "claimed",
-    "doing",
-    *ENDED,
-    name="job_status",
-)
-lane_state = Enum("held", "retrying", "paused", "halted", "delayed", "idle", name="lane_state")
-retry_policy = Enum("hold", "release", name="retry_policy")
-parent_policy = Enum("cancel", "go", "hold", name="parent_policy")
-failure_policy = Enum("continue", "halt", name="failure_policy")
-batch_event = Enum("joined", "closed", "look", *ENDED, name="batch_event")
-pause_kind = Enum("queue", "task", name="pause_kind")
-moment = DateTime(timezone=True)
-key = Text(collation="C")
+__all__ = ["finished_jobs", "metadata", "rollup_days", "rollups", "uncounted_ends"]
 
 jobs = Table(
     "jobs",
@@ -318,42 +308,6 @@ schedules = Table(
     Column("last_job_id", BigInteger),
 )
 
-finished_jobs = Table(
-    "finished_jobs",
-    metadata,
-    Column("id", BigInteger, nullable=False),
-    Column("fence", BigInteger),
-    Column("worker_id", Uuid),
-    Column("scheduled_at", moment),
-    Column("created_at", moment, nullable=False),
-    Column("started_at", moment),
-    Column("finished_at", moment, nullable=False),
-    Column("status", job_status, nullable=False),
-    Column("on_retry", retry_policy, nullable=False),
-    Column("on_failure", failure_policy, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("queue", key, nullable=False),
-    Column("task", Text, nullable=False),
-    Column("lock", key),
-    Column("queueing_lock", key),
-    Column("args", JSONB, nullable=False),
-    Column("errors", JSONB, nullable=False),
-    Column("result", JSONB),
-    Column("timeout", Interval),
-    Column("expires_at", moment),
-    Column("limit_key", key),
-    Column("group_key", key),
-    Column("batch_id", BigInteger),
-    Column("locks", ARRAY(key)),
-    Column("shared", ARRAY(key)),
-    Column("headers", JSONB),
-)
-Index("finished_jobs_batch", *finished_jobs.c["batch_id", "id"], postgresql_where=_batch)
-Index("finished_jobs_id", finished_jobs.c.id)
-_failed = text("status = 'failed'")
-Index("finished_jobs_failed", finished_jobs.c.finished_at, postgresql_where=_failed)
-
 progress = Table(
     "progress",
     metadata,
@@ -378,3 +332,22 @@ applied_code = Table(
     Column("checksum", Text, primary_key=True),
     Column("applied_at", moment, nullable=False),
 )
+
+granted_roles = Table(
+    "granted_roles",
+    metadata,
+    Column("role", key, primary_key=True),
+    Column("kind", Text, nullable=False),
+)
+
+cell = Table(
+    "cell",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("of", Integer, nullable=False),
+    Column("map", Uuid, nullable=False),
+    Column("home", Text, nullable=False),
+)
+
+for _table in metadata.tables.values():
+    _table.comment = sql.find_comments("TABLE").get(_table.name)
