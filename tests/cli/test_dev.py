@@ -8,7 +8,6 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psycopg
@@ -16,12 +15,26 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from inturn.cli.processes import web_server
-from inturn.cli.processes.web_server import LOOPBACK, PORT, serve_beside
+from inturn.cli.processes.web_server import LOOPBACK, serve_beside
 from inturn.errors import ConfigurationError
 from tests.cli.calling import clean, open_page
-from tests.cli.conftest import Run, Start, Until
+from tests.cli.conftest import Run, Start, StartScript, Until
 
 pytestmark = pytest.mark.landing
+# Other programs may have or release the usual port at any time.
+WITH_USUAL_PORT = """
+from inturn.cli.processes import web_server
+web_server.PORT = {}
+from inturn.__main__ import main
+main()
+"""
+
+
+@pytest.fixture
+def taken() -> Iterator[socket.socket]:
+    """A port that another process has."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        yield server
 
 
 def test_it_prints_the_dsn_runs_the_worker_follows_changes_and_leaves_no_server(
@@ -77,11 +90,11 @@ def test_without_an_app_it_is_a_server_whose_data_stays(
 
 
 def test_its_port_and_its_dashboard_have_the_same_addresses_at_each_start(
-    start: Start, folder: Path, until: Until
+    start_script: StartScript, folder: Path, until: Until, taken: socket.socket
 ) -> None:
-    port, addresses = free_port(), set()
+    usual, port, addresses = taken.getsockname()[1], free_port(), set()
     for _ in range(2):
-        dev = start("dev", "--port", str(port))
+        dev = start_dev(start_script, usual, "--port", str(port))
         until(lambda: "dev.ready" in log_of(folder))
         (dsn,) = re.findall(r"dev\.port: .* (postgresql://\S+)", log_of(folder))
         (link,) = re.findall(r"dev\.dashboard: (\S+) ", log_of(folder))
@@ -93,14 +106,16 @@ def test_its_port_and_its_dashboard_have_the_same_addresses_at_each_start(
             psycopg.connect(re.sub(r":[^:]+@", "@", dsn), passfile="none")
         dev.send_signal(signal.SIGTERM)
         assert dev.wait(60) == 0
+        taken.close()  # the usual port is free again, and another one was kept
     assert len(addresses) == 1
     assert (folder / ".inturn" / "address.json").stat().st_mode & 0o077 == 0
 
 
-def test_a_port_that_is_taken_is_named_before_anything_starts(run: Run, folder: Path) -> None:
-    with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        ended = run("dev", "--port", str(port))
+def test_a_port_that_is_taken_is_named_before_anything_starts(
+    run: Run, folder: Path, taken: socket.socket
+) -> None:
+    port = taken.getsockname()[1]
+    ended = run("dev", "--port", str(port))
     assert ended.returncode != 0
     assert f"The port {port} of {LOOPBACK} cannot be used" in ended.stderr
     assert not (folder / ".inturn" / "postgres").exists()
@@ -121,24 +136,15 @@ def test_the_worker_finishes_its_jobs_before_the_server_stops(
     assert "job.succeeded" in (folder / "log").read_text()
 
 
-@pytest.fixture
-def taken_port() -> Iterator[None]:
-    """Somebody has the port of the dashboard: this test, or another process."""
-    with ExitStack() as taken:
-        with suppress(OSError):
-            taken.enter_context(socket.create_server((LOOPBACK, PORT)))
-        yield
-
-
-@pytest.mark.usefixtures("taken_port")
 def test_the_dashboard_shows_its_jobs_to_this_machine_and_ends_with_it(
-    start: Start, run: Run, folder: Path, until: Until
+    start_script: StartScript, run: Run, folder: Path, until: Until, taken: socket.socket
 ) -> None:
-    dev = start("dev", TMPDIR=str(folder))
+    port = taken.getsockname()[1]
+    dev = start_dev(start_script, port, TMPDIR=str(folder))
     until(lambda: "dev.ready" in (folder / "log").read_text())
     (address,) = re.findall(r"dev\.dashboard: (http://127\.0\.0\.1:\d+/\?key=\S+) ", log_of(folder))
-    assert f":{PORT}/" not in address
-    assert f"Another process has port {PORT}" in log_of(folder)
+    assert f":{port}/" not in address
+    assert f"Another process has port {port}" in log_of(folder)
     assert run("defer", "anything", "--lock", "seen").returncode == 0
     assert "seen" in open_page(address, "lane?lock=seen")
     dev.send_signal(signal.SIGINT)
@@ -199,6 +205,14 @@ def test_without_the_packages_of_the_dashboard_it_says_how_to_get_them(
         assert dev.wait(120) == 0
     assert "dev.no_dashboard" in said
     assert "Run: pip install 'inturn[web]'" in said
+
+
+def start_dev(
+    start_script: StartScript, usual: int, *words: str, **environment: str
+) -> subprocess.Popen[str]:
+    """Start `queue dev` as if this were the usual port of the dashboard."""
+    code = WITH_USUAL_PORT.format(usual)
+    return start_script([sys.executable, "-c", code, "dev", *words], **environment)
 
 
 def free_port() -> int:
