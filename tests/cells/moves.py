@@ -8,7 +8,7 @@ from inturn.cells.map_file import rewrite_home
 from inturn.cells.move_gate import CellGate
 from inturn.cells.moving import STEPS, CellMove
 from tests.cells.load import CELL, query
-from tests.cli.calling import invoke
+from tests.cli.calling import Ended, invoke
 
 SCHEMA = f"inturn_{CELL:02}"
 LEFT = """
@@ -30,10 +30,11 @@ def make_move(cells: Cells, to: str) -> CellMove:
     return CellMove(Cells(cells.file).homes[CELL], to)
 
 
-def until(move: CellMove, last: str) -> None:
-    """Do the steps up to this one, like a mover that is then killed."""
+def until(move: CellMove, last: str) -> CellMove:
+    """Do the steps up to this one, like a mover that is then killed. Return it."""
     for step in STEPS[: STEPS.index(last) + 1]:
         getattr(move, step)()
+    return move
 
 
 def finish(cells: Cells, to: str) -> None:
@@ -65,10 +66,14 @@ def writes(dsn: str, schema: str = SCHEMA) -> bool:
     return True
 
 
+def call(cells: Cells, *words: str, **environment: str) -> Ended:
+    """Run `queue` on these cells."""
+    return invoke(*words, env={"INTURN_CELLS": str(cells.file), **environment})
+
+
 def refuse(cells: Cells, to: str, *words: str) -> str:
     """Return why the command refuses the move."""
-    env = {"INTURN_CELLS": str(cells.file)}
-    done = invoke("cells", "move", str(CELL), "--to", to, *words, env=env)
+    done = call(cells, "cells", "move", str(CELL), "--to", to, *words)
     assert done.returncode in (2, 69), done.output
     return done.stderr
 

@@ -14,8 +14,7 @@ from inturn.cells.connector import Cells
 from inturn.database.connectors import PsycopgConnector
 from inturn.errors import BadArgument, DatabaseBusy, JobCancelled, WrongCell
 from tests.cells.load import CELL, LANES, query, working
-from tests.cells.moves import finish, make_move, until
-from tests.cli.calling import invoke
+from tests.cells.moves import call, finish, make_move, until
 
 
 def test_a_callers_connection_is_looked_at_again(cells: Cells, empty: list[str]) -> None:
@@ -55,7 +54,7 @@ def test_the_look_at_a_callers_database_says_nothing_about_the_map(
 
 def test_the_doctor_names_a_slot_that_keeps_wal(cells: Cells, empty: list[str]) -> None:
     def examine() -> str:
-        done = invoke("doctor", env={"INTURN_CELLS": str(cells.file), "COLUMNS": "400"})
+        done = call(cells, "doctor", COLUMNS="400")
         assert done.returncode in (0, 10), done.output
         return done.stdout
 

@@ -10,8 +10,7 @@ from inturn.cells.move_tables import NOT_COPIED, list_tables
 from inturn.cells.moving import STEPS
 from inturn.schema.migrate import migrate
 from tests.cells.load import CELL, LANES, Load, query
-from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, serves, writes
-from tests.cli.calling import invoke
+from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, call, finish, make_move, serves, writes
 
 PARTITIONS = f"""
 SELECT pg_class.relname, pg_get_expr(relpartbound, pg_class.oid) FROM pg_class
@@ -68,9 +67,7 @@ def test_a_cell_moves_with_all_it_has(cells: Cells, empty: list[str]) -> None:
         here.run_worker(wait=False, install_signal_handlers=False)
         assert query(old, OLD_DAYS) == [(3,)]
         query(old, SLEEPER)
-        done = invoke(
-            "cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)}
-        )
+        done = call(cells, "cells", "move", str(CELL), "--to", new)
         assert done.stdout.splitlines()[-1].startswith(f"cell {CELL} is at "), done.output
         days = query(new, PARTITIONS)
         assert days == query(old, PARTITIONS.replace(SCHEMA, f"{SCHEMA}_moved"))
@@ -120,16 +117,15 @@ def test_an_old_map_makes_no_second_home(cells: Cells, empty: list[str]) -> None
     before = cells.file.read_text()
     finish(cells, new)
     cells.file.write_text(before)
-    env = {"INTURN_CELLS": str(cells.file)}
-    refused = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+    refused = call(cells, "cells", "adopt", "--cell", str(CELL), "--yes")
     assert "and may have worked there. Name that home in the map" in refused.stderr
     for told in (" was moved to ", " is not a cell yet"):
-        migrated = invoke("migrate", env=env)
+        migrated = call(cells, "migrate")
         assert "schema inturn_00: revision 0001, up to date" in migrated.stdout
         assert f"error: cell {CELL}: " in migrated.stderr
         assert told in migrated.stderr
         query(old, f"DROP SCHEMA IF EXISTS {SCHEMA}_moved CASCADE")
-    assert invoke("cells", "create", env=env).returncode != 0, "it asks first"
+    assert call(cells, "cells", "create").returncode != 0, "it asks first"
     assert query(old, f"SELECT to_regnamespace('{SCHEMA}')") == [(None,)]
     assert serves(new)
 
@@ -154,12 +150,11 @@ def test_a_schema_gets_its_new_name_and_its_functions_know_it(
     cells: Cells, empty: list[str]
 ) -> None:
     assert cells.file is not None
-    env = {"INTURN_CELLS": str(cells.file)}
     words = ("--to", empty[1], "--schema", "jobs")
     for dsn in empty:
         query(dsn, ROLE)
     query(empty[0], f"SET search_path = {SCHEMA}; SELECT grant_to('clerk_of_cells', 'producer')")
-    done = invoke("cells", "move", str(CELL), *words, env=env)
+    done = call(cells, "cells", "move", str(CELL), *words)
     assert done.returncode == 0, done.output
     assert "schema jobs_01" in done.stdout
     app = App(cells=cells.file)
@@ -174,7 +169,7 @@ def test_a_schema_gets_its_new_name_and_its_functions_know_it(
     assert query(empty[1], "SELECT count(*) FROM jobs_01.finished_jobs") == [(1,)]
     assert query(empty[1], MAY_DEFER) == [(True,)]
     migrate(empty[1], "jobs_01")
-    again = invoke("cells", "move", str(CELL), *words, env=env)
+    again = call(cells, "cells", "move", str(CELL), *words)
     assert (again.returncode, again.stdout.count("\n")) == (0, 1)
 
 
@@ -199,18 +194,16 @@ def test_the_map_gets_another_login_than_the_one_that_moves(cells: Cells, empty:
     query(new, "REVOKE owner_of_cells FROM app_of_cells")
     to = make_conninfo(new, user="app_of_cells")
     words = ("cells", "move", str(CELL), "--to", to, "--admin")
-    assert cells.file is not None
-    env = {"INTURN_CELLS": str(cells.file)}
-    refused = invoke(*words, old, env=env)
+    refused = call(cells, *words, old)
     assert "--admin leads to another database than " in refused.stderr
     asked = make_move(cells, to).to
     with asked.connect() as pooled:
         [(limit,)] = ask(pooled, "SELECT current_setting('idle_in_transaction_session_timeout')")
     assert limit == "0", "a pooler would give our settings to others"
-    refused = invoke(*words, new, env=env)
+    refused = call(cells, *words, new)
     assert "The login of --to may not use the cell: it is none of owner_of_cells." in refused.stderr
     query(new, "GRANT owner_of_cells TO app_of_cells")
-    done = invoke(*words, new, env=env)
+    done = call(cells, *words, new)
     assert done.returncode == 0, done.output
     assert query(new, OWNERS) == [("owner_of_cells",)]
     with App(cells=cells.file).open() as app:

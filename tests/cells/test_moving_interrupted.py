@@ -23,6 +23,7 @@ from tests.cells.moves import (
     LEFT,
     SCHEMA,
     Killed,
+    call,
     finish,
     kill_after,
     make_move,
@@ -67,8 +68,7 @@ def test_a_mover_that_slept_until_the_cell_was_closed_changes_nothing(
     cells: Cells, empty: list[str]
 ) -> None:
     old, new = empty
-    sleeper = make_move(cells, new)
-    until(sleeper, "wait")
+    sleeper = until(make_move(cells, new), "wait")
     token = sleeper.open_token()
     until(make_move(cells, new), "close")
     sleeper.open_token = lambda: token  # type: ignore[method-assign]  # what it saw before
@@ -118,8 +118,7 @@ def test_a_mover_that_sleeps_in_the_gate_opens_it_again(
 ) -> None:
     monkeypatch.setattr("inturn.operations.engine.moving.IDLE_SECONDS", 1)
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     shut = CellGate._shut
 
     def sleep(*given: object) -> None:
@@ -178,8 +177,7 @@ def test_killed_within_the_gate_the_old_home_serves_on(
     cells: Cells, empty: list[str], part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     name = {"gate": "_await_copy", "sequences": "_complete_copy", "shut": "_shut"}[part]
 
     with monkeypatch.context() as patch:
@@ -251,20 +249,17 @@ def test_if_the_old_server_is_lost_the_copy_is_adopted(
         until(make_move(cells, new), last)
         assert cells.file is not None
         rewrite_home(cells.file, CELL, new, "inturn")
-        env = {"INTURN_CELLS": str(cells.file)}
         adopt = ("cells", "adopt", "--cell", str(CELL), "--yes")
-        assert (
-            "answers, so it is not lost. Finish the move, or end it"
-            in invoke(*adopt, env=env).stderr
-        )
+        refused = call(cells, *adopt)
+        assert "answers, so it is not lost. Finish the move, or end it" in refused.stderr
         elsewhere = make_conninfo(old, dbname="postgres")
         query(elsewhere, "ALTER DATABASE cells_test ALLOW_CONNECTIONS false")
-        refused = invoke(*adopt, env=env)
+        refused = call(cells, *adopt)
         assert "still receives what the old home writes, so that is not lost" in refused.stderr
         lose_slot(elsewhere)
         asked = ask_as_clerk(cells.file, new)
         assert "that at an address that only superusers see in pg_subscription, so it" in asked
-        done = invoke(*adopt, env=env)
+        done = call(cells, *adopt)
         assert done.returncode == 0, done.output
     with App(cells=cells.file).open() as later:
         second = later.configure_task(pay.name, lock=LANES[0]).defer()
@@ -280,8 +275,7 @@ def test_the_new_home_opens_only_after_the_old_one_is_closed(
     cells: Cells, empty: list[str]
 ) -> None:
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     with pytest.raises(MoveOver, match="Cell 1 is not closed"):
         move.open()
     assert (serves(old), serves(new)) == (True, False)
@@ -293,8 +287,7 @@ def test_nobody_writes_any_table_while_the_gate_is_closed(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     shut, tried = CellGate._shut, []
 
     def look(self: CellGate, gate: Raw, position: object) -> None:

@@ -14,8 +14,7 @@ from inturn.cells.move_servers import CannotMove, MoveOver, NewServer
 from inturn.errors import ConfigurationError
 from inturn.schema import migrate
 from tests.cells.load import CELL, query
-from tests.cells.moves import SCHEMA, Killed, finish, make_move, serves, until, writes
-from tests.cli.calling import invoke
+from tests.cells.moves import SCHEMA, Killed, call, finish, make_move, serves, until, writes
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.landing
@@ -60,8 +59,7 @@ def test_the_old_home_is_adopted_while_a_mover_sleeps_in_open(
 ) -> None:
     """Before its transaction on the new server and within it. The cell then moves elsewhere."""
     old, new = empty
-    sleeper = make_move(cells, new)
-    until(sleeper, "close")
+    sleeper = until(make_move(cells, new), "close")
 
     def act() -> None:
         adopt(old, SCHEMA, agree=str)
@@ -79,8 +77,7 @@ def test_the_old_home_is_not_adopted_once_the_new_one_may_serve(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "close")
+    move = until(make_move(cells, new), "close")
 
     def act() -> None:
         with pytest.raises(CannotMove, match=r"and may have worked there\. Name that home in"):
@@ -97,8 +94,7 @@ def test_the_old_home_is_not_adopted_once_the_new_one_may_serve(
     monkeypatch.undo()
     finish(cells, new)
     assert (serves(old), serves(new)) == (False, True)
-    env = {"INTURN_CELLS": str(cells.file)}
-    done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+    done = call(cells, "cells", "adopt", "--cell", str(CELL), "--yes")
     assert done.returncode == 0, "at its home, it changes nothing"
     act()
 
@@ -176,8 +172,7 @@ def test_a_migration_does_not_fill_the_schema_of_a_copy(
 ) -> None:
     """The mover was killed between the two. Tables without its triggers would accept writes."""
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "slot")
+    move = until(make_move(cells, new), "slot")
 
     def be_killed(*given: object) -> None:
         raise Killed

@@ -19,7 +19,17 @@ from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
 from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
 from tests.cells.load import CELL, LANES, query, working
-from tests.cells.moves import LEFT, OLD_DAYS, SCHEMA, finish, make_move, refuse, serves, until
+from tests.cells.moves import (
+    LEFT,
+    OLD_DAYS,
+    SCHEMA,
+    call,
+    finish,
+    make_move,
+    refuse,
+    serves,
+    until,
+)
 from tests.cli.calling import invoke
 from tests.waiting import wait_until
 
@@ -127,7 +137,7 @@ def test_an_abort_tells_whether_there_was_a_copy(cells: Cells, empty: list[str])
     until(make_move(cells, empty[1]), "schema")
     words = ("cells", "move", str(CELL), "--to", empty[1], "--abort", "--yes")
     for told in ("the copy is deleted", "there is no copy at "):
-        done = invoke(*words, env={"INTURN_CELLS": str(cells.file)})
+        done = call(cells, *words)
         assert (done.returncode, told in done.stdout) == (0, True), done.output
 
 
@@ -146,8 +156,7 @@ def test_a_move_to_another_place_waits_for_the_end_of_the_first(
         assert "being moved to" in refuse(cells, make_conninfo(new, dbname="elsewhere"), *wrong)
         assert query(old, LEFT) == [(2,)]
         assert refuse(cells, new, "--abort"), "it asks first"
-        env = {"INTURN_CELLS": str(cells.file)}
-        done = invoke("cells", "move", str(CELL), "--to", new, "--abort", "--yes", env=env)
+        done = call(cells, "cells", "move", str(CELL), "--to", new, "--abort", "--yes")
         assert done.returncode == 0, done.output
         assert f"cell {CELL} stays at " in done.stdout
         assert query(old, LEFT) == [(0,)]
@@ -160,8 +169,7 @@ def test_nothing_else_changes_a_cell_that_moves(cells: Cells, empty: list[str]) 
     old, new = empty
     assert cells.file is not None
     assert query(old, OLD_DAYS) == [(3,)]
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     for dsn in empty:
         with pytest.raises(ConfigurationError, match=r"is being moved\. Finish that first, or"):
             migrate(dsn, SCHEMA)
@@ -203,8 +211,7 @@ def test_a_long_transaction_is_named(
 ) -> None:
     monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 2)
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     with psycopg.connect(old, application_name="report") as blocker:
         blocker.execute(f"SELECT {SCHEMA}.defer('late')".encode())
         time.sleep(1.1)
@@ -221,8 +228,7 @@ def test_the_old_home_is_not_closed_before_the_copy_has_everything(
     monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 1)
     monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 0.1)
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     with psycopg.connect(new) as blocker:
         blocker.execute(f"LOCK TABLE {SCHEMA}.jobs IN ACCESS EXCLUSIVE MODE".encode())
         query(old, f"SELECT {SCHEMA}.defer('late')")
@@ -240,8 +246,7 @@ def test_changes_that_cannot_be_applied_are_told(
     monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 1)
     monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 0.1)
     old, new = empty
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     query(old, f"ALTER TABLE {SCHEMA}.jobs ADD COLUMN mine integer")
     query(old, f"SELECT {SCHEMA}.defer('t')")
     wait_until(
@@ -263,8 +268,7 @@ def test_a_copy_that_lacks_a_row_is_refused(cells: Cells, empty: list[str], tabl
         app.task(name="pay")(lambda: None).configure(lock=LANES[1]).defer()
         app.cell(CELL).limits.set("stripe", concurrency=4)
         app.cell(CELL).run_worker(wait=False, install_signal_handlers=False, queues=["default"])
-    move = make_move(cells, new)
-    until(move, "wait")
+    move = until(make_move(cells, new), "wait")
     query(new, f"SET session_replication_role = replica; DELETE FROM {SCHEMA}.{table}")
     with pytest.raises(CannotMove, match=f"These tables differ: {table}. Did that server fail"):
         move.close()
@@ -301,11 +305,11 @@ def test_a_slot_that_is_left_is_told_and_the_map_is_new(
         raise CannotMove("slot_1 is in use")
 
     monkeypatch.setattr(CellMove, "clean", clean)
-    done = invoke("cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)})
+    done = call(cells, "cells", "move", str(CELL), "--to", new)
     assert (done.returncode, "is left: slot_1 is in use" in done.stderr) == (0, True), done.output
     assert new in cells.file.read_text()
     OldServer(old, SCHEMA).drop_dead_slots("inturn_move_")
-    again = invoke("cells", "move", str(CELL), "--to", new, env={"INTURN_CELLS": str(cells.file)})
+    again = call(cells, "cells", "move", str(CELL), "--to", new)
     assert again.stdout.startswith(f"cell {CELL} is at "), again.output
 
 
@@ -340,9 +344,9 @@ def test_an_address_that_the_new_server_cannot_reach_is_told(
 ) -> None:
     old, new = empty
     parts = conninfo_to_dict(old)
-    env = {"INTURN_CELLS": str(cells.file), "PGHOST": str(parts["host"]), "PGPORT": "5432"}
     words = ("cells", "move", str(CELL), "--to", new, "--from", "user=postgres dbname=cells_test")
-    refused = invoke(*words, env=env)  # the new server does not have this environment
+    # The new server does not have this environment.
+    refused = call(cells, *words, PGHOST=str(parts["host"]), PGPORT="5432")
     assert "cannot reach local:5432/cells_test: " in refused.stderr
     assert "that both you and the new server reach: --from" in refused.stderr
     make_move(cells, new).abort()
@@ -355,8 +359,7 @@ def test_an_old_server_that_never_answers_the_new_one_is_told(
 ) -> None:
     short = "SET LOCAL statement_timeout = '1s'"
     monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
-    move = make_move(cells, empty[1])
-    until(move, "schema")
+    move = until(make_move(cells, empty[1]), "schema")
     token = move.open_token()
     assert token is not None
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -376,8 +379,7 @@ def test_a_table_that_cannot_be_copied_ends_the_wait(
 ) -> None:
     monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
     new = empty[1]
-    move = make_move(cells, new)
-    until(move, "schema")
+    move = until(make_move(cells, new), "schema")
     for dsn in empty:
         role = f"INSERT INTO {SCHEMA}.granted_roles VALUES ('clerk', 'producer')"
         query(dsn, f"SET session_replication_role = replica; {role}")

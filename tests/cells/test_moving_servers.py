@@ -19,9 +19,8 @@ from inturn.cells.move_servers import CannotMove, MoveOver, OldServer
 from inturn.operations.engine import moving
 from tests.cells.conftest import LOGICAL
 from tests.cells.load import CELL, LANES, make_cells, query
-from tests.cells.moves import SCHEMA, Killed, finish, make_move, refuse, serves, until
+from tests.cells.moves import SCHEMA, Killed, call, finish, make_move, refuse, serves, until
 from tests.chaos.server import Server
-from tests.cli.calling import invoke
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.landing
@@ -127,8 +126,7 @@ def test_after_a_failover_of_the_old_server_nothing_is_lost(
 def test_a_slot_that_is_made_late_does_not_close_the_cell(
     old: Server, new: Server, cells: Cells
 ) -> None:
-    move = make_move(cells, new.dsn)
-    until(move, "wait")
+    move = until(make_move(cells, new.dsn), "wait")
     wait_until(lambda: drop_slot(old.dsn))
     query(old.dsn, DEFER)
     token = move.open_token()
@@ -141,8 +139,7 @@ def test_a_slot_that_is_made_late_does_not_close_the_cell(
 
 def test_a_slot_is_made_while_others_create_tables(old: Server, new: Server, cells: Cells) -> None:
     """It waits for old transactions twice, and PostgreSQL takes note of the tables in between."""
-    move = make_move(cells, new.dsn)
-    until(move, "publish")
+    move = until(make_move(cells, new.dsn), "publish")
     with ThreadPoolExecutor() as pool, ExitStack() as ends:
         first, second = (ends.enter_context(psycopg.connect(old.dsn)) for _ in range(2))
         first.execute("SELECT pg_current_xact_id()")
@@ -230,8 +227,7 @@ def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
 ) -> None:
     monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
     monkeypatch.setattr("inturn.cells.moving.STANDBY_SECONDS", 0.5)
-    move = make_move(cells, new.dsn)
-    until(move, "wait")
+    move = until(make_move(cells, new.dsn), "wait")
     with standing_by(old) as pid:
         with asleep(pid):
             query(old.dsn, DEFER)
@@ -252,8 +248,7 @@ def test_a_standby_that_has_only_a_slot_is_seen(
     old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.1)
-    move = make_move(cells, new.dsn)
-    until(move, "wait")
+    move = until(make_move(cells, new.dsn), "wait")
     query(old.dsn, "SELECT pg_create_physical_replication_slot('away', true)")
     query(old.dsn, DEFER)
     with pytest.raises(CannotMove, match=r"that of the slot away \(drop it if its"):
@@ -265,8 +260,7 @@ def test_a_standby_that_does_not_know_the_opening_is_seen(
 ) -> None:
     """If it were promoted then, an adoption there would not refuse."""
     monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
-    move = make_move(cells, new.dsn)
-    until(move, "clean")
+    move = until(make_move(cells, new.dsn), "clean")
     noted = OldServer.note_opening
     with standing_by(old) as pid, ExitStack() as sleeps:
 
@@ -315,18 +309,16 @@ def test_the_new_server_is_lost_before_it_opens(
         query(old.dsn, DEFER)
     [(last,)] = query(old.dsn, f"SELECT max(id) FROM {SCHEMA}.jobs")
     [(fence,)] = query(old.dsn, f"SELECT last_value FROM {SCHEMA}.fences")
-    move = make_move(cells, new.dsn)
-    until(move, "close")
+    move = until(make_move(cells, new.dsn), "close")
     closed = move.find_closed()
     new.stop("immediate")
-    env = {"INTURN_CELLS": str(cells.file)}
-    asked = invoke("cells", "adopt", "--cell", str(CELL), env=env).stderr
+    asked = call(cells, "cells", "adopt", "--cell", str(CELL)).stderr
     assert f"closed for good, also that at {move.new}, schema {SCHEMA}? There is no" in asked
     with monkeypatch.context() as patch:
         patch.setattr(OldServer, "drop_dead_slots", kill)
         with pytest.raises(Killed):
             adopting.adopt(old.dsn, SCHEMA, agree=lambda other: None)
-    done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+    done = call(cells, "cells", "adopt", "--cell", str(CELL), "--yes")
     assert done.returncode == 0, done.output
     assert serves(old.dsn)
     assert query(old.dsn, JOBS) == [(4,)]
@@ -357,8 +349,7 @@ def test_a_prepared_transaction_is_named(
     old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inturn.cells.move_gate.TRY_SECONDS", 0.5)
-    move = make_move(cells, new.dsn)
-    until(move, "wait")
+    move = until(make_move(cells, new.dsn), "wait")
     with psycopg.connect(old.dsn) as connection:
         connection.execute(f"SELECT {SCHEMA}.set_limit('stripe', 4)".encode())
         connection.execute("PREPARE TRANSACTION 'order 7'")
@@ -388,8 +379,7 @@ def test_the_copy_names_the_transactions_it_waits_for(
 ) -> None:
     """The copy of each table makes a slot of its own."""
     monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
-    move = make_move(cells, new.dsn)
-    until(move, "schema")
+    move = until(make_move(cells, new.dsn), "schema")
     query(old.dsn, "CREATE DATABASE other")
     other = make_conninfo(old.dsn, dbname="other")
     with (
@@ -441,8 +431,7 @@ def test_a_new_server_that_lost_a_part_of_the_closed_copy_never_opens(
         set_back(new, earlier)
     assert "has only a part of the copy. Did it fail over" in refuse(cells, new.dsn)
     assert (serves(old.dsn), serves(new.dsn)) == (False, False)
-    env = {"INTURN_CELLS": str(cells.file)}
-    done = invoke("cells", "adopt", "--cell", str(CELL), "--yes", env=env)
+    done = call(cells, "cells", "adopt", "--cell", str(CELL), "--yes")
     assert done.returncode == 0, done.output
     assert query(old.dsn, JOBS) == [(1,)]
     make_move(cells, new.dsn).abort()
@@ -452,8 +441,7 @@ def test_a_new_server_that_lost_a_part_of_the_closed_copy_never_opens(
 def test_a_new_server_that_starts_again_during_the_comparison_never_opens(
     old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    move = make_move(cells, new.dsn)
-    until(move, "wait")
+    move = until(make_move(cells, new.dsn), "wait")
     checked = CellGate._check_history
 
     def check(self: CellGate) -> object:
@@ -486,8 +474,7 @@ def test_a_table_that_is_not_followed_any_more_keeps_the_cell_open(
 ) -> None:
     """The history is not compared in the gate, and what changes in it would be skipped."""
     monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
-    move = make_move(cells, new.dsn)
-    until(move, "wait")
+    move = until(make_move(cells, new.dsn), "wait")
     lose_slot_of_history(new)
     with pytest.raises(CannotMove, match="copies tables again"):
         move.close()
@@ -504,8 +491,7 @@ def test_a_copy_without_a_free_worker_ends_the_wait(
     """The apply worker runs on, and nothing fails."""
     monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
     configure(new, "SET max_sync_workers_per_subscription = 0")
-    move = make_move(cells, new.dsn)
-    until(move, "copy")
+    move = until(make_move(cells, new.dsn), "copy")
     with ThreadPoolExecutor() as beside:
         waits = beside.submit(move.wait)
         try:
@@ -530,8 +516,7 @@ def test_a_crash_cannot_undo_that_the_tables_are_followed(
 
 def test_only_one_of_two_complete_copies_opens(old: Server, new: Server, cells: Cells) -> None:
     """A standby of the new server has all of the copy too, and may have another address."""
-    slept = make_move(cells, new.dsn)
-    until(slept, "close")
+    slept = until(make_move(cells, new.dsn), "close")
     with Copy(new) as copy:
         other = make_move(cells, copy.dsn)
         with pytest.raises(CannotMove, match="will never serve it, and") as refused:
@@ -574,8 +559,7 @@ def test_a_worker_that_does_not_end_is_named(
 ) -> None:
     short = "SET LOCAL statement_timeout = '1s'"
     monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
-    move = make_move(cells, new.dsn)
-    until(move, "close")
+    move = until(make_move(cells, new.dsn), "close")
     [(pid,)] = query(new.dsn, "SELECT pid FROM pg_stat_subscription WHERE relid IS NULL")
     with asleep(pid), pytest.raises(CannotMove, match=r"does not end\. See pg_stat_subscription"):
         move.open()
