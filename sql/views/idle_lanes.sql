@@ -46,14 +46,15 @@ CROSS JOIN LATERAL (
             (lanes.stopped IS NULL OR coalesce(lanes.stopped_until <= clock(), false))
             AND (coalesce(lanes.job_id = head.id, false)
                 OR lanes.readers IS NOT NULL AND coalesce(other.lock = ANY (head.shared), false)))
-        OR EXISTS (
-            SELECT FROM waits WHERE waits.lock = other.lock
-                AND (waits.priority, head.id) > (head.priority, waits.id))
-        OR EXISTS (
-            SELECT FROM jobs WHERE jobs.lock = other.lock
+        OR (
+            SELECT (waits.priority, head.id) > (head.priority, waits.id) FROM waits
+            WHERE waits.lock = other.lock ORDER BY waits.priority DESC, waits.id LIMIT 1)
+        OR (
+            SELECT (jobs.priority, head.id) > (head.priority, jobs.id) FROM jobs
+            WHERE jobs.lock = other.lock
                 AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                 AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-                AND (jobs.priority, head.id) > (head.priority, jobs.id)))
+            ORDER BY jobs.priority DESC, jobs.id LIMIT 1))
     ORDER BY other.lock LIMIT 1
 ) AS closed
 WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = lane.lock);

@@ -31,15 +31,17 @@ SELECT jobs.id,
                        (lanes.stopped IS NULL OR coalesce(lanes.stopped_until <= clock(), false))
                        AND (coalesce(lanes.job_id = jobs.id, false) OR lanes.readers IS NOT NULL
                             AND coalesce(lane.lock = ANY (jobs.shared), false)))
-                  OR jobs.keeps_lanes IS NULL AND (EXISTS (
-                       SELECT FROM waits WHERE waits.lock = lane.lock
-                           AND (waits.priority, jobs.id) > (jobs.priority, waits.id))
-                     OR EXISTS (
-                       SELECT FROM jobs AS head
+                  OR jobs.keeps_lanes IS NULL AND ((
+                       SELECT (waits.priority, jobs.id) > (jobs.priority, waits.id) FROM waits
+                       WHERE waits.lock = lane.lock
+                       ORDER BY waits.priority DESC, waits.id LIMIT 1)
+                     OR (
+                       SELECT (head.priority, jobs.id) > (jobs.priority, head.id)
+                       FROM jobs AS head
                        WHERE head.lock = lane.lock
                            AND head.status IN ('todo', 'blocked', 'limited', 'paused')
                            AND head.lock IS NOT NULL AND head.keeps_lanes IS NULL
-                           AND (head.priority, jobs.id) > (jobs.priority, head.id)))
+                       ORDER BY head.priority DESC, head.id LIMIT 1))
                ) THEN 'blocked'::job_status ELSE 'todo' END
            WHEN jobs.status = 'todo' AND jobs.lock IS NOT NULL AND coalesce(
                -- The lane's row tells who goes first. A pause that is over does not count.
@@ -52,9 +54,10 @@ SELECT jobs.id,
                 FROM lanes WHERE lanes.lock = jobs.lock),
                -- Not lane_heads: inside a view, a function looks for tables on the reader's
                -- search_path.
-               (SELECT true FROM waits
-                WHERE waits.lock = jobs.lock
-                    AND (waits.priority, jobs.id) > (jobs.priority, waits.id) LIMIT 1),
+               nullif((
+                   SELECT (waits.priority, jobs.id) > (jobs.priority, waits.id) FROM waits
+                   WHERE waits.lock = jobs.lock
+                   ORDER BY waits.priority DESC, waits.id LIMIT 1), false),
                (SELECT head.id <> jobs.id FROM jobs AS head
                 WHERE head.lock = jobs.lock
                     AND head.status IN ('todo', 'blocked', 'limited', 'paused')

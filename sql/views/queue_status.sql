@@ -193,14 +193,15 @@ WITH RECURSIVE free_name(queue) AS (
                 (other.stopped IS NULL OR coalesce(other.stopped_until <= clock(), false))
                 AND (coalesce(other.job_id = front.id, false)
                     OR other.readers IS NOT NULL AND lane.is_shared))
-            OR NOT lane.is_shared AND front.keeps_lanes IS NULL AND (EXISTS (
-                SELECT FROM waits WHERE waits.lock = each.lock
-                    AND (waits.priority, front.id) > (front.priority, waits.id))
-                OR EXISTS (
-                SELECT FROM jobs WHERE jobs.lock = each.lock
+            OR NOT lane.is_shared AND front.keeps_lanes IS NULL AND ((
+                SELECT (waits.priority, front.id) > (front.priority, waits.id) FROM waits
+                WHERE waits.lock = each.lock ORDER BY waits.priority DESC, waits.id LIMIT 1)
+                OR (
+                SELECT (jobs.priority, front.id) > (front.priority, jobs.id) FROM jobs
+                WHERE jobs.lock = each.lock
                     AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
                     AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
-                    AND (jobs.priority, front.id) > (front.priority, jobs.id)))
+                ORDER BY jobs.priority DESC, jobs.id LIMIT 1))
     )
 ), startable AS (
     SELECT front.queue,
@@ -227,8 +228,9 @@ WITH RECURSIVE free_name(queue) AS (
             THEN lanes.lock IS NULL
                 -- It is not behind a job with several lanes, or a reader. Others cost one probe.
                 AND CASE WHEN (SELECT true FROM crossed) THEN (
-                    SELECT true FROM waits WHERE waits.lock = front.lock
-                        AND (waits.priority, front.id) > (front.priority, waits.id) LIMIT 1) IS NULL
+                    SELECT (waits.priority, front.id) > (front.priority, waits.id) FROM waits
+                    WHERE waits.lock = front.lock
+                    ORDER BY waits.priority DESC, waits.id LIMIT 1) IS NOT TRUE
                     AND coalesce((
                         SELECT head.locks IS NULL FROM jobs AS head
                         WHERE head.lock = front.lock

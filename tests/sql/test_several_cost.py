@@ -1,6 +1,7 @@
 """What jobs with several lanes cost others, and that claims stay flat however many of them wait."""
 
 from collections.abc import Iterator
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -153,3 +154,46 @@ def test_readers_that_wait_for_their_retry_cost_other_readers_nothing(worker: Wo
         )  # fmt: skip
         worker.query("SELECT resume_lane('r')")
     assert costs[500] <= costs[20] + 5, costs
+
+
+# Ten jobs of the lane, and then ten that have another one too, are in front of all that wait.
+IN_FRONT = """
+WITH new AS (
+    INSERT INTO jobs (created_at, status, task, lock, locks)
+    SELECT now(), 'todo', 't', coalesce(other, 'hot'),
+        CASE WHEN other IS NOT NULL THEN ARRAY[other, 'hot'] END
+    FROM (
+        SELECT CASE WHEN n > 10 THEN 'x' || n END AS other FROM generate_series(1, 20) AS n) AS job
+    RETURNING id, lock
+)
+INSERT INTO waits (lock, priority, id) SELECT 'hot', 0, id FROM new WHERE lock <> 'hot'
+"""
+BEHIND = """
+WITH new AS (
+    INSERT INTO jobs (created_at, status, task, lock, locks)
+    SELECT now(), 'blocked', 't', 'a', '{a,hot}' FROM generate_series(1, %s::int) RETURNING id
+)
+INSERT INTO waits (lock, priority, id) SELECT 'hot', 0, id FROM new
+"""
+VIEWS: dict[str, LiteralString] = {
+    "live_jobs": "SELECT status FROM live_jobs WHERE id <= (SELECT min(id) + 19 FROM jobs)",
+    "idle_lanes": "SELECT * FROM idle_lanes",
+    "queue_status": "SELECT * FROM queue_status",
+}
+
+
+def test_what_goes_first_in_a_lane_takes_a_probe_however_many_wait_there(worker: Worker) -> None:
+    """Counts look at each of the first 10,000 jobs that wait, but not once for each in front."""
+    worker.connection.execute(IN_FRONT)
+    rows: dict[str, list[int]] = {view: [] for view in VIEWS}
+    for more in (1000, 3000):
+        worker.connection.execute(BEHIND, [more])
+        worker.connection.execute("VACUUM ANALYZE jobs, waits")
+        for view, statement in VIEWS.items():
+            with worker.counter.count() as work:
+                worker.query(statement)
+            rows[view].append(work.rows)
+    grown = {view: after - before for view, (before, after) in rows.items()}
+    assert grown["live_jobs"] <= 5, rows
+    assert grown["idle_lanes"] <= 5, rows
+    assert grown["queue_status"] < 5 * 3000, rows
