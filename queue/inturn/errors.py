@@ -63,7 +63,7 @@ class UnknownOption(BadArgument, TypeError):
         names = list(known)
         likely = "".join(f" Did you mean {name}?" for name in get_close_matches(option, names, n=1))
         super().__init__(
-            option, f"is not an option of a {of}.{likely} The options are {', '.join(names)}"
+            option, f"is not an option of {of}.{likely} The options are {', '.join(names)}"
         )
 
 

@@ -295,6 +295,14 @@ def test_wrong_options_of_the_backend_are_refused(app: App, options: dict[str, A
         InturnBackend("default", {"OPTIONS": options})
 
 
+def test_an_unknown_option_of_the_backend_names_its_setting(app: App) -> None:
+    from inturn.django.backend import InturnBackend
+
+    refusal = r"^concurrency is not an option of TASKS\['mail'\]\['OPTIONS'\]\. The options are"
+    with pytest.raises(BadArgument, match=refusal):
+        InturnBackend("mail", {"OPTIONS": {"concurrency": 3}})
+
+
 def test_an_unknown_option_of_a_task_names_the_likely_one(tasks: Any) -> None:
     with pytest.raises(
         TypeError, match=r"lokc is not an option of a Django task\. Did you mean lock\?"

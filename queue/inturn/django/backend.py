@@ -86,7 +86,7 @@ class InturnTask(Task):
         if "retry" in changes:
             raise BadArgument("retry", "is an option of a backend. Set it in TASKS, in OPTIONS")
         for name in changes.keys() - UsingOptions.__annotations__.keys():
-            raise UnknownOption(name, "Django task", UsingOptions.__annotations__)
+            raise UnknownOption(name, "a Django task", UsingOptions.__annotations__)
         given: dict[str, Any] = {name: to for name, to in changes.items() if to is not None}
         return replace(self, **given)
 

@@ -265,5 +265,5 @@ class Blueprint(Periodics):
 def _check_options(given: DefaultOptions) -> CheckedOptions:
     """Return the options that a task sets for its jobs, or raise BadArgument."""
     if unknown := given.keys() - DefaultOptions.__annotations__.keys():
-        raise UnknownOption(min(unknown), "task", TaskOptions.__annotations__)
+        raise UnknownOption(min(unknown), "a task", TaskOptions.__annotations__)
     return CheckedOptions().change(given)

@@ -201,7 +201,7 @@ class CheckedOptions(_Values):  # type: ignore[misc]  # a class that is made at 
         changes: dict[str, object] = {}
         for name, value in given.items():
             if name not in _STORED:
-                raise UnknownOption(name, "job", JobOptions.__annotations__)
+                raise UnknownOption(name, "a job", JobOptions.__annotations__)
             if value is not None:
                 changes[name] = _STORED[name].check(value)
         if not changes:

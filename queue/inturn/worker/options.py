@@ -217,5 +217,5 @@ def options(given: Mapping[str, Any]) -> Options:
     known = [f.name for f in fields(Options)]
     for name in given:
         if name not in known:
-            raise UnknownOption(name, "worker", known)
+            raise UnknownOption(name, "a worker", known)
     return Options(**given)
