@@ -21,6 +21,19 @@ KINDS: dict[str, list[LiteralString]] = {
         "SELECT -n, now(), now(), 'failed', 'hold', 'halt', 0, 1, 'default', 't', 'lane ' || n,"
         """  '{}', '[{"error": "boom"}]', 0 FROM numbers""",
     ],
+    # Those in front look whether one of the others goes first.
+    "jobs of several lanes": [
+        "INSERT INTO jobs (created_at, status, task, lock) "
+        "SELECT now(), 'todo', 't', 'hot' FROM generate_series(1, 10)",
+        """
+        WITH new AS (
+            INSERT INTO jobs (created_at, status, task, lock, locks)
+            SELECT now(), 'blocked', 't', 'a', '{a,hot}' FROM numbers
+            RETURNING id
+        )
+        INSERT INTO waits (lock, priority, id) SELECT 'hot', 0, id FROM new
+        """,
+    ],
     # Long keys, so that the trees have their depth from the beginning.
     "keys of limits": [
         "INSERT INTO gates (key) SELECT repeat('key ', 15) || n FROM numbers",
