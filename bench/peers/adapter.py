@@ -24,7 +24,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -100,11 +100,15 @@ def python_peer(
         package,
         unfinished,
         command=(sys.executable, "-m", module),
-        missing=lambda: None if util.find_spec(package) else f"{package} is not installed",
+        missing=lambda: None if _is_installed(package) else f"{package} is not installed",
         version=lambda: metadata.version(package),
         import_time=import_time(entry),
         **more,
     )
+
+
+def _is_installed(package: str) -> bool:
+    return any(metadata.distributions(name=package))
 
 
 def import_time(entry: str) -> tuple[str, ...]:

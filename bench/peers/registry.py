@@ -3,7 +3,17 @@
 import os
 from pathlib import Path
 
-from bench.peers import chancy, enqueuers, floor, graphile, ours, pgboss, pgqueuer, procrastinate
+from bench.peers import (
+    awa,
+    chancy,
+    enqueuers,
+    floor,
+    graphile,
+    ours,
+    pgboss,
+    pgqueuer,
+    procrastinate,
+)
 from bench.peers.adapter import ROOT, Peer
 
 OURS = "inturn"
@@ -31,5 +41,6 @@ def all_peers() -> list[Peer]:
         chancy.PEER,
         graphile.PEER,
         pgboss.PEER,
+        awa.PEER,
         floor.PEER,
     ]

@@ -26,7 +26,7 @@ from bench.surface.summary import cells, lines
 
 PEERS = (
     registry.OURS,
-    *("graphile-worker", "pg-boss", "pgqueuer", "procrastinate", "chancy"),
+    *("graphile-worker", "pg-boss", "pgqueuer", "procrastinate", "chancy", "Awa"),
     registry.FLOOR,
 )
 QUICK_PEERS = PEERS[:5]

@@ -126,7 +126,7 @@ SELECTIONS: dict[str, tuple[Shape, ...]] = {
         "free20000/never",
         "free20000/full",
     ),
-    # what issue 15 asks for, on one machine in half an hour
+    # what bars.md compares with the goals, in half an hour
     "bars": _named(
         *("free20000", "free100000", "free20000/2w", "free100000/2w"),
         *("1000x10", "10000x2", "20000x1", "100x100", "10x1000", "1x1000"),
