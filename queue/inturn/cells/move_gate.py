@@ -158,7 +158,7 @@ class CellGate:
 
     def _shut(self, gate: Raw, position: Any) -> None:
         schema, moved = Identifier(self.old.schema), Identifier(self.old.moved)
-        target = f"{self.new.place}, schema {self.new.final}"
+        target = self.new.target
         refuse_writes(gate, self.old.schema, f"cell {self.number} was moved to {target}")
         home = SQL("UPDATE {} SET home = {}")
         gate.execute(home.format(self.old.table("cell"), Literal(f"moved to {target}")))

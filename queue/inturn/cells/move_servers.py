@@ -6,7 +6,6 @@ transaction holds its server's lock of the move, and the server ends it if it id
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -186,10 +185,10 @@ class OldServer(MoveServer):
         """Return the seal of the move for which the cell was closed here, or None."""
         return Seal.read(self.find_comment(connection, self.moved))
 
-    def find_open(self, connection: Raw) -> tuple[str, dict[str, str]] | None:
+    def find_open(self, connection: Raw) -> tuple[str, str] | None:
         """Return the token and the target of the move that has begun, if one has."""
         for token, target in ask(connection, moving.FIND_PUBLICATION, self.schema):
-            return token, json.loads(target)
+            return token, target
         return None
 
     def find_slots(self, connection: Raw, token: str) -> list[str]:
@@ -275,6 +274,11 @@ class NewServer(MoveServer):
         super().__init__(dsn, schema)
         self.final = final  # the name of the schema after the move
         self.place = place or self.place
+
+    @property
+    def target(self) -> str:
+        """Where the cell will be, in words."""
+        return f"{self.place}, schema {self.final}"
 
     @contextmanager
     def guarded(self, token: str, complete: str | None = None) -> Iterator[Raw]:

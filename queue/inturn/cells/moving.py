@@ -7,12 +7,10 @@ between any two statements.
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from psycopg.sql import SQL, Identifier, Literal
 
@@ -43,17 +41,6 @@ STANDBY_SECONDS = 60.0  # for which the cell stays closed until the standbys kno
 STALLED_SECONDS = 60.0
 LOOK_EVERY = 0.1  # seconds
 Advance = Callable[[int, int | None], object]
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where the cell will be. It is the comment of the publication."""
-
-    place: str
-    schema: str
-
-    def __str__(self) -> str:
-        return f"{self.place}, schema {self.schema}"
 
 
 class CellMove:
@@ -125,10 +112,6 @@ class CellMove:
         with self.old.connect() as old:
             return self.old.find_closed(old)
 
-    @property
-    def target(self) -> Target:
-        return Target(self.new.place, self.new.final)
-
     def find_token(self, old: Raw) -> str:
         """Return the token of this move, or raise MoveOver."""
         found = self.old.find_open(old)
@@ -138,9 +121,9 @@ class CellMove:
                 f"{self.command}"
             )
         token, target = found
-        if Target(**target) != self.target:
+        if target != self.new.target:
             raise CannotMove(
-                f"Cell {self.number} is being moved to {Target(**target)}. Finish that, or end it: "
+                f"Cell {self.number} is being moved to {target}. Finish that, or end it: "
                 f"{self.command} --abort"
             )
         return token
@@ -165,7 +148,7 @@ class CellMove:
                     "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
                 ).format(name, tables)
             )
-            comment = Literal(json.dumps(self.target.__dict__))
+            comment = Literal(self.new.target)
             old.execute(SQL("COMMENT ON PUBLICATION {} IS {}").format(name, comment))
 
     def slot(self) -> None:
@@ -304,7 +287,7 @@ class CellMove:
         try:
             with self.new.guarded(seal.token, seal.complete) as new:
                 self.new.drop_subscription(new, seal.token)
-                self.old.note_opening(seal, str(self.target))  # an adoption refuses from now on,
+                self.old.note_opening(seal, self.new.target)  # an adoption refuses from now on,
                 self._await_standbys(move_gate.CATCH_UP_SECONDS)  # even after a failover
                 open_schema(new, self.new, f"home since {seal.token}")
         except MoveOver:
@@ -327,7 +310,8 @@ class CellMove:
         with self.new.connect() as new, self.old.connect() as old:
             found = self.new.find_comment(new, self.new.final)
             told = self.old.find_comment(old, self.old.moved) or ""
-        return found == f"home since {seal.token}" and told.endswith(f"was moved to {self.target}")
+        is_here = told.endswith(f"was moved to {self.new.target}")
+        return is_here and found == f"home since {seal.token}"
 
     # ------------------------------------------------------------------ ending
 

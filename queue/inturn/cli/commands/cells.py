@@ -277,7 +277,7 @@ def move(
         return
     if rewrite_home(cells.file, cell, to, prefix or kept):
         click.echo(f"{cells.file} names the new home. {COPY_IT}")
-    click.echo(f"cell {cell} is at {moving.new}, schema {final}")
+    click.echo(f"cell {cell} is at {moving.new.target}")
 
 
 def _find_cells(settings: Settings, dsn: str | None, schema: str | None) -> Cells:
