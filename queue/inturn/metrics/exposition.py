@@ -1,6 +1,6 @@
 """Metrics as Prometheus reads them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,31 +13,10 @@ PATH = "/metrics"
 
 
 class Source(Protocol):
-    """A registry, or a part of one."""
+    """A registry, or what can be read like one."""
 
     def collect(self) -> Iterable[Metric]:
         """Return metrics with their current values."""
-
-
-class Sources:
-    def __init__(self, *sources: Source) -> None:
-        self._sources = sources
-
-    def collect(self) -> Iterator[Metric]:
-        for source in self._sources:
-            yield from source.collect()
-
-
-class WithoutCreated:
-    """A source without the series `_created`, which would double the number of series."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def collect(self) -> Iterator[Metric]:
-        for metric in self._source.collect():
-            metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
-            yield metric
 
 
 def family(name: str, values: Mapping[Any, float] | float) -> Metric:

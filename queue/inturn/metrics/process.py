@@ -11,7 +11,7 @@ from inturn import sql
 from inturn.database.connector import Connector
 from inturn.endpoint import Route
 from inturn.metrics.catalogue import ALL, METRICS, OTHER
-from inturn.metrics.exposition import Sources, WithoutCreated, family, make_route
+from inturn.metrics.exposition import family, make_route
 from inturn.metrics.producer import QueueLabels, count_deferred_jobs
 from inturn.model import Job, Outcome, name_outcome
 from inturn.vitals import Vitals
@@ -54,7 +54,16 @@ class ProcessMetrics:
         self._state.look = look
 
     def routes(self) -> dict[str, Route]:
-        return make_route(Sources(WithoutCreated(self._registry), self._state, REGISTRY))
+        return make_route(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the worker's metrics and those of the default registry."""
+        for metric in self._registry.collect():
+            # The series `_created` would double the number of series.
+            metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
+            yield metric
+        yield from self._state.collect()
+        yield from REGISTRY.collect()
 
     # ------------------------------------------------------------------ what the worker reports
 
