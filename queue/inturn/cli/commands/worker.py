@@ -226,8 +226,6 @@ def command(
     dsn = _prepare(dsn)
     app = _choose_cell(_find_app(path, dsn), served)
     logs.enable()
-    if given["name"] is None and "name" not in app.worker_defaults:
-        given["name"] = _name_host()
     try:
         aborted_by = app.run_worker(**options(**given))
     except SchemaMismatch as error:
@@ -239,10 +237,6 @@ def command(
     second = signal.Signals.__members__.get(aborted_by or "")
     if second is not None:  # ending at the first signal or after the grace is a success
         raise SystemExit(128 + second)
-
-
-def _name_host() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _supervise(
@@ -257,7 +251,8 @@ def _supervise(
 
     ports = {"--metrics-port": given["metrics_port"], "--health-port": given["health_port"]}
     count = processes * len(served or (None,))
-    names = supervisor.name_processes(given["name"] or _name_host(), count, ports)
+    name = given["name"] or f"{socket.gethostname()}:{os.getpid()}"
+    names = supervisor.name_processes(name, count, ports)
     if served:
         names = {
             f"{name}-cell{cell}": [*words, "--cells", str(cell)]
