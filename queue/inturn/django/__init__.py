@@ -21,25 +21,17 @@ The setting INTURN is an optional dict:
 - READONLY_MODELS: False lets models write, in tests.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from inturn.lazy import LazyNames
 
-if TYPE_CHECKING:
-    from inturn.django.connector import connector_params as connector_params
-    from inturn.django.current import DjangoApp as DjangoApp
-    from inturn.django.current import app as app
+# The app reads Django's settings, but Django imports this package before they are ready.
+_names = LazyNames(__name__, __file__)
 
-_MODULES = {"DjangoApp": "current", "app": "current", "connector_params": "connector"}
-
-__all__ = ["DjangoApp", "app", "connector_params"]
+__all__ = _names.sort()
 
 
 def __getattr__(name: str) -> object:
-    # The app reads Django's settings, but Django imports this package before they are ready.
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"inturn.django.{_MODULES[name]}"), name)
+        return _names.load(name)
     except ModuleNotFoundError as error:
         if error.name not in ("asgiref", "django"):
             raise
