@@ -28,7 +28,7 @@ from inturn.web.live import Live, LiveResponse
 from inturn.web.page import SECTIONS, Links, NotThere, Page, View
 from inturn.web.pages import PAGES
 from inturn.web.queue_actions import QUEUE_ACTIONS
-from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Panel, Reading
+from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Reading
 from inturn.web.redaction import Redact
 from inturn.web.rendering import make_environment
 from inturn.web.results import describe_result
@@ -250,22 +250,8 @@ def render_message(
     schema: str | None = None,
 ) -> Response:
     """Return a page with a message. Without access to pages, it does not show the schema."""
-    links = Links(request)
-    html = (
-        make_environment()
-        .get_template("message.html")
-        .render(
-            root=links.root,
-            url=links.url,
-            assets=get_version(),
-            title=title,
-            detail=detail,
-            back=back,
-            sections=SECTIONS,
-            schema=schema,
-            header=Panel(None),
-            here=None,
-        )
+    html = Links(request).render(
+        "message.html", title=title, detail=detail, back=back, sections=SECTIONS, schema=schema
     )
     return HTMLResponse(html, status, headers)
 

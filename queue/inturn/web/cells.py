@@ -17,10 +17,7 @@ from inturn.database.connector import Connector
 from inturn.errors import CellsUnanswered
 from inturn.operations.engine import workers
 from inturn.tasks.lanes import cell_of
-from inturn.web.asset_version import get_version
 from inturn.web.page import Links
-from inturn.web.reading import Panel
-from inturn.web.rendering import make_environment
 from inturn.whole_numbers import read_id
 
 MOST = 10_000  # workers
@@ -40,22 +37,8 @@ class CellRow(NamedTuple):
 
 def show_cells(homes: Sequence[Connector], request: Request, missing: str = "") -> Response:
     """Return the page. It asks all cells side by side."""
-    links = Links(request)
-    html = (
-        make_environment()
-        .get_template("cells.html")
-        .render(
-            url=links.url,
-            assets=get_version(),
-            rows=_read_rows(homes),
-            missing=missing,
-            sections=[],
-            schema=None,
-            header=Panel(None),
-            here=None,
-        )
-    )
-    return HTMLResponse(html)
+    values = {"rows": _read_rows(homes), "missing": missing}
+    return HTMLResponse(Links(request).render("cells.html", **values, sections=[], schema=None))
 
 
 def find_cell(homes: Sequence[Connector], request: Request) -> Response:

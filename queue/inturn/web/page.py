@@ -11,9 +11,10 @@ from starlette.requests import Request
 from inturn.operations import Operation
 from inturn.operations.reading.situation import Situation
 from inturn.web.access import Access
+from inturn.web.asset_version import get_version
 from inturn.web.reading import PAGE_SECONDS, PageReader, Panel
 from inturn.web.redaction import Redact
-from inturn.web.rendering import make_url
+from inturn.web.rendering import make_environment, make_url
 from inturn.whole_numbers import HIGHEST_ID, read_id
 
 T = TypeVar("T")
@@ -65,6 +66,21 @@ class Links:
 
     def url(self, path: str, **query: Any) -> Markup:
         return make_url(self.root, path, query)
+
+    def render(self, template: str, **values: Any) -> str:
+        """Return a page that needs no database."""
+        return (
+            make_environment()
+            .get_template(template)
+            .render(
+                root=self.root,
+                url=self.url,
+                assets=get_version(),
+                header=Panel(None),
+                here=None,
+                **values,
+            )
+        )
 
 
 @dataclass
