@@ -156,7 +156,7 @@ def size(count: int) -> str:
     return f"{count / 1024**exponent:.1f} {UNITS[exponent]}" if exponent else f"{count} B"
 
 
-def at_least(count: int, more: bool) -> str:
+def at_least(count: int, more: bool = False) -> str:
     """Return a count as `4,711`, as `1,000+` if there may be more, or as `?` if none was seen."""
     return "?" if more and not count else f"{count:,}{'+' if more else ''}"
 

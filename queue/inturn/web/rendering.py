@@ -51,7 +51,7 @@ def make_environment(program: str = "queue", cell: int | None = None) -> Environ
         amount=amount,
         ago=show_ago,
         brief=brief,
-        count=show_count,
+        count=at_least,
         json=show_json,
         last_line=last_line,
         lines=show_lines,
@@ -93,11 +93,6 @@ def link_ids(text: str, url: Callable[..., Markup]) -> Markup:
 
     marked = CLOCK.sub(r'<time class="clock">\g<0></time>', str(escape(visible(text))))
     return Markup(NAMED_ID.sub(link, marked))  # noqa: S704 (escaped before)
-
-
-def show_count(count: int, more: bool = False) -> str:
-    """Return a number as `at_least` does. Most counts are exact."""
-    return at_least(count, more)
 
 
 def show_lines(text: str | None) -> Markup:

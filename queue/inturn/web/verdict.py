@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from inturn.doctor.finding import Finding
 from inturn.doctor.work import examine_work
+from inturn.formatting import at_least
 from inturn.operations.reading.situation import Situation
 from inturn.operations.reading.standstill import Standstill
 from inturn.web.reading import Panel
-from inturn.web.rendering import show_count
 
 WORST = ("fail", "warn")
 STANDING = ("delayed", "stalled", "retrying")  # states of lanes that may recover by themselves
@@ -43,7 +43,7 @@ def describe(seen: Situation, troubles: list[Finding]) -> Finding:
     if troubles:
         return troubles[0]
     counts = {state: seen.lanes.get(state, (0, False)) for state in STANDING}
-    standing = [f"{show_count(*count)} {state}" for state, count in counts.items() if count[0]]
+    standing = [f"{at_least(*count)} {state}" for state, count in counts.items() if count[0]]
     if standing:
         names = ", ".join(standing)
         return Finding("verdict", "ok", f"No lane needs a person. Some are not moving now: {names}")
