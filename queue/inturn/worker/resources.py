@@ -66,11 +66,8 @@ class ResourceLocks:
             )
         return lock.on_behalf_of(f"job {attempt.job.id} of {self._database}", attempt.job.fence)
 
-    def judge(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Return the outcomes to report. Work done without its locks does not count."""
-        return [self._judge(outcome) for outcome in outcomes]
-
-    def _judge(self, outcome: Outcome) -> Outcome:
+    def judge(self, outcome: Outcome) -> Outcome:
+        """Return the outcome to report. Work done without its locks does not count."""
         held = self._held.get((outcome.job.id, outcome.job.claim_id))
         loss = held and held.loss()
         if (

@@ -224,7 +224,7 @@ class RunningJobs:
         outcomes = self.unreported.take(everything=everything)
         if self._resource_locks is None:
             return outcomes
-        return self._resource_locks.judge(outcomes)
+        return [self._resource_locks.judge(each) for each in outcomes]
 
     def release_resources(self, outcomes: list[Outcome]) -> None:
         """Release the resources of these jobs, since their ends are stored."""
