@@ -299,12 +299,14 @@ def check_aliases(aliases: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(check_task_name(alias) for alias in aliases or ())
 
 
+def check_whole(name: str, number: object, least: int, most: int) -> int:
+    if not is_whole(number, least, most):
+        raise BadArgument(name, f"{number!r} is not a whole number from {least} to {most}")
+    return number
+
+
 def check_priority(priority: object) -> int:
-    if not is_whole(priority, -(2**31), 2**31 - 1):
-        raise BadArgument(
-            "priority", f"{priority!r} is not a whole number from -2147483648 to 2147483647"
-        )
-    return priority
+    return check_whole("priority", priority, -(2**31), 2**31 - 1)
 
 
 def check_timeout(timeout: object) -> timedelta:

@@ -1,6 +1,6 @@
 """Checks the progress that a task reports."""
 
-from inturn.arguments import check_text
+from inturn.arguments import check_text, check_whole
 from inturn.errors import BadArgument, kind_of
 from inturn.model import Job, ProgressReport
 from inturn.whole_numbers import HIGHEST_ID
@@ -13,18 +13,10 @@ def check_report(job: Job, done: object, total: object, text: object) -> Progres
     return ProgressReport(
         job.id,
         job.fence,
-        _check_count("done", done),
-        None if total is None else _check_count("total", total),
+        check_whole("done", done, 0, HIGHEST_ID),
+        None if total is None else check_whole("total", total, 0, HIGHEST_ID),
         None if text is None else _check_text(text),
     )
-
-
-def _check_count(name: str, count: object) -> int:
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise BadArgument(name, f"is {kind_of(count)}. Pass a whole number")
-    if not 0 <= count <= HIGHEST_ID:
-        raise BadArgument(name, f"{count} is not a whole number from 0 to {HIGHEST_ID}")
-    return count
 
 
 def _check_text(text: object) -> str:

@@ -1,8 +1,9 @@
 """Groups: how many jobs of a group start in each of its turns."""
 
+from inturn.arguments import check_whole
 from inturn.model import Group
 from inturn.operations import Operation, Statement, ask, read
-from inturn.operations.changes.limits import check_count, check_pattern
+from inturn.operations.changes.limits import check_pattern
 
 SET = "SELECT {schema}.set_group(%s, %s, %s)"
 REMOVE = "SELECT {schema}.remove_group(%s, %s)"
@@ -13,7 +14,7 @@ HEAVIEST = 1_000
 
 def set_group(pattern: str, weight: int, by: str | None) -> Operation[None]:
     check_pattern(pattern)
-    check_count("weight", weight, HEAVIEST)
+    check_whole("weight", weight, 1, HEAVIEST)
     yield Statement(SET, [pattern, weight, by])
 
 

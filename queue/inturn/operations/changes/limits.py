@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from inturn.arguments import check_lock
-from inturn.errors import BadArgument, kind_of
+from inturn.arguments import check_lock, check_whole
+from inturn.errors import BadArgument
 from inturn.model import Limit
 from inturn.operations import Operation, Statement, ask, read
 
@@ -114,7 +114,7 @@ def parse_rate(rate: object) -> tuple[int, timedelta]:
     match = _RATE.fullmatch(rate) if isinstance(rate, str) else None
     if match is None:
         raise BadArgument("rate", f"{rate!r} is not a rate. Write 100/min, or use s, h or day")
-    return check_count("rate", int(match[1]), MOST), PERIODS[match[2]]
+    return check_whole("rate", int(match[1]), 1, MOST), PERIODS[match[2]]
 
 
 def format_rate(count: int, period: timedelta) -> str:
@@ -142,14 +142,5 @@ def _check_limit(
     check_pattern(pattern)
     for name, count in (("concurrency", concurrency), ("burst", burst)):
         if count is not None:
-            check_count(name, count, MOST)
+            check_whole(name, count, 1, MOST)
     return (None, None) if rate is None else parse_rate(rate)
-
-
-def check_count(name: str, count: object, most: int) -> int:
-    """Return the count, or raise BadArgument."""
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise BadArgument(name, f"is {kind_of(count)}, not a whole number")
-    if not 1 <= count <= most:
-        raise BadArgument(name, f"{count} is not between 1 and {most:,}")
-    return count
