@@ -9,12 +9,10 @@ from typing import Any
 
 from inturn.locks.core.base_lock import BaseLock, L
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
-from inturn.locks.core.lock import Lock
-from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockError
-from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.ports import AsyncRedisLock, RedisLock
 from inturn.locks.redis.replies import LONGEST_PAUSE, make_malformed
 from inturn.locks.redis.scripts import Call, Keys, milliseconds, script
 
@@ -56,8 +54,6 @@ class BasicContender(Contender):
 
 
 class _Basic(BaseLock[L]):
-    place = "in Redis"
-
     def __init__(
         self,
         redis: Any,
@@ -98,11 +94,8 @@ class _Basic(BaseLock[L]):
         return bool(reply[0])
 
 
-class BasicLock(_Basic[Any], Lock):
+class BasicLock(_Basic[Any], RedisLock):
     """Hint. A key in Redis without an owner. Any release deletes it."""
-
-    def port(self) -> RedisPort:
-        return RedisPort(self.redis)
 
     def release(self) -> None:
         """Delete the lock, whoever acquired it."""
@@ -110,11 +103,8 @@ class BasicLock(_Basic[Any], Lock):
         self.note_broken()
 
 
-class AsyncBasicLock(_Basic[Any], AsyncLock):
+class AsyncBasicLock(_Basic[Any], AsyncRedisLock):
     """Hint. The async twin of BasicLock."""
-
-    def port(self) -> AsyncRedisPort:
-        return AsyncRedisPort(self.redis)
 
     async def release(self) -> None:
         """Delete the lock, whoever acquired it."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from redis import exceptions
 
+from inturn.locks.core.lock import Lock
+from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import Listen, Pause
 from inturn.locks.errors import LockBackendError
 from inturn.locks.redis.scripts import Call
@@ -116,6 +118,22 @@ class AsyncRedisPort:
             except (exceptions.RedisError, OSError):
                 await self.rest()
         await asyncio.sleep(max(0.0, end - time.monotonic()))
+
+
+class RedisLock(Lock):
+    place = "in Redis"
+    redis: Any
+
+    def port(self) -> RedisPort:
+        return RedisPort(self.redis)
+
+
+class AsyncRedisLock(AsyncLock):
+    place = "in Redis"
+    redis: Any
+
+    def port(self) -> AsyncRedisPort:
+        return AsyncRedisPort(self.redis)
 
 
 def translate_error(error: Exception) -> LockBackendError:

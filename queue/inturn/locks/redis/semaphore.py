@@ -14,12 +14,10 @@ from typing import Any
 
 from inturn.locks.core.base_lock import BaseLock, L
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
-from inturn.locks.core.lock import Lock
-from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockLost, LockNotHeld
-from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.ports import AsyncRedisLock, RedisLock
 from inturn.locks.redis.replies import LONGEST_PAUSE
 from inturn.locks.redis.scripts import MARK_MS, Call, Keys, milliseconds, script
 
@@ -90,8 +88,6 @@ class PermitContender(Contender):
 
 
 class _Semaphore(BaseLock[L]):
-    place = "in Redis"
-
     def __init__(
         self,
         redis: Any,
@@ -127,11 +123,8 @@ class _Semaphore(BaseLock[L]):
         return Holder(self.name, f"{taken} holders", ttl=left / 1000, fence=fence)
 
 
-class Semaphore(_Semaphore[Any], Lock):
+class Semaphore(_Semaphore[Any], RedisLock):
     """Lease. One of N permits in Redis, first come, first served."""
-
-    def port(self) -> RedisPort:
-        return RedisPort(self.redis)
 
     def refresh(self) -> bool:
         """Extend the permit and return True. If it was lost, clean up and return False."""
@@ -148,11 +141,8 @@ class Semaphore(_Semaphore[Any], Lock):
         return True
 
 
-class AsyncSemaphore(_Semaphore[Any], AsyncLock):
+class AsyncSemaphore(_Semaphore[Any], AsyncRedisLock):
     """Lease. The async twin of Semaphore."""
-
-    def port(self) -> AsyncRedisPort:
-        return AsyncRedisPort(self.redis)
 
     async def refresh(self) -> bool:
         """Extend the permit and return True. If it was lost, clean up and return False."""

@@ -23,13 +23,11 @@ from typing import Any, Self
 
 from inturn.locks.core.base_lock import BaseLock, L
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
-from inturn.locks.core.lock import Lock
-from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.files.guard import boot_id, forget_lock, guard_lock, is_dead, keep_guard_fresh
 from inturn.locks.redis.policy import DEFAULT, Policy
-from inturn.locks.redis.ports import AsyncRedisPort, RedisPort
+from inturn.locks.redis.ports import AsyncRedisLock, RedisLock
 from inturn.locks.redis.replies import LONGEST_PAUSE, make_holder, make_malformed, to_text
 from inturn.locks.redis.scripts import Call, Keys, check_utf8, milliseconds, script
 from inturn.locks.sigterm import expire_on_sigterm
@@ -121,8 +119,6 @@ class SmartContender(Contender):
 
 
 class _Smart(BaseLock[L]):
-    place = "in Redis"
-
     def __init__(
         self,
         redis: Any,
@@ -208,18 +204,12 @@ class _Smart(BaseLock[L]):
         return bool(reply[0])
 
 
-class SmartLock(_Smart[Any], Lock):
+class SmartLock(_Smart[Any], RedisLock):
     """Lease. The main lock in Redis: it is renewed, names its holder, and has a fence."""
 
-    def port(self) -> RedisPort:
-        return RedisPort(self.redis)
 
-
-class AsyncSmartLock(_Smart[Any], AsyncLock):
+class AsyncSmartLock(_Smart[Any], AsyncRedisLock):
     """Lease. The async twin of SmartLock."""
-
-    def port(self) -> AsyncRedisPort:
-        return AsyncRedisPort(self.redis)
 
 
 def _check_seed(seed: int) -> int:
