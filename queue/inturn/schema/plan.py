@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from inturn import sql
@@ -58,7 +57,7 @@ def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> MigrationPlan:
         steps = []
         if not drive.run(ask(bool, HAS_SCHEMA, schema), connection, schema):
             steps.append(f"create the schema {schema}")
-    folder = _revisions()
+    folder = ScriptDirectory(str(sql.find_folder("migrations")))
     # Alembic walks from newest to oldest.
     walked = [] if before == sql.revision() else folder.iterate_revisions("head", before or "base")
     for each in reversed(list(walked)):
@@ -80,7 +79,7 @@ def plan_downgrade(dsn: str, to: str | None = None, schema: str = sql.SCHEMA) ->
             raise SchemaMismatch(f"The database has no tables of inturn in the schema {schema!r}.")
         maintenance.check_is_known(schema, before)
         views = connection.execute(DEPENDENT_VIEWS, {"schema": schema}).fetchall()
-    folder = _revisions()
+    folder = ScriptDirectory(str(sql.find_folder("migrations")))
     known = {each.revision: each for each in folder.walk_revisions()}
     after = to or str(known[before].down_revision or before)
     if after not in known or after > before:
@@ -109,12 +108,6 @@ def _look(schema: str) -> Operation[tuple[str | None, list[str]]]:
         return None, []
     ((revision, served),) = yield Statement(maintenance.APPLIED)
     return revision, served
-
-
-def _revisions() -> ScriptDirectory:
-    config = Config()
-    config.set_main_option("script_location", str(sql.find_folder("migrations")))
-    return ScriptDirectory.from_config(config)
 
 
 def _title(doc: str | None) -> str:
