@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from inturn.errors import BadArgument, kind_of
+from inturn.arguments import check_whole
 from inturn.testing.expectations import Named, task_name, wanted
 from inturn.testing.jobs import Seen, format_args
 from inturn.testing.overlaps import overlaps
 from inturn.testing.recording import Run
 from inturn.testing.spans import GRAIN, Span, certain, recorded, watched
+from inturn.whole_numbers import HIGHEST_ID
 
 Step = int | Named | Mapping[str, Any]
 
@@ -72,10 +73,7 @@ def check_limit(n: int, limit: str, jobs: Sequence[Seen], runs: Sequence[Run]) -
 
     A pattern like `customer:*` applies to each of its keys separately.
     """
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise BadArgument("n", f"is {kind_of(n)}, not a whole number")
-    if n < 1:
-        raise BadArgument("n", f"{n} is not at least 1")
+    check_whole("n", n, 1, HIGHEST_ID)
     mine = {job.id: job for job in jobs if job.limit is not None and _fits(job.limit, limit)}
     problems, has_run = [], False
     for key in sorted({str(job.limit) for job in mine.values()}):

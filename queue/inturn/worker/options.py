@@ -11,6 +11,7 @@ from inturn.arguments import check_queue
 from inturn.errors import BadArgument, UnknownOption
 from inturn.model import DeleteJobCondition, Status
 from inturn.tasks.middleware import TaskMiddleware, WorkerMiddleware, check_worker_middleware
+from inturn.whole_numbers import is_whole
 
 MOST_DAYS = 366 * 1000
 DEFAULT_HISTORY = timedelta(days=7)  # compared by identity: an explicit week is a different object
@@ -147,7 +148,8 @@ class Options:
         check_worker_middleware(self.task_middleware, self.worker_middleware)
 
     def _check_counts(self) -> None:
-        if not _is_countable(self.max_lost_attempts):
+        # Each lost attempt leaves an error, and ten are kept.
+        if self.max_lost_attempts is not None and not is_whole(self.max_lost_attempts, 1, 9):
             raise BadArgument(
                 "max_lost_attempts",
                 f"{self.max_lost_attempts!r}: give 1 to 9, or None for no limit",
@@ -199,11 +201,6 @@ class Options:
     def has_default_history(self) -> bool:
         """Return True if `keep_history` was not given."""
         return self.keep_history is DEFAULT_HISTORY
-
-
-def _is_countable(losses: object) -> bool:
-    """Return True for None or 1 to 9 losses. Each leaves an error, and ten are kept."""
-    return losses is None or (type(losses) is int and 1 <= losses <= 9)
 
 
 def _is_span(keep: object) -> bool:
