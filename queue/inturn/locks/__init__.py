@@ -2,9 +2,9 @@
 
 Each class promises one of three things:
 
-- A **mutex** belongs to a process or a PostgreSQL session, and is lost only with it. - A **lease**
-has a time to live. Two can overlap, so pass its `fence` to what it protects. - A **hint** is given
-to one caller, but has no owner.
+- A **mutex** belongs to a process or a PostgreSQL session, and is lost only with it.
+- A **lease** has a time to live. Two can overlap, so pass its `fence` to what it protects.
+- A **hint** is given to one caller, but has no owner.
 
 See `docs/locks.md` for when to use which.
 

@@ -3,10 +3,10 @@
 Promises:
 
 - A job's code runs with all of its locks held, or (`on_busy="proceed"`) with none. They are taken
-sorted by name, so that two jobs cannot wait for each other. - Losing a lock ends the run, as the
-death of its worker would: an async task is cancelled, a sync one is asked to end. Its result is not
-stored as the job's end, and the job takes its place again. - A later attempt at a job takes over
-the leases of an earlier one at once.
+  sorted by name, so that two jobs cannot wait for each other.
+- Losing a lock ends the run, as the death of its worker would: an async task is cancelled, a sync
+  one is asked to end. Its result is not stored as the job's end, and the job takes its place again.
+- A later attempt at a job takes over the leases of an earlier one at once.
 
 Nothing can guarantee that no code runs after a loss. If that matters, pass
 `context.leases[0].fence` to what you protect.
