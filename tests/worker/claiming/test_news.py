@@ -138,6 +138,15 @@ def test_the_next_look_comes_within_the_polling_interval(
     assert wakes._look_at - clock.now == pytest.approx(pause)
 
 
+@pytest.mark.parametrize(("took", "rest"), [(0.001, 0.001), (0.003, 0.003), (1.0, 0.005)])
+def test_a_worker_that_finds_jobs_rests_as_long_as_its_look_took(
+    clock: Clock, took: float, rest: float
+) -> None:
+    wakes = wakeups.Wakeups(poll=0.5)
+    wakes.keep_looking(took)
+    assert wakes._look_at - clock.now == pytest.approx(rest)
+
+
 @pytest.fixture
 def always_slow(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """Count each full claim as slow. Return where each claim begins."""

@@ -21,10 +21,18 @@ async def keep_set(_: wakeups.AwakeFlag) -> bool:
     return True
 
 
+def rest_for_long(own: wakeups.Wakeups, _: float) -> None:
+    keep_looking(own, 600.0)
+
+
+keep_looking = wakeups.Wakeups.keep_looking
+
+
 async def test_it_is_followed_by_the_next_one_as_soon_as_its_jobs_have_ended(
     app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wakeups, "KEEP_LOOKING", 600.0)
+    monkeypatch.setattr(wakeups.Wakeups, "keep_looking", rest_for_long)
     monkeypatch.setattr(wakeups.AwakeFlag, "keep_set", keep_set)
 
     @app.task

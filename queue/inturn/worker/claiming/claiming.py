@@ -261,15 +261,16 @@ class Claiming:
         self._wakeups.begin_claim()
         began = time.monotonic()
         jobs = await self._make_claim(room, slots, self._news.since)
+        seconds = time.monotonic() - began
         self._running.start_all(jobs)
-        self._news.note_look(jobs, time.monotonic() - began)
+        self._news.note_look(jobs, seconds)
         if len(jobs) == room:
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
         elif not self._news.until_full_claim:
             self._wakeups.expect_jobs()
         elif (jobs and await self._awake_flag.keep_set()) or self._awake_flag.is_set:
-            self._wakeups.keep_looking()
+            self._wakeups.keep_looking(seconds)
         else:
             self._wakeups.look_in(self._news.until_full_claim, found=bool(jobs))
 
@@ -287,7 +288,7 @@ class Claiming:
             await self._awake_flag.note_filled()
         elif jobs and await self._awake_flag.keep_set():
             self._lacks_slots = slots <= len(jobs)  # more may wait for theirs
-            self._wakeups.keep_looking()
+            self._wakeups.keep_looking(seconds)
         else:
             wake = await self._awake_flag.clear()
             self._lacks_slots = slots < room and wake.delay == timedelta(0)

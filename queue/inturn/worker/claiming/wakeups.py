@@ -18,7 +18,7 @@ from inturn.worker.registration import Registration
 
 BUSY_PAUSE = 0.02  # seconds before another look at a lane that was locked
 PATIENCE = 3  # consecutive claims that wait for another worker at the front, which may be stuck
-KEEP_LOOKING = 0.005  # seconds between looks while jobs keep coming
+KEEP_LOOKING = 0.005  # seconds at most between looks while jobs keep coming
 # The flag costs two statements. They pay off once all claims for this many seconds were filled,
 BUSY_SECONDS = 0.25
 # or once this many consecutive claims found jobs, each within GAP_SECONDS of the last.
@@ -108,12 +108,13 @@ class Wakeups:
             self._misses += 1
         self._look_at = now + pause
 
-    def keep_looking(self) -> None:
-        """Note that the claim was not filled but jobs keep coming.
+    def keep_looking(self, seconds: float) -> None:
+        """Note that the claim took so many seconds and was not filled, but jobs keep coming.
 
-        The next look comes soon and finds several, which is cheaper than a notification for each.
+        The next look comes after as long a rest and finds several, which is cheaper than a
+        notification for each.
         """
-        self._look_at = time.monotonic() + KEEP_LOOKING
+        self._look_at = time.monotonic() + min(seconds, KEEP_LOOKING)
 
     def look_in(self, seconds: float, *, found: bool) -> None:
         """Note that the worker has looked at new jobs, and a full claim is due in `seconds`.
