@@ -44,26 +44,18 @@ def code() -> Iterator[str]:
     Functions come first, since views may call them.
     """
     root = find_folder("sql")
-    views = dict(_read_scripts(root / "views"))
-    first = [views.pop(f"{name}.sql") for name in FIRST_VIEWS]
     for folder in FUNCTION_FOLDERS:
-        for path, _, _ in sorted(os.walk(root / "functions" / folder)):
-            yield from dict(_read_scripts(path)).values()
-    yield from first
-    yield from views.values()
+        functions = (root / "functions" / folder).rglob("*.sql")
+        yield from map(_read, sorted(functions, key=lambda file: (file.parent, file.name)))
+    views = {file.stem: file for file in sorted((root / "views").glob("*.sql"))}
+    first = [views.pop(name) for name in FIRST_VIEWS]
+    yield from map(_read, (*first, *views.values()))
     for name in ("planner", "privileges/surface", "privileges/grant_to", "privileges/close"):
-        yield (root / f"{name}.sql").read_text(encoding="utf-8")
+        yield _read(root / f"{name}.sql")
 
 
-def _read_scripts(folder: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of a folder's scripts, sorted by name.
-
-    Each worker reads all of them before its first job, so this makes as few calls as possible.
-    """
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".sql"):
-            with open(os.path.join(folder, name), "rb", buffering=0) as file:
-                yield name, file.read().decode().replace("\r\n", "\n")
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 # A block of comment lines, and what is created below it.
@@ -132,8 +124,20 @@ def comments() -> str:
 
 @cache
 def checksum() -> str:
-    """Return the checksum of all functions and views of this version."""
-    return sha256("\0".join(code()).encode()).hexdigest()
+    """Return the checksum of all functions and views of this version, and of their access.
+
+    Each worker reads all of them before its first job, so this makes as few calls as possible.
+    """
+    root = str(find_folder("sql"))
+    files = [f"{root}/planner.sql"]
+    for part in ("functions", "privileges", "views"):
+        for folder, _, names in os.walk(f"{root}/{part}"):
+            files += [f"{folder}/{name}" for name in names if name.endswith(".sql")]
+    digest = sha256()
+    for file in sorted(files):
+        with open(file, "rb", buffering=0) as script:
+            digest.update(script.read().replace(b"\r\n", b"\n") + b"\0")
+    return digest.hexdigest()
 
 
 @cache
