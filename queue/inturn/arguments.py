@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -301,7 +302,8 @@ def check_aliases(aliases: Sequence[str] | None) -> tuple[str, ...]:
 
 def check_whole(name: str, number: object, least: int, most: int) -> int:
     if not is_whole(number, least, most):
-        raise BadArgument(name, f"{number!r} is not a whole number from {least} to {most}")
+        shown = reprlib.repr(number)  # it may be a list of rows
+        raise BadArgument(name, f"{shown} is not a whole number from {least} to {most}")
     return number
 
 
