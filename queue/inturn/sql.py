@@ -124,7 +124,15 @@ def comments() -> str:
 
 @cache
 def checksum() -> str:
-    """Return the checksum of all functions and views of this version, and of their access.
+    """Return the checksum of all scripts of `code`."""
+    digest = sha256()
+    for script in read_scripts():
+        digest.update(script + b"\0")
+    return digest.hexdigest()
+
+
+def read_scripts() -> Iterator[bytes]:
+    """Yield the scripts of `code`, sorted by their paths.
 
     Each worker reads all of them before its first job, so this makes as few calls as possible.
     """
@@ -133,11 +141,9 @@ def checksum() -> str:
     for part in ("functions", "privileges", "views"):
         for folder, _, names in os.walk(f"{root}/{part}"):
             files += [f"{folder}/{name}" for name in names if name.endswith(".sql")]
-    digest = sha256()
     for file in sorted(files):
         with open(file, "rb", buffering=0) as script:
-            digest.update(script.read().replace(b"\r\n", b"\n") + b"\0")
-    return digest.hexdigest()
+            yield script.read().replace(b"\r\n", b"\n")
 
 
 @cache

@@ -207,3 +207,7 @@ def test_a_function_that_rules_out_scans_is_never_compiled(dsn: str) -> None:
         )
     assert {"claim", "look_at_live"} <= set(ruling_out)
     assert [name for name, is_set in ruling_out.items() if not is_set] == []
+
+
+def test_the_checksum_covers_every_script_that_is_applied() -> None:
+    assert sorted(sql.read_scripts()) == sorted(text.encode() for text in sql.code())

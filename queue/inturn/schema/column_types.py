@@ -1,4 +1,4 @@
-"""The types that the columns of several tables share, and the metadata that all tables join."""
+"""Types that columns of several tables share, and the metadata that all tables belong to."""
 
 from sqlalchemy import DateTime, Enum, MetaData, Text
 

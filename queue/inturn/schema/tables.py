@@ -30,16 +30,17 @@ from inturn.schema.column_types import (
     job_status,
     key,
     lane_state,
-    metadata,
     moment,
     parent_policy,
     pause_kind,
     retry_policy,
 )
-from inturn.schema.history_tables import finished_jobs, rollup_days, rollups, uncounted_ends
+from inturn.schema.column_types import metadata as metadata
+from inturn.schema.history_tables import finished_jobs as finished_jobs
+from inturn.schema.history_tables import rollup_days as rollup_days
+from inturn.schema.history_tables import rollups as rollups
+from inturn.schema.history_tables import uncounted_ends as uncounted_ends
 from inturn.states import ENDED
-
-__all__ = ["finished_jobs", "metadata", "rollup_days", "rollups", "uncounted_ends"]
 
 jobs = Table(
     "jobs",
