@@ -19,7 +19,7 @@ PARTITIONS = 16
 CONNECTIONS = 20
 FREE, LANES = "free", "lanes"
 
-# It appends what has ended, and a job that runs is in neither place until a heartbeat moves it.
+# A running job is in neither table until its first heartbeat, and is not counted.
 UNFINISHED = """
 SELECT (SELECT count(*) FROM awa.leases) + (
     SELECT count(*)
