@@ -310,8 +310,8 @@ class CellMove:
         with self.new.connect() as new, self.old.connect() as old:
             found = self.new.find_comment(new, self.new.final)
             told = self.old.find_comment(old, self.old.moved) or ""
-        is_here = told.endswith(f"was moved to {self.new.target}")
-        return is_here and found == f"home since {seal.token}"
+        was_told = told.endswith(f"was moved to {self.new.target}")
+        return was_told and found == f"home since {seal.token}"
 
     # ------------------------------------------------------------------ ending
 

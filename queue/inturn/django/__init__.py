@@ -27,6 +27,7 @@ from inturn.lazy import LazyNames
 _names = LazyNames(__name__, __file__)
 
 __all__ = _names.sort()
+__dir__ = _names.list_all
 
 
 def __getattr__(name: str) -> object:

@@ -13,7 +13,7 @@ PATH = "/metrics"
 
 
 class Source(Protocol):
-    """A registry, or what can be read like one."""
+    """A registry, or an object that collects metrics like one."""
 
     def collect(self) -> Iterable[Metric]:
         """Return metrics with their current values."""

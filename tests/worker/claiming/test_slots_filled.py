@@ -21,11 +21,11 @@ async def keep_set(_: wakeups.AwakeFlag) -> bool:
     return True
 
 
+keep_looking = wakeups.Wakeups.keep_looking
+
+
 def rest_for_long(own: wakeups.Wakeups, _: float) -> None:
     keep_looking(own, 600.0)
-
-
-keep_looking = wakeups.Wakeups.keep_looking
 
 
 async def test_it_is_followed_by_the_next_one_as_soon_as_its_jobs_have_ended(

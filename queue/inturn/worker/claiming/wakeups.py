@@ -111,8 +111,8 @@ class Wakeups:
     def keep_looking(self, seconds: float) -> None:
         """Note that the claim took so many seconds and was not filled, but jobs keep coming.
 
-        The next look comes after as long a rest and finds several, which is cheaper than a
-        notification for each.
+        The next look comes after as long a rest, at most KEEP_LOOKING, and finds several, which is
+        cheaper than a notification for each.
         """
         self._look_at = time.monotonic() + min(seconds, KEEP_LOOKING)
 
