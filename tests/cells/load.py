@@ -52,6 +52,7 @@ def working(
                 install_signal_handlers=False,
                 fetch_job_polling_interval=1.0,
                 queues=queues,
+                wait=True,  # whatever the app's default
             )
         except asyncio.CancelledError as error:
             ended.append(error)
