@@ -1,13 +1,17 @@
-"""The browser of these tests: a Chromium of this machine, which Playwright drives."""
+"""The browser of these tests: a Chromium of this machine, which Playwright drives.
+
+The shell without windows comes first. The whole browser draws its own window on the processor, and
+when several run at once, a hand or a key may have no effect for minutes.
+"""
 
 import os
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PATH, MUST = "INTURN_TEST_CHROMIUM", "INTURN_TEST_BROWSER"
 MISSING = (
     "There is no Chromium, so the tests of the dashboard in a browser are left out. "
-    f"Get it with `apt-get install chromium`, or name one in {PATH}."
+    f"Get it with `apt-get install chromium-headless-shell`, or name one in {PATH}."
 )
 
 

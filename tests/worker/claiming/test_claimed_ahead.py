@@ -1,5 +1,6 @@
 """The server tells the jobs that a worker runs from those that it has claimed ahead."""
 
+import math
 from functools import partial
 
 import anyio
@@ -10,7 +11,7 @@ from inturn.worker.claiming import claiming
 from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
-QUICK, LONG = 400, 200
+JOBS = 2000
 
 
 @pytest.mark.parametrize("lanes", [False, True])
@@ -23,34 +24,36 @@ async def test_of_the_jobs_that_a_worker_has_those_are_doing_that_run(
     concurrency: int,
     lanes: bool,
 ) -> None:
-    monkeypatch.setattr(claiming, "STALE_SECONDS", 60.0)  # jobs ahead stay while we look
-    running: set[int] = set()
+    monkeypatch.setattr(claiming, "STALE_SECONDS", math.inf)  # jobs ahead stay while we look
+    begun: set[int] = set()
+    held: set[int] = set()
     go_on = anyio.Event()
-
-    @app.task(pass_context=True)
-    async def work(context: JobContext, is_quick: bool) -> None:
-        running.add(context.job.id)
-        if not is_quick:
-            await go_on.wait()
-        running.discard(context.job.id)
 
     def of_status(status: str) -> set[int]:
         return {id for (id,) in query("SELECT id FROM claimed_jobs WHERE status = %s", status)}
 
-    for number in range(QUICK + LONG):
+    @app.task(pass_context=True)
+    async def hold_once_others_are_ahead(context: JobContext) -> None:
+        begun.add(context.job.id)
+        if not go_on.is_set() and of_status("claimed") - begun:
+            held.add(context.job.id)
+            await go_on.wait()
+
+    for number in range(JOBS):
         lock = f"lane {number}" if lanes else None
-        work.configure(lock=lock).defer(is_quick=number < QUICK)
+        hold_once_others_are_ahead.configure(lock=lock).defer()
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, concurrency=concurrency, wait=True))
-        await until(lambda: len(running) == concurrency and of_status("claimed"))
-        await until(lambda: of_status("doing") == running)  # the ends of the quick ones are stored
-        ahead = of_status("claimed")
-        assert ahead
-        assert not ahead & running
-        [seen] = query("SELECT claimed, doing, concurrency FROM worker_status")
-        assert (seen[0] > 0, *seen[1:]) == (True, concurrency, concurrency)
-        [counts] = app.job_manager.list_queues()
-        assert (counts["claimed"] > 0, counts["doing"]) == (True, concurrency)
-        go_on.set()
+        try:
+            await until(lambda: len(held) == concurrency)
+            await until(lambda: of_status("doing") == held)  # the ends of the others are stored
+            assert of_status("claimed")
+            assert not of_status("claimed") & begun
+            [seen] = query("SELECT claimed, doing, concurrency FROM worker_status")
+            assert (seen[0] > 0, *seen[1:]) == (True, concurrency, concurrency)
+            [counts] = app.job_manager.list_queues()
+            assert (counts["claimed"] > 0, counts["doing"]) == (True, concurrency)
+        finally:
+            go_on.set()  # a worker that is cancelled waits for its jobs
         await until(lambda: query("SELECT FROM jobs") == [])
         group.cancel_scope.cancel()
