@@ -35,6 +35,25 @@ def test_the_app_and_the_database_are_found_in_the_environment(run: Run, dsn: st
     assert ended.returncode == 0, ended.stderr
 
 
+def test_the_garbage_collector_skips_what_the_app_has_imported(
+    script: Run, dsn: str, folder: Path
+) -> None:
+    (folder / "mine.py").write_text(
+        "import gc\n"
+        "from pathlib import Path\n"
+        "from inturn import App\n"
+        "app = App()\n"
+        "@app.task\n"
+        "def count():\n"
+        "    Path('frozen').write_text(f'{gc.get_freeze_count()} {len(gc.get_objects())}')\n"
+    )
+    defer(dsn, "mine.count")
+    ended = script("-a", "mine:app", "worker", "--one-shot", INTURN_DSN=dsn)
+    assert ended.returncode == 0, ended.stderr
+    frozen, others = map(int, (folder / "frozen").read_text().split())
+    assert frozen > others
+
+
 def test_the_app_is_found_in_pyproject(run: Run, dsn: str, folder: Path) -> None:
     (folder / "pyproject.toml").write_text('[tool.inturn]\napp = "tasks:app"\n')
     ended = run("worker", "--one-shot", "--dsn", dsn)

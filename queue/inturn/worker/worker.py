@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 import logging
 import os
 import threading
@@ -146,6 +147,8 @@ class Worker:
                 # An abandoned thread runs beside the next attempt at its job. Only the end of the
                 # process prevents that.
                 self._owns_process = caught is not None
+                if signals.is_dedicated():
+                    gc.freeze()  # no collection walks what the app has imported
                 await patiently(
                     self._state.registration.register,
                     grace,
