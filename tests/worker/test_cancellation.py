@@ -138,15 +138,16 @@ async def test_the_clean_up_of_a_task_that_timed_out_may_await(app: App, query: 
 async def test_a_task_that_shields_its_work_and_goes_on_has_succeeded(
     app: App, query: Query
 ) -> None:
-    started = asyncio.Event()
+    started, release = asyncio.Event(), asyncio.Event()
 
     @app.task
     async def work() -> None:
-        inner = asyncio.ensure_future(asyncio.sleep(0.05))
+        inner = asyncio.ensure_future(release.wait())
         started.set()
         try:
             await asyncio.shield(inner)
         except asyncio.CancelledError:
+            release.set()
             await inner
         await anyio.lowlevel.checkpoint()
 
