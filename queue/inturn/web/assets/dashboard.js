@@ -71,6 +71,7 @@
       decorate();
       offerAll();
       tick();
+      if (pending) changed(); // what has happened since the page was read
     }
   }
   function changed() {
