@@ -1,7 +1,7 @@
 """The browser of these tests: a Chromium of this machine, which Playwright drives.
 
-The shell without windows comes first. The whole browser draws its own window on the processor, and
-when several run at once, a hand or a key may have no effect for minutes.
+The headless shell comes first. The full browser renders its window in software, and when several
+run at once, a click or a key press may take minutes to have an effect.
 """
 
 import os

@@ -11,7 +11,7 @@ from inturn.worker.claiming import claiming
 from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
-JOBS = 2000
+JOBS = 600
 
 
 @pytest.mark.parametrize("lanes", [False, True])
