@@ -4,6 +4,7 @@ A process costs half a second. It is needed for what only a process has: signals
 processes, the environment at import, and what an import costs.
 """
 
+import gc
 import io
 import logging
 import os
@@ -70,6 +71,7 @@ def invoke(
         # Only a process that ends may do this. `_own_threads` finds what should have ended here.
         patch.object(cli, "leave_threads_behind"),
         patch.object(signals, "dedicate"),
+        patch.object(gc, "freeze"),
         chdir(folder or Path.cwd()),
         warnings.catch_warnings(),
         _own_logging(),

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import gc
 import logging
 import os
 import threading
@@ -147,8 +146,6 @@ class Worker:
                 # An abandoned thread runs beside the next attempt at its job. Only the end of the
                 # process prevents that.
                 self._owns_process = caught is not None
-                if signals.is_dedicated() and not gc.get_freeze_count():
-                    gc.freeze()  # no collection walks what the app has imported
                 await patiently(
                     self._state.registration.register,
                     grace,

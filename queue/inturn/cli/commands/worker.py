@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -227,6 +228,7 @@ def command(
     app = _choose_cell(_find_app(path, dsn), served)
     logs.enable()
     try:
+        gc.freeze()  # no collection walks what the app has imported
         aborted_by = app.run_worker(**options(**given))
     except SchemaMismatch as error:
         # The app may name a database or schema of its own, which `queue migrate` would not find.
