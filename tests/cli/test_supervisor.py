@@ -186,12 +186,17 @@ def test_a_supervisor_passes_sighup_on(
 
 
 def test_the_second_signal_ends_all_processes_whatever_a_task_does(
-    supervisor: "subprocess.Popen[str]", dsn: str, folder: Path, until: Until
+    supervisor: "subprocess.Popen[str]",
+    dsn: str,
+    folder: Path,
+    until: Until,
+    log: Callable[[], str],
 ) -> None:
     processes = [psutil.Process(pid) for pid in workers(dsn).values()]
     defer(dsn, "tasks.work", until="never")
     until((folder / "working").exists)
     supervisor.terminate()
+    until(lambda: log().count("worker.stopping") == 2)
     next_instant()
     supervisor.terminate()
     assert supervisor.wait(60) == 143
