@@ -1,5 +1,6 @@
 """`queue worker --health-port`, `queue health`, and what systemd hears, with real processes."""
 
+import re
 import signal
 import socket
 import subprocess
@@ -127,8 +128,10 @@ def test_a_probe_that_lost_its_own_connection_asks_over_another(
     until(lambda: query("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE "
                         "'%%health%%' AND datname = current_database()") == [(0,)])  # fmt: skip
     for _ in range(20):  # one of them asks anew
-        assert get(port, READY).checks["database"] == "ok"
+        told = get(port, READY).checks["database"]
+        assert told == "ok" or told.startswith("no answer for"), told  # the machine may be busy
         time.sleep(0.1)
+    until(lambda: get(port, READY).checks["database"] == "ok")
 
 
 def test_a_worker_whose_loop_waits_for_too_long_is_not_ready() -> None:
@@ -137,7 +140,7 @@ def test_a_worker_whose_loop_waits_for_too_long_is_not_ready() -> None:
         is_stopping=False,
         is_database_away=False,
         trouble=None,
-        last_turn=time.monotonic() - 659.0,
+        last_turn=time.monotonic() - 600.0,
         longest_pause=600.0,
         slots=1,
         busy_slots=0,
@@ -149,8 +152,8 @@ def test_a_worker_whose_loop_waits_for_too_long_is_not_ready() -> None:
     assert health.check_readiness()["registered"] == "not yet"
     health.attach(lambda: worker)
     assert set(health.check_readiness().values()) == {"ok"}
-    worker = worker._replace(last_turn=worker.last_turn - 2.0)
-    assert health.check_readiness()["worker loop"] == "has waited for 661 s"
+    worker = worker._replace(last_turn=worker.last_turn - 61.0)
+    assert re.fullmatch(r"has waited for \d+ s", health.check_readiness()["worker loop"])
 
 
 def test_a_worker_that_waits_for_its_database_is_live_and_not_ready(
@@ -174,8 +177,8 @@ def test_a_worker_that_stops_is_live_and_not_ready(
     defer(dsn, "health_tasks.stay", until="go")
     until((folder / "staying").exists)
     worker.send_signal(signal.SIGTERM)
-    until(lambda: get(port, READY).status == 503)
-    assert get(port, READY).checks["stopping"] == "takes no more jobs"
+    until(lambda: get(port, READY).checks["stopping"] == "takes no more jobs")
+    assert get(port, READY).status == 503
     assert get(port, LIVE).status == 200
     (folder / "go").touch()
     assert worker.wait() == 0
@@ -190,8 +193,9 @@ def test_a_schema_that_does_not_fit_makes_a_worker_unready(
     until(lambda: get(port, READY).status == 200)
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE inturn.applied_code SET checksum = 'another'")
-    until(lambda: get(port, READY).status == 503)
-    assert get(port, READY).checks["database"] == "its schema does not match this version"
+    told = "its schema does not match this version"
+    until(lambda: get(port, READY).checks["database"] == told)
+    assert get(port, READY).status == 503
 
 
 def test_a_command_asks_a_worker_how_it_is(
@@ -204,7 +208,8 @@ def test_a_command_asks_a_worker_how_it_is(
     until(lambda: get(port, READY).status == 200)
     live = run("health", "live", INTURN_WORKER_HEALTH_PORT=str(port))
     assert (live.returncode, live.stdout) == (0, "event loop: ok\n")
-    assert run("health", "ready", "-p", str(port)).returncode == 0
+    # On a busy machine, the database may take too long for a probe.
+    until(lambda: run("health", "ready", "-p", str(port)).returncode == 0)
     assert run("health", "live").returncode == 2
 
 
@@ -217,8 +222,9 @@ def test_each_worker_process_has_ports_of_its_own_and_a_command_asks_all_of_them
     ports = range(first, first + 3)
     until(lambda: all(get(each, READY).status == 200 for each in ports))
     assert all("inturn_worker_slots 1.0" in get(each, "/metrics").text for each in ports)
-    asked = run("health", "ready", "--port", str(first), "--processes", "3")
-    assert asked.returncode == 0
+    words = ("health", "ready", "--port", str(first), "--processes", "3")
+    until(lambda: run(*words).returncode == 0)
+    asked = run(*words)
     assert [line.split()[0] for line in asked.stdout.splitlines()] == [
         f"127.0.0.1:{each}" for each in ports
     ]
