@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # Root has no sandbox, and the shared memory of a container is small.
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=path, args=options)
+        browser = playwright.chromium.launch(executable_path=path, args=options, timeout=LIMIT * MS)
         yield browser
         browser.close()
 

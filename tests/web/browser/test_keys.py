@@ -1,5 +1,7 @@
 """Keys: people who do not want the mouse, or cannot use it."""
 
+from datetime import UTC, datetime
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -89,6 +91,7 @@ def test_tab_begins_with_a_way_past_the_navigation(
 
 
 def press(page: Page, keys: str) -> None:
-    """Press one key after the other."""
+    """Press one key after the other, at once by the clock of the page."""
+    page.clock.set_fixed_time(datetime.now(UTC))
     for key in keys:
         page.keyboard.press(key)

@@ -67,9 +67,9 @@ def watch_swaps(page: Page) -> None:
     )
 
 
-def wait_for_events(page: Page, count: int = EVENTS) -> None:
+def wait_for_events(page: Page) -> None:
     page.evaluate("window.heard = 0")
-    wait_in(page, f"heard >= {count}")
+    wait_in(page, f"heard >= {EVENTS}")
 
 
 def lock_at(page: Page, x: float, y: float) -> str:
@@ -210,8 +210,9 @@ def test_a_change_appears_by_itself_though_an_older_page_was_under_way(
         shop.app.lanes.pause("old", reason="a pause that is old")
         wait_for_fetch(page, fetched)
         older = fetched[0].fetch()
+        page.evaluate("window.heard = 0")
         shop.app.lanes.pause("new", reason="a pause that is new")
-        wait_for_events(page, 1)
+        wait_in(page, "heard >= 1")
         assert "a pause that is new" not in older.text()
         fetched[0].fulfill(response=older)
         page.get_by_text("a pause that is new").wait_for()
