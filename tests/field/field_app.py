@@ -35,7 +35,10 @@ async def block(seconds: float) -> None:
 
 
 @app.task
-async def block_until_released() -> None:
+async def block_until_released(after: str = "") -> None:
+    """Block the loop from the moment at which another job has noted a word."""
+    while after not in Path(os.environ["FIELD_LOG"]).read_text():  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.001)
     note("block")
     while not Path("released").exists():  # noqa: ASYNC240
         time.sleep(0.01)  # noqa: ASYNC251

@@ -19,7 +19,7 @@ from tests.field.conftest import Start
 from tests.field.outage import outage
 
 pytestmark = pytest.mark.anyio
-LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
+LIMIT = 60.0  # seconds; only keeps a failing test from waiting for the poll
 WORKER = (
     "SELECT FROM pg_stat_activity WHERE datname = current_database() "
     "AND application_name = 'inturn worker'"
@@ -175,7 +175,7 @@ def test_a_worker_that_starts_in_an_outage_ends_with_69_at_once_or_after_its_gra
         _, stderr = process.communicate(timeout=120)
     assert process.returncode == 69, stderr
     assert text in stderr.splitlines()[-1]
-    assert ("database.away" in stderr) == bool(words)
+    assert words or "database.away" not in stderr
 
 
 @pytest.mark.landing

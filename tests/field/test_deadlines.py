@@ -97,7 +97,7 @@ def test_a_job_that_runs_meanwhile_runs_once(
     worker(*HASTY, "--dsn", dsn)
     stay = app.configure_task("tests.field.field_app.stay", lock="lane").defer(seconds=2)
     say(app, "next")
-    wait_until(lambda: task_log() == ["stay"])
+    wait_until(task_log)
     fault(proxy)
     with within(SECONDS):
         wait_until(lambda: task_log() == ["stay", "next"])
@@ -122,6 +122,8 @@ def test_a_worker_that_cannot_reach_its_database_ends_on_request(
     proxy.fall_silent()
     for number in range(times):
         if number:
+            assert process.stderr is not None
+            assert any("worker.stopping" in line for line in process.stderr)
             time.sleep(0.5)  # or the two signals count as one
         process.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

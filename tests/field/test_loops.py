@@ -109,14 +109,15 @@ def test_a_job_that_ends_one_loop_after_the_other_fails_in_the_end(
 
 
 def test_a_blocked_loop_is_reported_in_the_worker_s_row_and_once_in_the_log_with_the_stack(
-    worker: Start, app: App, query: Query, task_log: TaskLog
+    worker: Start, app: App, query: Query, task_log: TaskLog, tmp_path: Path
 ) -> None:
-    app.configure_task(task("block")).defer(seconds=4)
+    app.configure_task(task("block_until_released")).defer()
     process = worker(*FAST)
     wait_until(lambda: "block" in task_log())
     wait_until(
         lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at > interval '1.5 s'")
     )
+    (tmp_path / "released").touch()
     wait_until(lambda: query("SELECT FROM finished_jobs"))
     wait_until(
         lambda: query("SELECT FROM workers WHERE heartbeat_at - loop_turned_at < interval '1 s'")
@@ -124,7 +125,7 @@ def test_a_blocked_loop_is_reported_in_the_worker_s_row_and_once_in_the_log_with
     process.terminate()
     _, stderr = process.communicate(timeout=120)
     assert stderr.count("loop.blocked") == 1
-    assert "time.sleep(seconds)" in stderr
+    assert ", in block_until_released\n" in stderr
 
 
 def test_every_command_reports_a_blocked_loop(app: App, dsn: str, query: Query) -> None:
@@ -146,9 +147,8 @@ def test_a_timeout_reaches_a_thread_while_the_loop_is_blocked(
     worker: Start, app: App, query: Query, task_log: TaskLog, tmp_path: Path
 ) -> None:
     app.configure_task(task("obey"), timeout=0.5).defer()
+    app.configure_task(task("block_until_released")).defer(after="obey")
     process = worker("-c", "2", *FAST)
-    wait_until(lambda: "obey" in task_log())
-    app.configure_task(task("block_until_released")).defer()
     wait_until(lambda: "block" in task_log())
     wait_until(lambda: "obeyed" in task_log())
     assert query("SELECT count(*) FROM jobs WHERE status = 'doing'") == [(2,)], (

@@ -17,7 +17,7 @@ from tests.conftest import Query, Until
 from tests.field.conftest import Start
 
 pytestmark = pytest.mark.anyio
-LIMIT = 10.0  # seconds; only keeps a failing test from waiting for the poll
+LIMIT = 60.0  # seconds; only keeps a failing test from waiting for the poll
 LISTENERS = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
     "AND application_name = 'inturn listener'"
