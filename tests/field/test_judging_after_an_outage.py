@@ -62,7 +62,7 @@ def declare_a_task_that_stays(app: App) -> tuple[Task[[], None], list[int], thre
 
 
 @pytest.mark.fresh_database
-@pytest.mark.parametrize(("outages", "seconds"), [(1, 4.2), (2, 3.8)])
+@pytest.mark.parametrize(("outages", "seconds"), [(1, 6.0), (2, 4.4)])
 async def test_no_outage_makes_a_healthy_worker_s_job_start_twice(
     app: App, dsn: str, until: Until, caplog: pytest.LogCaptureFixture, outages: int, seconds: float
 ) -> None:
