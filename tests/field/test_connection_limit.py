@@ -15,10 +15,15 @@ from inturn.doctor.work import examine_work
 from inturn.operations.reading.situation import get_situation
 from tests.conftest import Query, Until
 from tests.roles import PREFIX, as_login, create_role, grant_roles
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.fresh_database]
 LOGIN = f"{PREFIX}_narrow"
 CONNECTIONS = 2  # those of the loop and of its claims
+SESSIONS = (
+    "SELECT FROM pg_stat_activity WHERE datname = current_database() "
+    "AND application_name = 'inturn worker'"
+)
 OPTIONS: dict[str, Any] = {
     "wait": True,
     "install_signal_handlers": False,
@@ -48,10 +53,23 @@ def judge_workers(app: App) -> tuple[str, str]:
 
 
 async def test_the_doctor_names_a_worker_that_cannot_listen(
-    dsn: str, app: App, query: Query, until: Until, caplog: pytest.LogCaptureFixture
+    dsn: str,
+    app: App,
+    query: Query,
+    until: Until,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     narrow = App(allow(dsn, CONNECTIONS))
+    connect = narrow.connector.connect
     runs: list[int] = []
+
+    def connect_later(*given: Any, **options: Any) -> Any:
+        """Let no other thread take the connection of a loop that is late."""
+        wait_until(lambda: len(query(SESSIONS)) == CONNECTIONS)
+        return connect(*given, **options)
+
+    monkeypatch.setattr(narrow.connector, "connect", connect_later)
 
     @narrow.task(name="step")
     async def step(number: int) -> None:
