@@ -219,6 +219,27 @@ def test_a_change_appears_by_itself_though_an_older_page_was_under_way(
         assert visitor.problems == []
 
 
+def test_a_change_under_a_hand_appears_when_the_hand_leaves(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    shop.app.lanes.pause("old", reason="a pause that is old")
+    with visit() as visitor:
+        visitor.context.add_init_script(
+            "EventSource = class extends EventSource { constructor(url) { super(url); window.stream = this; } }"
+        )
+        page = visitor.open(offer() + "/lanes")
+        expect(page.locator("#status")).to_have_text("live", timeout=MS)
+        page.locator("#lanes tbody tr").hover()
+        wait_in(page, "document.querySelector('#live tbody tr:hover')")
+        shop.app.lanes.pause("new", reason="a pause that is new")
+        expect(page.locator("#apply")).to_be_visible(timeout=MS)
+        page.evaluate("stream.close()")  # it would report the change again
+        assert "a pause that is new" not in page.content()
+        page.mouse.move(2, 2)
+        page.get_by_text("a pause that is new").wait_for()
+        assert visitor.problems == []
+
+
 def test_the_page_of_a_job_that_is_deleted_says_so(shop: Shop, offer: Offer, visit: Visit) -> None:
     job = shop.send.defer()
     with visit() as visitor:

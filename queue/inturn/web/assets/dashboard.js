@@ -71,7 +71,6 @@
       decorate();
       offerAll();
       tick();
-      if (pending) changed(); // what has happened since the page was read
     }
   }
   function changed() {
@@ -261,5 +260,6 @@
   decorate();
   offerAll();
   watch();
-  setInterval(tick, 1000);
+  // What has happened since the page was read, or under a hand that has left.
+  setInterval(() => { tick(); if (pending) changed(); }, 1000);
 })();
