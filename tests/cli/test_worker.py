@@ -16,7 +16,7 @@ PATIENT = """
 from inturn.worker import signals
 from tasks import app
 
-signals.caught.__wrapped__.__defaults__ = (30.0,)
+signals.PATIENCE = 30.0
 """
 
 

@@ -76,7 +76,7 @@ def drain() -> None:
 
 
 @contextmanager
-def caught(patience: float = PATIENCE) -> Iterator["Caught | None"]:
+def caught(patience: float) -> Iterator["Caught | None"]:
     """Catch the signals. Those that arrive before `obey` runs are kept.
 
     Yield None outside the main thread, which is the only one that can catch signals.

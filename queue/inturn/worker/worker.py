@@ -142,7 +142,7 @@ class Worker:
             await patiently(lambda: self._state.connection.run(check()), grace)
             handles_signals = self._options.install_signal_handlers
             # Do this before others can see the worker, since they may then signal it to end.
-            with signals.caught() if handles_signals else nullcontext() as caught:
+            with signals.caught(signals.PATIENCE) if handles_signals else nullcontext() as caught:
                 # An abandoned thread runs beside the next attempt at its job. Only the end of the
                 # process prevents that.
                 self._owns_process = caught is not None
