@@ -206,8 +206,8 @@ def test_fences_grow(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_a_lease_is_renewed_beyond_its_ttl(make: Make) -> None:
-    with make(ttl=1.0) as lease:
-        time.sleep(2.2)  # more than two times to live
+    with make(ttl=2.0) as lease:
+        time.sleep(2.5)
         assert lease is not None
         lease.ensure()
         assert not make().acquire(blocking=False)
@@ -433,8 +433,8 @@ def test_async_a_cancelled_waiter_leaves_nothing_behind(make_async: Any) -> None
 @pytest.mark.parametrize("kind", LEASES)
 def test_async_a_lease_is_renewed_and_one_that_is_not_ends(make_async: Any) -> None:
     async def body(make: Callable[..., AsyncLock]) -> None:
-        async with make(ttl=1.0) as lease:
-            await asyncio.sleep(2.2)
+        async with make(ttl=2.0) as lease:
+            await asyncio.sleep(2.5)
             assert lease is not None
             lease.ensure()
         lease = await make(ttl=0.2, renew=False).acquire()

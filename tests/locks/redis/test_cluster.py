@@ -71,11 +71,11 @@ def test_it_can_be_broken(client: "redis.RedisCluster", kind: Any) -> None:
 
 def test_its_fence_grows_and_it_is_renewed(client: "redis.RedisCluster") -> None:
     for name in NAMES[:3]:
-        lock = SmartLock(client, name, ttl=1.0)
+        lock = SmartLock(client, name, ttl=2.0)
         with lock as lease:
             assert lease is not None
             assert lease.fence == 1
-            assert not lease.lost.wait(1.5)
+            assert not lease.lost.wait(2.5)
             assert lease.owned()
         with lock as lease:
             assert lease is not None
