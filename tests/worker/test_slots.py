@@ -1,6 +1,11 @@
 """Slots: who gets a turn, and what if something other than the worker cancels one."""
 
 import asyncio
+import itertools
+import weakref
+from contextlib import suppress
+from itertools import islice
+from random import Random
 
 import anyio
 import anyio.lowlevel
@@ -12,6 +17,11 @@ from inturn.worker.slots import TURNS, Slot, Slots, Waiting
 
 def _waiting(*ids: int) -> list[Waiting]:
     return [Waiting(Job(id=id), 0.0) for id in ids]
+
+
+async def _give_turns(count: int) -> None:
+    for _ in range(count):
+        await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.anyio
@@ -71,6 +81,104 @@ async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run
     assert seen[0] == 0, "the worker's next call is sent before a batch of jobs begins"
     steps = [after - before for before, after in zip(seen, [*seen[1:], 1000], strict=True)]
     assert max(steps) <= 1000 // TURNS + count
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("waits", "least", "most"), [(False, 1, 2), (True, 100, 100)])
+async def test_jobs_that_wait_have_a_slot_each_and_others_share_a_few(
+    waits: bool, least: int, most: int
+) -> None:
+    used: set[int] = set()
+
+    async def perform(waiting: Waiting, slot: Slot) -> None:
+        used.add(id(slot.task))
+        await _give_turns(20 * waits)
+
+    slots = Slots(100, perform)
+
+    async def work() -> None:
+        slots.add(_waiting(*range(100)))
+        await _give_turns(100)
+
+    with anyio.fail_after(120):
+        await slots.run(work)
+    assert least <= len(used) <= most
+
+
+class Story:
+    """Random jobs, some of which wait, and what may happen to them."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.count = self.random.choice([1, 2, 3, 10])
+        self.slots = Slots(self.count, self.perform)
+        self.slots.are_ours = lambda: self.are_ours
+        self.slots.ask = self.ask
+        self.asked = 0
+        self.are_ours = True
+        self.ids = itertools.count()
+        self.started: list[int] = []
+        self.waiting: set[asyncio.Event] = set()
+        self.seen: weakref.WeakSet[asyncio.Task[object]] = weakref.WeakSet()
+
+    async def perform(self, waiting: Waiting, slot: Slot) -> None:
+        self.started.append(waiting.job.id)
+        self.seen.add(slot.task)
+        go_on = asyncio.Event()
+        with suppress(asyncio.CancelledError):
+            for _ in range(self.random.choice([0, 0, 0, 1, 3])):
+                await anyio.lowlevel.checkpoint()
+            if self.random.random() < 0.3:
+                self.waiting.add(go_on)
+                await go_on.wait()
+        self.waiting.discard(go_on)
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    def add(self) -> None:
+        self.slots.add(_waiting(*islice(self.ids, self.random.choice([1, 1, 2, 3, 30]))))
+
+    def end(self) -> None:
+        for go_on in self.random.sample([*self.waiting], len(self.waiting) // 2):
+            go_on.set()
+
+    def cancel(self) -> None:
+        """Cancel a slot, as a library might that cancels all tasks."""
+        for task in self.random.sample([*self.seen], min(len(self.seen), 1)):
+            task.cancel()
+
+    def sleep(self) -> None:
+        self.are_ours = False
+
+    def wake(self) -> None:
+        self.are_ours = True
+        self.slots.resume()
+
+    async def tell(self) -> None:
+        actions = [self.add, self.add, self.end, self.cancel, self.sleep, self.wake]
+        for _ in range(200):
+            for _ in range(self.random.choice([1, 2, 3])):
+                self.random.choice(actions)()
+                await _give_turns(self.random.choice([0, 0, 1, 2]))
+            await _give_turns(500)
+            if self.are_ours and self.slots.waiting:
+                assert len(self.waiting) == self.count
+            asked = self.asked
+            await _give_turns(5)
+            assert self.asked == asked, "it asks when something has happened"
+        self.slots.take_waiting()
+        for go_on in self.waiting:
+            go_on.set()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_job_waits_while_a_slot_is_free(seed: int) -> None:
+    story = Story(seed)
+    with anyio.fail_after(120):
+        await story.slots.run(story.tell)
+    assert story.started == sorted(set(story.started))
 
 
 @pytest.mark.anyio

@@ -20,7 +20,7 @@ from inturn.model import Job
 # The loop must get its turn while jobs are left, so that they run while it waits for the server.
 # Between two turns, all slots together run at most one in TURNS of the waiting jobs, and one slot
 # at most MOST_IN_A_ROW.
-TURNS, MOST_IN_A_ROW = 4, 16
+TURNS, MOST_IN_A_ROW = 4, 64
 
 
 class Slot(NamedTuple):
@@ -55,6 +55,8 @@ class Slots:
         self.ask: Callable[[], None] = lambda: None
         self._started = 0
         self._parked: list[asyncio.Future[None]] = []  # each is an idle slot
+        self._turning = 0  # slots that take a job at their next turn
+        self._has_scout = False  # one slot opens others instead
         self._group: TaskGroup
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -72,21 +74,27 @@ class Slots:
 
     def add(self, jobs: Iterable[Waiting]) -> None:
         """Run these jobs as soon as there are free slots."""
-        before = len(self.waiting)
         self.waiting.extend(jobs)
-        for _ in range(len(self.waiting) - before):
-            if not self._open_slot():
-                break
+        self.resume()
 
     def put_back(self, job: Waiting) -> None:
         """Return a job that could not begin to the front of the waiting jobs."""
         self.waiting.appendleft(job)
 
     def resume(self) -> None:
-        """Start jobs again, since `are_ours` now returns True."""
-        for _ in self.waiting:
+        """Start the waiting jobs, for example since `are_ours` now returns True."""
+        if not self._turning:
+            self._open_slots(min(len(self.waiting), 2))  # a scout, and one that runs jobs
+
+    def _open_slots(self, count: int) -> None:
+        for _ in range(count):
             if not self._open_slot():
                 break
+
+    @property
+    def _needs_others(self) -> bool:
+        can_open = self._parked or self._started < self._count
+        return len(self.waiting) > 1 and bool(can_open)
 
     def _open_slot(self) -> bool:
         """Let one more slot take a waiting job. Return False if all slots are busy."""
@@ -121,24 +129,49 @@ class Slots:
         me, scope = slot.task, slot.scope
         references = sys.getrefcount(me)
         in_a_row = 0
+        self._turning += 1
         while True:
+            if self._needs_others and not self._has_scout and not await self._scout():
+                break
             if not self.waiting or not self.are_ours():
                 if self.waiting:
                     self.ask()
                 if not await self._park():
                     break
                 continue  # unless another slot was faster
+            self._turning -= 1
             await self._perform(self.waiting.popleft(), slot)
+            self._turning += 1
             # Code that still refers to this task may cancel it later, for example with a timer that
             # the job left behind, so this task must not run another job.
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
                 break
             in_a_row += 1
-            if in_a_row > min(len(self.waiting) // (TURNS * self._count), MOST_IN_A_ROW):
+            if in_a_row > min(len(self.waiting) // (TURNS * self._turning), MOST_IN_A_ROW):
                 in_a_row = 0
                 if not await _give_way():
                     break
+        self._turning -= 1
         await self._retire()
+
+    async def _scout(self) -> bool:
+        """Open more slots whenever all that are open wait in their jobs.
+
+        A few slots can run many short jobs, which costs less than opening a slot for each job.
+        Return False if something other than the worker cancels the slot.
+        """
+        self._has_scout = True
+        self._turning -= 1
+        try:
+            while await _give_way():
+                if not self._needs_others or not self.are_ours():
+                    return True
+                if not self._turning:
+                    self._open_slots(len(self.waiting))
+            return False
+        finally:
+            self._turning += 1
+            self._has_scout = False
 
     async def _retire(self) -> None:
         """Let another task replace this one."""
@@ -154,6 +187,7 @@ class Slots:
         """Wait for a job. Return False if something other than the worker cancels the slot."""
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parked.append(parked)
+        self._turning -= 1
         try:
             await parked
         except asyncio.CancelledError:
@@ -162,6 +196,8 @@ class Slots:
             if parked in self._parked:
                 self._parked.remove(parked)
             return False
+        finally:
+            self._turning += 1
         return True
 
 
