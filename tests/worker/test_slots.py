@@ -153,14 +153,14 @@ class Story:
 
     def wake(self) -> None:
         self.are_ours = True
-        self.slots.resume()
+        self.slots.add()
 
     async def tell(self) -> None:
         actions = [self.add, self.add, self.end, self.cancel, self.sleep, self.wake]
         for _ in range(200):
             for _ in range(self.random.choice([1, 2, 3])):
                 self.random.choice(actions)()
-                await _give_turns(self.random.choice([0, 0, 1, 2]))
+                await _give_turns(self.random.choice([0, 0, 1, 2, 3]))
             await _give_turns(500)
             if self.are_ours and self.slots.waiting:
                 assert len(self.waiting) == self.count
@@ -257,7 +257,7 @@ async def test_each_start_is_asked_for_and_the_rest_waits_until_it_may() -> None
         await anyio.wait_all_tasks_blocked()
         assert ran == [1, 2]
         are_ours = True
-        slots.resume()
+        slots.add()
         await anyio.wait_all_tasks_blocked()
 
     await slots.run(work)

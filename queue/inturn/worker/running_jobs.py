@@ -116,7 +116,7 @@ class RunningJobs:
 
     def resume(self) -> None:
         """Start the waiting jobs, since the server has confirmed that they are still ours."""
-        self._slots.resume()
+        self._slots.add()
 
     def _prepare(self, job: Job) -> Attempt | None:
         """Return an attempt at the job, or None if it ended because it cannot be started."""

@@ -50,7 +50,7 @@ class Slots:
         self.waiting: deque[Waiting] = deque()
         self._count = count
         self._perform = perform
-        # Called before each start. If it returns False, `ask` is called and jobs wait for `resume`.
+        # Called before each start. If it returns False, `ask` is called and jobs wait for `add`.
         self.are_ours: Callable[[], bool] = lambda: True
         self.ask: Callable[[], None] = lambda: None
         self._started = 0
@@ -72,42 +72,28 @@ class Slots:
                 "done"
             )
 
-    def add(self, jobs: Iterable[Waiting]) -> None:
-        """Run these jobs as soon as there are free slots."""
+    def add(self, jobs: Iterable[Waiting] = ()) -> None:
+        """Run these jobs as soon as there are free slots, and those that `are_ours` held up."""
         self.waiting.extend(jobs)
-        self.resume()
+        if not self._turning:
+            self._open_slots(min(len(self.waiting), 2))  # a scout, and one that runs jobs
 
     def put_back(self, job: Waiting) -> None:
         """Return a job that could not begin to the front of the waiting jobs."""
         self.waiting.appendleft(job)
 
-    def resume(self) -> None:
-        """Start the waiting jobs, for example since `are_ours` now returns True."""
-        if not self._turning:
-            self._open_slots(min(len(self.waiting), 2))  # a scout, and one that runs jobs
-
-    def _open_slots(self, count: int) -> None:
-        for _ in range(count):
-            if not self._open_slot():
-                break
-
-    @property
-    def _needs_others(self) -> bool:
-        can_open = self._parked or self._started < self._count
-        return len(self.waiting) > 1 and bool(can_open)
-
-    def _open_slot(self) -> bool:
-        """Let one more slot take a waiting job. Return False if all slots are busy."""
-        while self._parked:
+    def _open_slots(self, count: int) -> bool:
+        """Let this many more slots take waiting jobs. Return False if there are not so many."""
+        while count and self._parked:
             parked = self._parked.pop()
             if not parked.done():  # it is done if something other than the worker cancels the slot
                 parked.set_result(None)
-                return True
-        if self._started == self._count:
-            return False
-        self._started += 1
-        self._group.start_soon(self._slot)
-        return True
+                count -= 1
+        while count and self._started < self._count:
+            self._started += 1
+            self._group.start_soon(self._slot)
+            count -= 1
+        return count == 0
 
     def take_waiting(self) -> list[Waiting]:
         """Return the jobs that wait for a slot and forget them."""
@@ -131,7 +117,8 @@ class Slots:
         in_a_row = 0
         self._turning += 1
         while True:
-            if self._needs_others and not self._has_scout and not await self._scout():
+            can_scout = not self._has_scout and (self._parked or self._started < self._count)
+            if can_scout and len(self.waiting) > 1 and not await self._scout():
                 break
             if not self.waiting or not self.are_ours():
                 if self.waiting:
@@ -164,10 +151,10 @@ class Slots:
         self._turning -= 1
         try:
             while await _give_way():
-                if not self._needs_others or not self.are_ours():
+                if len(self.waiting) < 2 or not self.are_ours():
                     return True
-                if not self._turning:
-                    self._open_slots(len(self.waiting))
+                if not self._turning and not self._open_slots(len(self.waiting)):
+                    return True
             return False
         finally:
             self._turning += 1
@@ -181,7 +168,7 @@ class Slots:
                 await asyncio.sleep(0)
         self._started -= 1
         if self.waiting:
-            self._open_slot()
+            self._open_slots(1)
 
     async def _park(self) -> bool:
         """Wait for a job. Return False if something other than the worker cancels the slot."""
