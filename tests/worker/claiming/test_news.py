@@ -149,7 +149,7 @@ def test_a_worker_that_finds_jobs_rests_as_long_as_its_look_took(
 
 @pytest.fixture
 def always_slow(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """Count each full claim as slow. Return where each claim begins."""
+    """Count each full claim as slow. Return where each claim began that has ended."""
     monkeypatch.setattr(wakeups, "SLOW", 0)
     monkeypatch.setattr(wakeups, "LONGEST", 0.2)
     monkeypatch.setattr(wakeups, "COST_SHARE", 1000)
@@ -157,9 +157,10 @@ def always_slow(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     begins: list[int | None] = []
     make_claim = Claiming._make_claim
 
-    def note(self: Claiming, room: int, slots: int, since: int | None = None) -> Any:
+    async def note(self: Claiming, room: int, slots: int, since: int | None = None) -> Any:
+        jobs = await make_claim(self, room, slots, since)
         begins.append(since)
-        return make_claim(self, room, slots, since)
+        return jobs
 
     monkeypatch.setattr(Claiming, "_make_claim", note)
     return begins
@@ -185,7 +186,7 @@ async def test_a_worker_that_puts_off_full_claims_runs_everything(
         await work.defer_async(name="first")
         group.start_soon(partial(app.run_worker_async, wait=True))
         with anyio.fail_after(60):
-            await until(lambda: ran == ["first"])
+            await until(lambda: ran == ["first"] and len(always_slow) > 1)  # it knows: no more
             await anyio.sleep(0.1)  # a look is due, to measure it
             await fail_once.defer_async()
             await work.configure(schedule_in={"seconds": 0.3}).defer_async(name="due")
@@ -217,7 +218,11 @@ async def test_jobs_that_wait_for_turns_are_not_put_off(
         return time.monotonic() - began
 
     async with app.open_async():
-        with_looks = await run()
-        monkeypatch.setattr(wakeups, "SLOW", math.inf)
-        monkeypatch.setattr(wakeups, "TRIAL_SECONDS", math.inf)
-        assert with_looks < 5 * await run()
+        with_looks = [await run()]
+        with monkeypatch.context() as without:
+            without.setattr(wakeups, "SLOW", math.inf)
+            without.setattr(wakeups, "TRIAL_SECONDS", math.inf)
+            most = 5 * await run()
+        while min(with_looks) >= most and len(with_looks) < 5:  # the machine may have stalled
+            with_looks.append(await run())
+        assert min(with_looks) < most

@@ -1,5 +1,6 @@
 """A worker claims short jobs ahead, and gives back those that a long one would hold up."""
 
+import math
 import threading
 from datetime import timedelta
 from functools import partial
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from inturn import App
+from inturn.worker.claiming import claiming
 from inturn.worker.claiming.claiming import MOST_AHEAD, Prefetch
 from inturn.worker.claiming.wakeups import PATIENCE, Wakeups
 from tests.conftest import Query, Until
@@ -97,11 +99,12 @@ async def test_jobs_claimed_ahead_of_a_long_job_are_run_by_others(
 
 @pytest.mark.anyio
 async def test_a_stopping_worker_gives_back_the_jobs_that_have_not_begun(
-    app: App, query: Query, until: Until
+    app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from inturn.worker.options import options
     from inturn.worker.worker import Worker
 
+    monkeypatch.setattr(claiming, "STALE_SECONDS", math.inf)  # jobs ahead stay while we look
     started = anyio.Event()
     begun: list[int] = []
 
@@ -122,10 +125,16 @@ async def test_a_stopping_worker_gives_back_the_jobs_that_have_not_begun(
         app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(10))])
         group.start_soon(worker.run)
         await started.wait()
-        await until(lambda: query("SELECT FROM jobs WHERE status = 'doing' HAVING count(*) = 11"))
-        worker.stop()
-        await until(lambda: query("SELECT FROM jobs WHERE status = 'todo' HAVING count(*) = 10"))
-        release.set()
+        try:
+            await until(
+                lambda: query("SELECT FROM jobs WHERE status = 'doing' HAVING count(*) = 11")
+            )
+            worker.stop()
+            await until(
+                lambda: query("SELECT FROM jobs WHERE status = 'todo' HAVING count(*) = 10")
+            )
+        finally:
+            release.set()
     assert begun == []
     assert query("SELECT DISTINCT attempts FROM jobs") == [(0,)]
 
@@ -160,9 +169,11 @@ async def test_a_worker_runs_the_jobs_that_it_has_put_back_when_its_slot_is_free
         worker = Worker(app, app.connector, options(quiet), prefetch)
         app.enqueue([long._job((), {}), *(short._job((), {"number": n}) for n in range(3))])
         group.start_soon(worker.run)
-        await until(lambda: query("SELECT FROM jobs WHERE status = 'doing' HAVING count(*) = 4"))
-        await until(lambda: query("SELECT FROM jobs WHERE status = 'todo' HAVING count(*) = 3"))
-        release.set()
+        try:
+            await until(lambda: prefetch.capacity == 1)  # it has claimed all, and puts three back
+            await until(lambda: query("SELECT FROM jobs WHERE status = 'todo' HAVING count(*) = 3"))
+        finally:
+            release.set()
         await until(lambda: len(done) == 3)
         group.cancel_scope.cancel()
     assert sorted(done) == [0, 1, 2]

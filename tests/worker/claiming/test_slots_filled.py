@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from inturn import App
-from inturn.worker.claiming import wakeups
+from inturn.worker.claiming import claiming, wakeups
 from tests.conftest import Query, Until
 from tests.worker.parts import Parts
 
@@ -51,8 +51,15 @@ async def test_it_is_followed_by_the_next_one_as_soon_as_its_jobs_have_ended(
 @pytest.mark.parametrize("lock", [None, "a", ["a", "b"]])
 @pytest.mark.parametrize("limit", [{"concurrency": 1}, {"rate": "1000/s"}])
 async def test_jobs_that_are_claimed_ahead_do_not_keep_it_from_starting(
-    app: App, query: Query, until: Until, limit: dict[str, Any], lock: Any
+    app: App,
+    query: Query,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: dict[str, Any],
+    lock: Any,
 ) -> None:
+    monkeypatch.setattr(claiming, "COST_SHARE", 0)  # a full claim that stalls puts off the next one
+
     @app.task
     async def work() -> None:
         await anyio.sleep(0.002)
