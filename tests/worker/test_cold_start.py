@@ -70,6 +70,7 @@ async def test_a_worker_that_nobody_needs_opens_three_connections(
     enqueue, ran = notes(apart)
     query(PREPARE, DAYS_AHEAD)
     enqueue()
+    await until(lambda: query(SESSIONS) == [])  # the server has noticed that the pool is closed
     async with working(apart):
         await until(lambda: ran and ("inturn listener",) in query(SESSIONS))
         await until(lambda: query("SELECT count(*) FROM finished_jobs") == [(1,)])

@@ -89,17 +89,18 @@ async def test_the_heart_of_a_draining_worker_goes_on_beating(
     assert query("SELECT status::text FROM finished_jobs") == [("succeeded",)]
 
 
-async def test_a_job_can_time_out_while_its_worker_drains(
-    app: App, query: Query, until: Until
-) -> None:
+async def test_a_job_can_time_out_while_its_worker_drains(app: App, query: Query) -> None:
+    started = anyio.Event()
+
     @app.task(timeout=0.3)
     async def stay() -> None:
+        started.set()
         await anyio.sleep_forever()
 
     stay.defer()
     draining = worker(app)
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(draining.run)
-        await until(lambda: query("SELECT 1 FROM jobs WHERE status = 'doing'"))
+        await started.wait()
         draining.stop()
     assert query("SELECT status::text FROM finished_jobs") == [("failed",)]

@@ -23,9 +23,9 @@ async def test_a_due_job_goes_before_the_rest_of_a_deep_lane_that_fills_all_slot
         await anyio.sleep(0.15)  # so long that nothing is claimed ahead
 
     step.configure(lock="due", schedule_in=timedelta(seconds=0.5), priority=9).defer("due")
-    step.configure(lock="deep").batch_defer(*({"name": "deep"} for _ in range(40)))
+    step.configure(lock="deep").batch_defer(*({"name": "deep"} for _ in range(100)))
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(partial(app.run_worker_async, wait=True))
-        await until(lambda: len(seen) == 41)
+        await until(lambda: "due" in seen)
         group.cancel_scope.cancel()
-    assert seen.index("due") < 30
+    assert seen.index("due") < 90

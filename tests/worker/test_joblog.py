@@ -106,9 +106,13 @@ def test_an_attempt_beyond_the_last_one_is_not_called_the_second_of_one(
 def test_a_wait_is_logged_as_a_person_would_say_it(
     app: App, caplog: pytest.LogCaptureFixture, wait: float, words: str
 ) -> None:
+    runs: list[int] = []
+
     @app.task(pass_context=True)
     def shop(context: JobContext) -> None:
-        context.snooze(timedelta(seconds=wait))
+        runs.append(1)
+        if len(runs) == 1:  # a worker that is slow runs it again
+            context.snooze(timedelta(seconds=wait))
 
     shop.configure(lock="x").defer()
     with caplog.at_level(logging.INFO, LOGGER):

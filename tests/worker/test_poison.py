@@ -31,6 +31,7 @@ async def test_a_worker_gives_up_a_job_over_which_too_many_died(
     async with app.open_async(), anyio.create_task_group() as group:
         group.start_soon(lambda: app.run_worker_async(wait=True, max_lost_attempts=limit))
         await until(lambda: query("SELECT 1 FROM finished_jobs"))
+        await until(lambda: ends != "failed" or "job.failed: job" in caplog.text)
         group.cancel_scope.cancel()
     assert query("SELECT id, status::text FROM finished_jobs") == [(job, ends)]
     assert ("job.failed: job" in caplog.text) == (ends == "failed")

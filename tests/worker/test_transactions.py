@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from inturn import App, JobContext, PsycopgConnector, RetryStrategy
 from inturn.errors import ConfigurationError, DatabaseUnavailable, JobLost
 from inturn.model import Job
 from inturn.operations.engine import claim, finish, workers
+from inturn.worker.attempt import Attempt
 from inturn.worker.options import DeleteJobsName
 from tests.conftest import FAST_TAKEOVER, NO_POLL, Query, Until
 from tests.lossy import Lossy
@@ -41,6 +43,22 @@ def written(query: Query) -> Callable[[], list[int]]:
 
 
 Written = Callable[[], list[int]]
+StartTimer = Callable[[JobContext], None]
+
+
+@pytest.fixture
+def start_timer(monkeypatch: pytest.MonkeyPatch) -> StartTimer:
+    """Begin the time of a run: it must not be over before the task has done its part."""
+    timers: dict[int, Callable[[], None]] = {}
+    start = Attempt._start_timer
+
+    def wait_for_task(self: Attempt, seconds: float) -> None:
+        timers[self.job.id] = partial(start, self, seconds)
+
+    monkeypatch.setattr(Attempt, "_start_timer", wait_for_task)
+    return lambda context: timers[context.job.id]()
+
+
 ENDED = "SELECT id, status::text, attempts FROM finished_jobs ORDER BY id"
 
 
@@ -174,15 +192,20 @@ def declare_slow_tasks(app: App, fences: list[int], refusals: list[str]) -> None
 
 
 async def test_after_the_commit_nothing_can_change_what_became_of_the_job(
-    app: App, query: Query, written: Written, caplog: pytest.LogCaptureFixture
+    app: App,
+    query: Query,
+    written: Written,
+    start_timer: StartTimer,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    @app.task(pass_context=True, retry=True, timeout=0.3)
+    @app.task(pass_context=True, retry=True, timeout=0.1)
     async def write(context: JobContext, then: str) -> object:
         async with context.transaction() as connection:
             await connection.execute(WRITE, [context.job.id])
         if then == "raise":
             raise ValueError("afterwards")
         if then == "time out":
+            start_timer(context)
             await anyio.sleep_forever()
         return "not stored"
 
@@ -291,7 +314,7 @@ async def test_a_commit_of_ones_own_in_the_block_is_refused(
 
 
 async def test_a_block_that_is_cancelled_is_rolled_back_and_its_connection_used_again(
-    app_dsn: str, query: Query, written: Written
+    app_dsn: str, query: Query, written: Written, start_timer: StartTimer
 ) -> None:
     app = App(connector=PsycopgConnector(app_dsn, max_size=1), worker_defaults={"wait": False})
     servers: list[int] = []
@@ -302,6 +325,7 @@ async def test_a_block_that_is_cancelled_is_rolled_back_and_its_connection_used_
             servers.append(connection.info.backend_pid)
             await connection.execute(WRITE, [context.job.id])
             if context.job.attempts == 0:
+                start_timer(context)
                 await anyio.sleep_forever()
 
     with app.open():
@@ -376,12 +400,13 @@ def test_the_question_whether_a_commit_took_effect_waits_for_no_user_for_ever(
             with pytest.raises(DatabaseUnavailable, match="unclear") as raised:
                 app.connector.run(finish.has_ended(job))
         assert raised.value.outcome_unknown
+        monkeypatch.setattr(finish, "UNCLEAR_SECONDS", 60.0)
         asking = thread.submit(app.connector.run, finish.has_ended(job))
         assert not wait(
             [asking], timeout=0.2
         ).done  # longer than a call takes that waits for a moment
         user.rollback()
-        assert asking.result(30) is False
+        assert asking.result(60) is False
 
 
 @pytest.fixture
