@@ -50,7 +50,10 @@ async def test_a_worker_runs_in_the_web_application_and_finishes_its_jobs(app: A
     assert ended.is_set()
 
 
-async def test_a_job_that_does_not_end_in_time_goes_back(app: App) -> None:
+async def test_a_job_that_does_not_end_in_time_goes_back(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.contrib.lifespan.GRACE", 120.0)
     begun = anyio.Event()
 
     @app.task(name="stay")
@@ -58,7 +61,7 @@ async def test_a_job_that_does_not_end_in_time_goes_back(app: App) -> None:
         begun.set()
         await anyio.sleep_forever()
 
-    with anyio.fail_after(8):  # less than the default grace
+    with anyio.fail_after(60):  # less than the default grace
         async with lifespan(app, worker=True, shutdown_graceful_timeout=0.01)(None):
             job_id = await stay.defer_async()
             await begun.wait()
@@ -66,10 +69,13 @@ async def test_a_job_that_does_not_end_in_time_goes_back(app: App) -> None:
         assert await app.job_manager.get_job_status_async(job_id) is Status.TODO
 
 
-async def test_a_web_application_that_ends_at_once_ends(app: App, dsn: str) -> None:
+async def test_a_web_application_that_ends_at_once_ends(
+    app: App, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.contrib.lifespan.GRACE", 120.0)
     note = app.task(name="note")(lambda: None)
     for _ in range(5):
-        with anyio.fail_after(8):  # less than the default grace
+        with anyio.fail_after(60):  # less than the default grace
             async with lifespan(app, worker=True)(None):
                 pass
         with pytest.raises(AppNotOpen):

@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from inturn import App, JobContext, RetryStrategy, Status
-from inturn.errors import BadArgument, JobAborted, LaneBusy
+from inturn.errors import BadArgument, ConnectorException, JobAborted, LaneBusy
 from tests.conftest import Query, Until
 
 pytestmark = pytest.mark.anyio
@@ -57,14 +57,24 @@ async def test_a_pause_ends_by_itself_and_wakes_the_worker(
     app: App, seen: list[str], until: Until
 ) -> None:
     app.tasks["note"].configure(lock="lane").defer(name="a")
-    ends = datetime.now(UTC) + timedelta(seconds=0.5)
     async with app.open_async(), anyio.create_task_group() as group:
-        await app.lanes.pause_async("lane", until=ends)
+        ends = await _pause_briefly(app)
         group.start_soon(partial(app.run_worker_async, wait=True))
         await until(lambda: seen and app.lanes.show("lane") is None)
         assert datetime.now(UTC) >= ends
         group.cancel_scope.cancel()
     assert seen == ["a"]
+
+
+async def _pause_briefly(app: App) -> datetime:
+    """Pause the lane, again if the pause was over before the server heard of it."""
+    ends = datetime.now(UTC) + timedelta(seconds=0.5)
+    try:
+        await app.lanes.pause_async("lane", until=ends)
+    except ConnectorException as error:
+        assert "would already be over" in str(error)  # noqa: PT017
+        return await _pause_briefly(app)
+    return ends
 
 
 async def test_a_lane_halts_when_a_job_has_failed_until_somebody_retries_it(

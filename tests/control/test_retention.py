@@ -171,6 +171,7 @@ async def test_a_default_drops_nothing_that_a_live_worker_was_told_to_keep(
         await until(lambda: len(query(DAYS)[0][0]) <= len(kept) + 1)
         ((now,),) = query("SELECT clock_timestamp()")
         await until(lambda: query("SELECT FROM workers WHERE heartbeat_at > %s", now))
+        await until(lambda: "history.pruned" in caplog.text)
         group.cancel_scope.cancel()
     assert set(query(DAYS)[0][0]) == {*kept, "_default"}
     assert "history.pruned: days dropped: 8; this worker keeps 7d00h by default" in caplog.text

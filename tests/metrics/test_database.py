@@ -251,7 +251,10 @@ def test_a_database_that_is_away_is_down_and_leaves_no_old_numbers(dsn: str) -> 
         assert (back["inturn_database_up"], back["inturn_exporter_errors_total"]) == (1, 1)
 
 
-def test_scrapes_within_some_seconds_share_one_look(engine: Engine, dsn: str) -> None:
+def test_scrapes_within_some_seconds_share_one_look(
+    engine: Engine, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.metrics.database.FRESH_SECONDS", 600.0)
     with closing(DatabaseMetrics(PsycopgConnector(dsn))) as metrics:
         assert read(metrics)["inturn_lanes_runnable"] == 0
         engine.defer("t")
