@@ -55,8 +55,8 @@ class Slots:
         self.ask: Callable[[], None] = lambda: None
         self._started = 0
         self._parked: list[asyncio.Future[None]] = []  # each is an idle slot
-        self._turning = 0  # slots that take a job at their next turn
-        self._has_scout = False  # one slot opens others instead
+        self._turning = 0  # slots that take a job at their next step
+        self._has_scout = False  # one slot opens others instead of running jobs
         self._group: TaskGroup
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -73,7 +73,7 @@ class Slots:
             )
 
     def add(self, jobs: Iterable[Waiting] = ()) -> None:
-        """Run these jobs as soon as there are free slots, and those that `are_ours` held up."""
+        """Run these jobs, and those that `are_ours` held up, as soon as slots are free."""
         self.waiting.extend(jobs)
         if not self._turning:
             self._open_slots(min(len(self.waiting), 2))  # a scout, and one that runs jobs
@@ -83,7 +83,7 @@ class Slots:
         self.waiting.appendleft(job)
 
     def _open_slots(self, count: int) -> bool:
-        """Let this many more slots take waiting jobs. Return False if there are not so many."""
+        """Let this many more slots take waiting jobs. Return False if fewer are free."""
         while count and self._parked:
             parked = self._parked.pop()
             if not parked.done():  # it is done if something other than the worker cancels the slot
@@ -134,7 +134,8 @@ class Slots:
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
                 break
             in_a_row += 1
-            if in_a_row > min(len(self.waiting) // (TURNS * self._turning), MOST_IN_A_ROW):
+            sharing = self._turning if self._has_scout else self._count
+            if in_a_row > min(len(self.waiting) // (TURNS * sharing), MOST_IN_A_ROW):
                 in_a_row = 0
                 if not await _give_way():
                     break

@@ -71,6 +71,7 @@
       decorate();
       offerAll();
       tick();
+      if (pending) changed(); // what has happened since the page was read
     }
   }
   function changed() {
@@ -260,6 +261,6 @@
   decorate();
   offerAll();
   watch();
-  // What has happened since the page was read, or under a hand that has left.
+  // What has happened under a hand that has left appears now.
   setInterval(() => { tick(); if (pending) changed(); }, 1000);
 })();
