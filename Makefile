@@ -21,7 +21,7 @@ demo: .venv/installed ## watch locks keep four alphabets in order (ten seconds)
 
 # TESTS="tests/race -k retry" runs some. CHANGED=main runs what your changes since main can break.
 # WEIGH=1 writes down what the tests cost now, in counts (see tests/weight.py).
-test: .venv/installed ## run the quick tests on an embedded PostgreSQL (five minutes)
+test: .venv/installed ## run the quick tests on an embedded PostgreSQL (ten minutes)
 	@$(python) -m pytest $(or $(TESTS),$(PARALLEL) \
 	  $(if $(CHANGED),--changed $(CHANGED),--weigh $(if $(WEIGH),write,compare)))
 

@@ -40,8 +40,6 @@ def note_and_tell(caught: signals.Caught, number: signal.Signals) -> None:
 
 
 signals.Caught._note = note_and_tell
-if Path("patient").exists():  # what comes after the second signal may take longer
-    signals.PATIENCE = 30.0
 
 
 @app.task

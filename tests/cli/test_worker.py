@@ -11,14 +11,6 @@ import pytest
 from tests.cli.conftest import Run, Start, Until, defer, next_instant, statuses
 from tests.cli.engine import Engine
 
-# What comes after the second signal may take longer.
-PATIENT = """
-from inturn.worker import signals
-from tasks import app
-
-signals.PATIENCE = 30.0
-"""
-
 
 @pytest.mark.parametrize(
     "words",
@@ -200,9 +192,9 @@ def test_sigterm_while_it_registers_is_obeyed_in_order(
 def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
-    (folder / "patient.py").write_text(PATIENT)
+    (folder / "patient").touch()
     defer(dsn, "tasks.stay")
-    worker = start("-a", "patient:app", "worker", "--dsn", dsn)
+    worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
     until((folder / "staying").exists)
     worker.send_signal(signal.SIGTERM)
     until(lambda: "worker.stopping" in (folder / "log").read_text())
@@ -216,9 +208,9 @@ def test_a_second_sigterm_gives_the_job_back_and_is_exit_143(
 def test_a_third_sigterm_ends_it_whatever_runs(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
-    (folder / "patient.py").write_text(PATIENT)
+    (folder / "patient").touch()
     defer(dsn, "tasks.work", until="never")
-    worker = start("-a", "patient:app", "worker", "--dsn", dsn)
+    worker = start("-a", "tasks:app", "worker", "--dsn", dsn)
     until((folder / "working").exists)
     worker.send_signal(signal.SIGTERM)
     until(lambda: "worker.stopping" in (folder / "log").read_text())
@@ -271,9 +263,9 @@ def test_several_processes_are_watched_and_stopped_together(
 def test_a_second_signal_aborts_the_jobs_of_all_processes(
     start: Start, dsn: str, folder: Path, until: Until
 ) -> None:
-    (folder / "patient.py").write_text(PATIENT)
+    (folder / "patient").touch()
     defer(dsn, "tasks.stay")
-    supervisor = start("-a", "patient:app", "worker", "--processes", "2", "--dsn", dsn)
+    supervisor = start("-a", "tasks:app", "worker", "--processes", "2", "--dsn", dsn)
     until((folder / "staying").exists)
     until(lambda: len(workers(dsn)) == 2)
     supervisor.send_signal(signal.SIGTERM)

@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from inturn import Job
-from inturn.worker.slots import TURNS, Slot, Slots, Waiting
+from inturn.worker.slots import MOST_IN_A_TURN, TURNS, Slot, Slots, Waiting
 
 
 def _waiting(*ids: int) -> list[Waiting]:
@@ -57,34 +57,43 @@ async def test_a_job_runs_although_the_slot_that_waits_for_one_is_cancelled(firs
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("count", "waits"), [(1, 0), (10, 0), (100, 0), (100, 2)])
+@pytest.mark.parametrize("count", [1, 10, 100])
+@pytest.mark.parametrize("busy", [0, 60], ids=["idle", "some end now"])
+@pytest.mark.parametrize("waits", [0, 2], ids=["all short", "two wait"])
 async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run(
-    count: int, waits: int
+    count: int, busy: int, waits: int
 ) -> None:
     """The loop reports a part of them, and the rest runs while the server stores that part."""
+    busy, waits = min(busy, count - 1), min(waits, count - 1)
     ran: list[int] = []
     seen: list[int] = []
-    go_on = asyncio.Event()
+    end, end_at_last = asyncio.Event(), asyncio.Event()
 
     async def perform(waiting: Waiting, slot: Slot) -> None:
         ran.append(waiting.job.id)
         if waiting.job.id < waits:
-            await go_on.wait()
+            await end_at_last.wait()
+        elif waiting.job.id > 1000:
+            await end.wait()
 
     slots = Slots(count, perform)
 
     async def work() -> None:
+        slots.add(_waiting(*range(1001, 1001 + busy)))
+        await _give_turns(5)
+        ran.clear()
+        end.set()
         slots.add(_waiting(*range(1000)))
         while len(ran) < 1000:
             seen.append(len(ran))
             await anyio.lowlevel.checkpoint()
-        go_on.set()
+        end_at_last.set()
 
     with anyio.fail_after(120):
         await slots.run(work)
     assert seen[0] == 0, "the worker's next call is sent before a batch of jobs begins"
     steps = [after - before for before, after in zip(seen, [*seen[1:], 1000], strict=True)]
-    assert max(steps) <= 1000 // TURNS + count
+    assert max(steps) <= min(1000 // TURNS, MOST_IN_A_TURN) + count
 
 
 @pytest.mark.anyio

@@ -18,9 +18,9 @@ from inturn.errors import WorkerCancelled
 from inturn.model import Job
 
 # The loop must get its turn while jobs are left, so that they run while it waits for the server.
-# Between two turns, all slots together run at most one in TURNS of the waiting jobs, and one slot
-# at most MOST_IN_A_ROW.
-TURNS, MOST_IN_A_ROW = 4, 64
+# Between two turns, all slots together run at most one in TURNS of the waiting jobs, and at most
+# MOST_IN_A_TURN, but each slot that is woken runs one.
+TURNS, MOST_IN_A_TURN = 2, 256
 
 
 class Slot(NamedTuple):
@@ -57,6 +57,7 @@ class Slots:
         self._parked: list[asyncio.Future[None]] = []  # each is an idle slot
         self._turning = 0  # slots that take a job at their next step
         self._has_scout = False  # one slot opens others instead of running jobs
+        self._ran = 0  # jobs since the event loop had its turn
         self._group: TaskGroup
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -114,7 +115,6 @@ class Slots:
     async def _run_jobs(self, slot: Slot) -> None:
         me, scope = slot.task, slot.scope
         references = sys.getrefcount(me)
-        in_a_row = 0
         self._turning += 1
         while True:
             can_scout = not self._has_scout and (self._parked or self._started < self._count)
@@ -133,14 +133,20 @@ class Slots:
             # the job left behind, so this task must not run another job.
             if sys.getrefcount(me) > references or me.cancelling() or scope.cancel_called:
                 break
-            in_a_row += 1
-            sharing = self._turning if self._has_scout else self._count
-            if in_a_row > min(len(self.waiting) // (TURNS * sharing), MOST_IN_A_ROW):
-                in_a_row = 0
-                if not await _give_way():
-                    break
+            if (not self.waiting or self._is_turn_over()) and not await _give_way():
+                break
         self._turning -= 1
         await self._retire()
+
+    def _is_turn_over(self) -> bool:
+        """Count a job that ran. Return True if the event loop should have its turn now."""
+        if not self._ran:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        self._ran += 1
+        return self._ran > min(len(self.waiting) // TURNS, MOST_IN_A_TURN)
+
+    def _begin_turn(self) -> None:
+        self._ran = 0
 
     async def _scout(self) -> bool:
         """Open more slots whenever all that are open wait in their jobs.
