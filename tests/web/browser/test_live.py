@@ -1,5 +1,6 @@
 """Changes appear by themselves, and never under a person's hand."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,6 +121,21 @@ def test_times_are_in_utc_and_under_a_hand_in_the_zone_of_the_browser(
         deferred = page.locator("#timeline time").first
         zone = "GMT+9" if scripts else "Z"
         hover_until(deferred, lambda: deferred.get_attribute("title"), zone)
+        assert visitor.problems == []
+
+
+def test_a_time_under_a_hand_at_rest_keeps_its_zone_when_the_page_changes(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    job = shop.send.configure(lock="ann").defer()
+    with visit(zone="Asia/Tokyo") as visitor:
+        page = visitor.open(f"{offer()}/jobs/{job}")
+        expect(page.locator("#status")).to_have_text("live", timeout=MS)
+        deferred = page.locator("#timeline time").first
+        deferred.hover()
+        shop.app.lanes.pause("ann", reason="a new pause")
+        page.get_by_text("a new pause").first.wait_for()
+        expect(deferred).to_have_attribute("title", re.compile(r"GMT\+9"), timeout=MS)
         assert visitor.problems == []
 
 

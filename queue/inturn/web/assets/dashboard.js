@@ -71,6 +71,7 @@
       decorate();
       offerAll();
       tick();
+      showZone([...document.querySelectorAll(":hover")].at(-1)); // a hand at rest
       if (pending) changed(); // what has happened since the page was read
     }
   }
@@ -168,8 +169,8 @@
 
   // Texts are in UTC, so that two people can compare them. The tooltip has this browser's zone.
   const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-  document.addEventListener("mouseover", (event) => {
-    const time = event.target.closest?.("#live time, #live text[data-at]");
+  function showZone(under) {
+    const time = under?.closest?.("#live time, #live text[data-at]");
     if (!time) return;
     const written = (time.dataset.at || time.dateTime || time.textContent).replace(" ", "T");
     const today = new Date(Date.parse($("#live").dataset.now)).toISOString().slice(0, 11);
@@ -179,7 +180,8 @@
     const drawn = time.querySelector("title"); // the tooltip of what is in an SVG
     if (drawn) drawn.textContent = title;
     else time.title = title;
-  });
+  }
+  document.addEventListener("mouseover", (event) => showZone(event.target));
 
   // ---- selected rows, and bulk changes in progress
   const boxes = () => [...document.querySelectorAll('#live input[name="id"]')];
