@@ -97,6 +97,18 @@ async def test_a_change_reaches_a_browser_even_if_nothing_is_notified(
     assert set(browser.events) == {"hello", "changed"}
 
 
+async def test_a_change_right_after_the_connection_is_new_is_not_missed(
+    site: Gate, query: Query, until: Until
+) -> None:
+    """A lane that is resumed notifies nobody, and the server may count it at once."""
+    query("SELECT pause_lane('ann')")
+    async with watch(site) as browser:
+        await until(lambda: browser.events.count("changed") == 1)
+        query("SELECT resume_lane('ann'), pg_stat_force_next_flush()")
+        await until(lambda: browser.events.count("changed") > 1)
+    assert "delayed" not in browser.events
+
+
 async def test_a_browser_is_told_of_what_changed_before_it_was_watching(
     site: Gate, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:

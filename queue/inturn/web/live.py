@@ -88,7 +88,6 @@ class Live:
                     connection.execute(TERMS)
                     listen = SQL("LISTEN {}").format(Identifier(self._connector.schema))
                     connection.execute(listen)
-                    self.wake("changed")  # something may have changed already
                     self._follow(connection)
             except Exception as error:  # whatever it is, they still watch
                 logger.warning("dashboard.listen_lost: %s", error)
@@ -96,15 +95,18 @@ class Live:
                 time.sleep(LOOK_SECONDS)
 
     def _follow(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
-        before = -1
+        before = self._count_changes(connection)
+        self.wake("changed")  # something may have changed before it was counted
         while self._has_clients():
             notified = self._wait(connection)
             # The server's counter lags by up to a second, so it may report the same change.
-            asked = dashboard.get_activity(self._connector.schema)
-            count = self._connector.run(asked, connection)
-            if notified or before not in (-1, count):
+            count = self._count_changes(connection)
+            if notified or count != before:
                 self.wake("changed")
             before = count
+
+    def _count_changes(self, connection: psycopg.Connection[tuple[object, ...]]) -> int:
+        return self._connector.run(dashboard.get_activity(self._connector.schema), connection)
 
     def _wait(self, connection: psycopg.Connection[tuple[object, ...]]) -> bool:
         """Return True after a notification and those right behind it."""
