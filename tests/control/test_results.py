@@ -5,6 +5,7 @@ import logging
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,11 +17,15 @@ from hypothesis import strategies as st
 
 from inturn import App, RetryStrategy
 from inturn.control import results
+from inturn.control.results import ResultListener
 from inturn.database.session import Session
 from inturn.errors import ConfigurationError, JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from inturn.model import Job
+from inturn.operations import Operation
+from inturn.operations.changes import jobs
 from inturn.worker import result_json
 from tests.conftest import NO_POLL, Query, Until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 LONG = 40.0  # seconds, more than `until` waits: a waiter looks once more when its time is up
@@ -195,6 +200,44 @@ async def test_waiters_in_threads_and_in_the_loop_are_notified_of_the_end(
 LISTENERS = """
 SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inturn results' AND datname = current_database()
 """
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+async def test_an_end_right_after_the_look_at_a_job_is_not_missed(
+    app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch, in_loop: bool
+) -> None:
+    """A thread listens already, for another waiter, and hears of the end before we wait."""
+    other, id = app.configure_task("nobody").batch_defer({}, {})
+    heard: list[str | None] = []
+    notify, look = ResultListener._notify, jobs.await_end
+
+    def hear(listener: ResultListener, job_id: str | None) -> None:
+        notify(listener, job_id)
+        heard.append(job_id)
+
+    def look_before_its_end(job_id: int) -> Operation[jobs.End | None]:
+        end = yield from look(job_id)
+        if job_id == id and not heard[1:]:
+            query("SELECT cancel_job(%s)", id)
+            wait_until(lambda: heard[1:])
+        return end
+
+    async def wait_in_loop() -> object:
+        async with app.open_async():
+            return await app.job_manager.result_async(id, LONG)
+
+    monkeypatch.setattr(ResultListener, "_notify", hear)
+    monkeypatch.setattr(jobs, "await_end", look_before_its_end)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(app.job_manager.result, other, LONG)
+        await until(lambda: heard == [None])
+        in_thread = partial(app.job_manager.result, id, LONG)
+        second = threads.submit(partial(anyio.run, wait_in_loop) if in_loop else in_thread)
+        await until(second.done)
+        query("SELECT cancel_job(%s)", other)
+        for each in (first, second):
+            with pytest.raises(JobCancelled):
+                await anyio.to_thread.run_sync(each.result)
 
 
 async def test_a_waiter_outlives_the_loss_of_its_listener(

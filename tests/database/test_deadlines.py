@@ -285,7 +285,8 @@ def test_a_waiter_for_a_result_is_notified_although_a_connection_leads_nowhere(
     notified = Event()
     listener = results.ResultListener(connector(dsn, listen_dsn=proxied))
     with listener.call_back(1, notified.set), psycopg.connect(dsn, autocommit=True) as connection:
-        assert notified.wait(GENEROUS)  # it listens
+        listener.listen()
+        assert notified.wait(GENEROUS)  # it is connected
         notified.clear()
         proxy.vanish()
         assert notified.wait(GENEROUS)  # it listens again

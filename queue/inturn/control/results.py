@@ -39,12 +39,12 @@ class ResultListener:
 
     @contextmanager
     def call_back(self, job_id: int, callback: Callback) -> Iterator[None]:
-        """Inside the block, call `callback` from another thread whenever the job may have ended."""
+        """Inside the block, call `callback` whenever the job may have ended.
+
+        The call comes from the thread that `listen` starts.
+        """
         with self._lock:
             self._callbacks.setdefault(str(job_id), []).append(callback)
-            starts, self._listens = not self._listens, True
-        if starts:
-            Thread(target=self._listen, name="inturn results", daemon=True).start()
         try:
             yield
         finally:
@@ -53,16 +53,22 @@ class ResultListener:
                 if not self._callbacks[str(job_id)]:
                     del self._callbacks[str(job_id)]
 
+    def listen(self) -> None:
+        """Start the thread, unless it runs already. It ends with the last callback."""
+        with self._lock:
+            starts, self._listens = not self._listens, True
+        if starts:
+            Thread(target=self._listen, name="inturn results", daemon=True).start()
+
     def wait(self, job_id: int, timeout: float | timedelta | None) -> End:
         """Return how a job ended, or raise ResultTimeout."""
         deadline, ended = ResultDeadline(job_id, timeout), Event()
-        end = self._connector.run(jobs.await_end(job_id))
-        if end is None:
-            with self.call_back(job_id, ended.set):
-                while end is None:
-                    ended.wait(deadline.next_wait())
-                    ended.clear()
-                    end = self._connector.run(jobs.await_end(job_id))
+        # The callback comes first, since the job may end as soon as it is marked.
+        with self.call_back(job_id, ended.set):
+            while (end := self._connector.run(jobs.await_end(job_id))) is None:
+                self.listen()
+                ended.wait(deadline.next_wait())
+                ended.clear()
         return end
 
     async def wait_async(self, job_id: int, timeout: float | timedelta | None) -> End:  # noqa: ASYNC109 (as in wait)
@@ -74,14 +80,12 @@ class ResultListener:
             with contextlib.suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(ended.set)
 
-        end = await self._connector.run_async(jobs.await_end(job_id))
-        if end is None:
-            with self.call_back(job_id, callback):
-                while end is None:
-                    with anyio.move_on_after(deadline.next_wait()):
-                        await ended.wait()
-                    ended.clear()
-                    end = await self._connector.run_async(jobs.await_end(job_id))
+        with self.call_back(job_id, callback):
+            while (end := await self._connector.run_async(jobs.await_end(job_id))) is None:
+                self.listen()
+                with anyio.move_on_after(deadline.next_wait()):
+                    await ended.wait()
+                ended.clear()
         return end
 
     def _listen(self) -> None:
