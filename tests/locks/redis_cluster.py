@@ -42,7 +42,7 @@ def _node(binary: str, port: int) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="inturn-redis-") as folder:
         options = ["--port", port, "--bind", "127.0.0.1", "--cluster-enabled", "yes"]
         options += ["--save", "", "--appendonly", "no", "--dir", folder]
-        options += ["--cluster-node-timeout", 2000]
+        options += ["--cluster-node-timeout", 30_000]
         with subprocess.Popen([binary, *map(str, options)], stdout=subprocess.DEVNULL) as process:
             try:
                 yield
@@ -67,7 +67,7 @@ def _free_ports(count: int) -> list[int]:
     found: list[int] = []
     with ExitStack() as stack:
         while len(found) < count:
-            port = random.randrange(20_000, 32_000)
+            port = random.randrange(20_000, 32_768 - BUS)  # below those that the kernel gives out
             with suppress(OSError):
                 for one in (port, port + BUS):
                     stack.enter_context(socket.socket()).bind(("127.0.0.1", one))

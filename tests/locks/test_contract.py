@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from inturn.locks import (
 from inturn.locks.core.lease import AsyncLease, Lease
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
-from tests.locks.conftest import in_threads
+from tests.locks.conftest import at_any_pace, in_threads
 
 Make = Callable[..., Lock]
 KINDS = ["smart", "smart portable", "basic", "semaphore", "kernel", "pg session", "pg table"]
@@ -158,24 +159,27 @@ def test_it_goes_on_unlocked_only_on_request_and_then_releases_nothing(make: Mak
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_waiter_gets_it_when_it_is_released(make: Make) -> None:
-    lock = make()
-    lease = lock.acquire()
-    waiting = threading.Event()
+    def time_one() -> float:
+        lock = make()
+        lease = lock.acquire()
+        waiting = threading.Event()
 
-    def wait() -> float:
-        waiting.set()
-        with make(timeout=20):
+        def wait() -> float:
+            waiting.set()
+            with make(timeout=20):
+                return time.monotonic()
+
+        def release() -> float:
+            waiting.wait()
+            time.sleep(0.1)  # not for synchronisation, but so that the other one really waits
+            assert lease is not None
+            lease.release()
             return time.monotonic()
 
-    def release() -> float:
-        waiting.wait()
-        time.sleep(0.1)  # not for synchronisation, but so that the other one really waits
-        assert lease is not None
-        lease.release()
-        return time.monotonic()
+        got, freed = in_threads(wait, release)
+        return float(got - freed)
 
-    got, freed = in_threads(wait, release)
-    assert got - freed < 1.0
+    assert any(time_one() < 1.0 for _ in range(3))  # the machine may stall
 
 
 @pytest.mark.parametrize("kind", OWNING)
@@ -206,11 +210,14 @@ def test_fences_grow(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_a_lease_is_renewed_beyond_its_ttl(make: Make) -> None:
-    with make(ttl=2.0) as lease:
-        time.sleep(2.5)
-        assert lease is not None
-        lease.ensure()
-        assert not make().acquire(blocking=False)
+    def hold(scale: float) -> None:
+        with make(ttl=1.0 * scale) as lease:
+            time.sleep(2.2 * scale)  # more than two times to live
+            assert lease is not None
+            lease.ensure()
+            assert not make().acquire(blocking=False)
+
+    at_any_pace(hold)
 
 
 @pytest.mark.parametrize("kind", LEASES)
@@ -234,19 +241,22 @@ def test_a_lease_that_is_not_renewed_ends_and_says_so(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_max_hold_ends_the_renewals(make: Make) -> None:
-    lease = make(ttl=0.3, max_hold=0.5).acquire()
-    assert lease is not None
-    assert lease.lost.wait(10)
-    assert 0.5 <= lease.age < 5
-    with pytest.raises(LockLost):
-        lease.release()
-    with make(timeout=10):
-        pass
+    def hold(scale: float) -> None:
+        lease = make(ttl=0.3 * scale, max_hold=0.5 * scale).acquire()
+        assert lease is not None
+        assert lease.lost.wait(10 * scale)
+        assert 0.5 * scale <= lease.age < 5 * scale
+        with pytest.raises(LockLost):
+            lease.release()
+        with make(timeout=10):
+            pass
+
+    at_any_pace(hold)
 
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_extending_sets_a_new_life(make: Make) -> None:
-    lock = make(ttl=5)
+    lock = make(ttl=20)
     with lock as lease:
         lock.extend(60)
         assert lease is not None
@@ -267,13 +277,16 @@ def test_extending_sets_a_new_life(make: Make) -> None:
 def test_a_lease_that_was_extended_to_end_sooner_is_renewed_sooner(
     make: Make, looked_at: bool
 ) -> None:
-    with make(ttl=2.0 if looked_at else 30.0) as lease:
-        assert lease is not None
-        if looked_at:
-            time.sleep(0.8)  # renewed once, and due again after its new end
-        lease.extend(1.5)
-        time.sleep(2.5)
-        lease.ensure()
+    def hold(scale: float) -> None:
+        with make(ttl=2.0 * scale if looked_at else 30.0) as lease:
+            assert lease is not None
+            if looked_at:
+                time.sleep(0.8 * scale)  # renewed once, and due again after its new end
+            lease.extend(1.5 * scale)
+            time.sleep(2.5 * scale)
+            lease.ensure()
+
+    at_any_pace(hold)
 
 
 @pytest.mark.parametrize("kind", LEASES)
@@ -289,9 +302,10 @@ def test_a_handle_releases_elsewhere(make: Make) -> None:
         make().from_handle(handle)
 
 
+@pytest.mark.usefixtures("renewed_soon")
 @pytest.mark.parametrize("kind", ["smart", "smart portable", "pg table"])
 def test_breaking_it_takes_it_from_its_holder(make: Make) -> None:
-    lease = make(ttl=1).acquire()
+    lease = make(ttl=30).acquire()
     assert lease is not None
     assert make().break_()
     assert not make().break_()
@@ -393,7 +407,7 @@ def test_async_a_body_never_runs_unlocked(make_async: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_async_a_waiter_gets_it_when_it_is_released(make_async: Any) -> None:
-    async def body(make: Callable[..., AsyncLock]) -> None:
+    async def time_one(make: Callable[..., AsyncLock]) -> float:
         lease = await make().acquire()
 
         async def wait() -> None:
@@ -407,7 +421,13 @@ def test_async_a_waiter_gets_it_when_it_is_released(make_async: Any) -> None:
         await lease.release()
         began = time.monotonic()
         await waiter
-        assert time.monotonic() - began < 1.0
+        return time.monotonic() - began
+
+    async def body(make: Callable[..., AsyncLock]) -> None:
+        times = [await time_one(make)]
+        while times[-1] >= 1.0 and len(times) < 3:  # the machine may stall
+            times.append(await time_one(make))
+        assert times[-1] < 1.0
 
     asynchronously(make_async, body)
 
@@ -432,11 +452,13 @@ def test_async_a_cancelled_waiter_leaves_nothing_behind(make_async: Any) -> None
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_async_a_lease_is_renewed_and_one_that_is_not_ends(make_async: Any) -> None:
-    async def body(make: Callable[..., AsyncLock]) -> None:
-        async with make(ttl=2.0) as lease:
-            await asyncio.sleep(2.5)
+    async def hold(make: Callable[..., AsyncLock], scale: float) -> None:
+        async with make(ttl=1.0 * scale) as lease:
+            await asyncio.sleep(2.2 * scale)
             assert lease is not None
             lease.ensure()
+
+    async def body(make: Callable[..., AsyncLock]) -> None:
         lease = await make(ttl=0.2, renew=False).acquire()
         assert lease is not None
         notified = asyncio.Event()
@@ -448,6 +470,7 @@ def test_async_a_lease_is_renewed_and_one_that_is_not_ends(make_async: Any) -> N
         async with make(timeout=10):
             pass
 
+    at_any_pace(lambda scale: asynchronously(make_async, partial(hold, scale=scale)))
     asynchronously(make_async, body)
 
 
@@ -456,22 +479,22 @@ def test_async_a_lease_is_renewed_and_one_that_is_not_ends(make_async: Any) -> N
 def test_async_a_lease_that_was_extended_to_end_sooner_is_renewed_sooner(
     make_async: Any, looked_at: bool
 ) -> None:
-    async def body(make: Callable[..., AsyncLock]) -> None:
-        async with make(ttl=2.0 if looked_at else 30.0) as lease:
+    async def hold(make: Callable[..., AsyncLock], scale: float) -> None:
+        async with make(ttl=2.0 * scale if looked_at else 30.0) as lease:
             assert lease is not None
             if looked_at:
-                await asyncio.sleep(0.8)
-            await lease.extend(0.4)
-            await asyncio.sleep(1.0)
+                await asyncio.sleep(0.8 * scale)
+            await lease.extend(0.4 * scale)
+            await asyncio.sleep(1.0 * scale)
             lease.ensure()
 
-    asynchronously(make_async, body)
+    at_any_pace(lambda scale: asynchronously(make_async, partial(hold, scale=scale)))
 
 
 @pytest.mark.parametrize("kind", LEASES)
 def test_async_extending_and_handles(make_async: Any) -> None:
     async def body(make: Callable[..., AsyncLock]) -> None:
-        lock = make(ttl=5)
+        lock = make(ttl=20)
         lease = await lock.acquire()
         await lock.extend(60)
         assert lease is not None

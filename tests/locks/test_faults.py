@@ -28,7 +28,7 @@ from inturn.locks import (
     check_lock_fence,
     highest_fence,
 )
-from tests.locks.conftest import Spawn, until
+from tests.locks.conftest import Spawn, at_any_pace, until
 from tests.locks.lossy import Lossy
 
 STOPPABLE = """
@@ -72,20 +72,28 @@ def test_lost_replies_change_nothing(
 def test_debug_sleep_a_silent_server_cannot_hide_the_end_of_a_lease(
     socket: str, conn: "redis.Redis"
 ) -> None:
-    with redis.Redis(
-        unix_socket_path=socket, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)
-    ) as client:
-        lease = SmartLock(client, "it", ttl=0.6).acquire()
-        assert lease is not None
-        commands: Any = conn
-        asleep = threading.Thread(target=lambda: commands.execute_command("DEBUG", "SLEEP", "2"))
-        began = time.monotonic()
-        asleep.start()
-        assert lease.lost.wait(10)
-        assert time.monotonic() - began < 1.8  # the server still sleeps
-        with pytest.raises(LockLost):
-            lease.ensure()
-        asleep.join()
+    commands: Any = conn
+
+    def hold(scale: float) -> None:
+        with redis.Redis(
+            unix_socket_path=socket, socket_timeout=0.2 * scale, retry=Retry(NoBackoff(), 0)
+        ) as client:
+            lease = SmartLock(client, "it", ttl=0.6 * scale).acquire()
+            assert lease is not None
+            asleep = threading.Thread(
+                target=commands.execute_command, args=("DEBUG", "SLEEP", 2 * scale)
+            )
+            began = time.monotonic()
+            asleep.start()
+            try:
+                assert lease.lost.wait(10 * scale)
+                assert time.monotonic() - began < 1.8 * scale  # the server still sleeps
+            finally:
+                asleep.join()
+            with pytest.raises(LockLost):
+                lease.ensure()
+
+    at_any_pace(hold)
 
 
 @pytest.mark.statement("P3")
@@ -98,11 +106,14 @@ def test_client_pause_is_reported_within_the_socket_timeout(
         lock = SmartLock(client, "it", ttl=1)
         with lock:
             pass
-        conn.client_pause(1500)
+        conn.client_pause(60_000, all=False)
         began = time.monotonic()
-        with pytest.raises(LockBackendError, match="Redis"):
-            lock.acquire(timeout=0)
-        assert time.monotonic() - began < 1.4
+        try:
+            with pytest.raises(LockBackendError, match="Redis"):
+                lock.acquire(timeout=0)
+        finally:
+            conn.client_unpause()
+        assert time.monotonic() - began < 20
     # Whatever became of that request, its lock ended with its ttl.
     with SmartLock(conn, "it", timeout=20):
         pass
@@ -110,14 +121,17 @@ def test_client_pause_is_reported_within_the_socket_timeout(
 
 @pytest.mark.statement("P4")
 def test_client_kill_a_lease_survives_its_connections(socket: str, conn: "redis.Redis") -> None:
-    with redis.Redis(unix_socket_path=socket, retry=Retry(NoBackoff(), 0)) as client:
-        with SmartLock(client, "it", ttl=0.6) as lease:
-            for _ in range(6):
-                conn.client_kill_filter(_type="normal", skipme=True)
-                time.sleep(0.2)  # two times to live
-            assert lease is not None
-            lease.ensure()
-        assert not SmartLock(conn, "it").locked()
+    def hold(scale: float) -> None:
+        with redis.Redis(unix_socket_path=socket, retry=Retry(NoBackoff(), 0)) as client:
+            with SmartLock(client, "it", ttl=0.6 * scale) as lease:
+                for _ in range(6):
+                    conn.client_kill_filter(_type="normal", skipme=True)
+                    time.sleep(0.2 * scale)  # two times to live
+                assert lease is not None
+                lease.ensure()
+            assert not SmartLock(conn, "it").locked()
+
+    at_any_pace(hold)
 
 
 @pytest.mark.landing
@@ -193,7 +207,7 @@ def test_clock_steps_of_the_wall_clock_mean_nothing(client: "redis.Redis", step:
             holder = SmartLock(client, "it").holder()
             assert holder is not None
             assert holder.age is not None
-            assert holder.age < 5
+            assert holder.age < 60
 
 
 @pytest.mark.statement("P8")

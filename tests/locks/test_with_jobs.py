@@ -353,10 +353,10 @@ async def test_a_snoozing_job_waits_for_a_store_that_is_away(
 
 
 @pytest.fixture
-async def brief(socket: str) -> AsyncIterator[Callable[..., AsyncSmartLock]]:
+async def brief(socket: str, renewed_soon: None) -> AsyncIterator[Callable[..., AsyncSmartLock]]:
     """Return a function that makes locks whose loss is noticed soon."""
     async with redis.asyncio.Redis(unix_socket_path=socket) as client:
-        yield lambda **_: AsyncSmartLock(client, "it", ttl=2.0)
+        yield lambda **_: AsyncSmartLock(client, "it")
 
 
 @pytest.mark.statement("J4")
@@ -410,6 +410,7 @@ async def test_the_report_of_a_sync_run_after_a_loss_is_refused(
     assert "lost" in str(runs[0])
 
 
+@pytest.mark.usefixtures("renewed_soon")
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.statement("J4")
 async def test_a_loss_is_stored_whatever_the_lock_and_its_owner_are_called(
@@ -430,7 +431,7 @@ async def test_a_loss_is_stored_whatever_the_lock_and_its_owner_are_called(
             assert context.leases[0].lost.wait(10)
 
     async with redis.asyncio.Redis(unix_socket_path=socket) as client:
-        odd = partial(AsyncSmartLock, client, "it\0", host="web\0", ttl=2.0)
+        odd = partial(AsyncSmartLock, client, "it\0", host="web\0")
         task = app.task(resources=[odd], pass_context=True)(work_async if kind == "async" else work)
         job = task.defer()
         async with serving(app) as until:

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ TTL = 0.8  # seconds
 PAUSE = 1.6  # seconds for which a holder is stopped
 ENOUGH = 20  # visits at least
 PATIENCE = 30.0  # seconds that a busy machine may take for them
+TICK = TTL / 8  # seconds after which each process looks if the machine has stopped it
 STEP = 0.15  # seconds between two acts of the tormentor
 GAP = 0.5  # seconds that a busy machine needs to wake a process, or to notice its death
 
@@ -93,6 +95,14 @@ def live(kind: str, where: str, folder: Path) -> None:
     def note(**facts: Any) -> None:
         os.write(log, json.dumps(facts).encode() + b"\n")  # a whole line, or nothing
 
+    def tick() -> None:
+        while True:
+            began = time.monotonic()
+            time.sleep(TICK)
+            if time.monotonic() - began > TTL / 2:
+                note(stood=[began, time.monotonic()])
+
+    threading.Thread(target=tick, daemon=True).start()
     while True:
         lease = lock.acquire()
         fence = lease.fence if lease is not None and CONTRACT[kind] == LEASE else None
@@ -218,7 +228,9 @@ def _visits(folder: Path, run: Run) -> Iterator[Visit]:
         pid, visit = int(log.stem), None
         for line in log.read_text().splitlines():
             facts = json.loads(line)
-            if "entered" in facts:
+            if "stood" in facts:
+                run.pauses.append((pid, *facts["stood"]))
+            elif "entered" in facts:
                 visit = Visit(pid, **facts)
                 yield visit
             elif visit is not None:

@@ -103,15 +103,17 @@ def test_context_manager(module: Any, path: Path) -> None:
 
 
 @pytest.mark.statement("O3")
-def test_acquire_waits_then_raises_timeout_and_0_is_one_try(path: Path) -> None:
+def test_acquire_waits_then_raises_timeout_and_0_is_one_try(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ours.FileLock(str(path)):
+        with monkeypatch.context() as patch, pytest.raises(ours.Timeout):
+            patch.setattr(time, "sleep", lambda _: pytest.fail("it paused"))
+            ours.FileLock(str(path)).acquire(timeout=0)
         began = time.monotonic()
         with pytest.raises(ours.Timeout):
-            ours.FileLock(str(path)).acquire(timeout=0)
-        assert time.monotonic() - began < 0.2  # without a single pause
-        with pytest.raises(ours.Timeout):
             ours.FileLock(str(path), timeout=0.2).acquire()
-        assert 0.2 <= time.monotonic() - began < 2
+        assert 0.2 <= time.monotonic() - began < 10
 
 
 @BOTH
@@ -162,11 +164,11 @@ def test_defaults(module: Any, path: Path) -> None:
     with pytest.raises(module.InvalidOption, match="nonsense"):
         module.set_defaults(nonsense=1)
     early = module.FileLock(str(path))
-    module.set_defaults(race_delay=0.9)
+    module.set_defaults(race_delay=30)
     path.write_text("no lock file")
     began = time.monotonic()
     early.acquire()
-    assert time.monotonic() - began < 0.8  # the default at the time when the lock was made
+    assert time.monotonic() - began < 20  # the default at the time when the lock was made
     early.release()
 
 
@@ -250,24 +252,28 @@ def test_creation_is_atomic(path: Path) -> None:
 def test_a_valid_one_is_retried_every_retry_period(
     path: Path, script: list[str], spawn: Spawn
 ) -> None:
-    holder = spawn("", "openlock", path, "release", command=script)
-    holder.line()
     ours.set_defaults(retry_period=0.15)
-    lock = ours.FileLock(str(path))
 
-    def release() -> float:
-        time.sleep(0.2)
-        holder.say("")
-        assert holder.line() == "released"
-        return time.monotonic()
+    def time_one() -> float:
+        holder = spawn("", "openlock", path, "release", command=script)
+        holder.line()
+        lock = ours.FileLock(str(path))
 
-    def wait() -> float:
-        lock.acquire(timeout=20)
-        return time.monotonic()
+        def release() -> float:
+            time.sleep(0.2)
+            holder.say("")
+            assert holder.line() == "released"
+            return time.monotonic()
 
-    released, acquired = in_threads(release, wait)
-    assert acquired - released < 0.15 + 1.0
-    lock.release()
+        def wait() -> float:
+            lock.acquire(timeout=20)
+            return time.monotonic()
+
+        released, acquired = in_threads(release, wait)
+        lock.release()
+        return float(acquired - released)
+
+    assert any(time_one() < 0.15 + 1.0 for _ in range(3))  # the machine may stall
 
 
 @pytest.mark.statement("O13")
@@ -279,25 +285,17 @@ def test_an_invalid_one_is_overwritten_and_confirmed_after_race_delay(path: Path
 
 
 @pytest.mark.statement("O13")
-def test_after_tries_it_gives_up(path: Path) -> None:
+def test_after_tries_it_gives_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text("no lock file")
-    over = threading.Event()
 
-    def spoil() -> None:
-        while not over.is_set():
-            other = path.with_suffix(".spoiler")
-            other.write_text("no lock file")
-            other.replace(path)
-            time.sleep(0.01)
+    def spoil(_: float) -> None:  # while it waits before it confirms its file
+        other = path.with_suffix(".spoiler")
+        other.write_text("no lock file")
+        other.replace(path)
 
-    def acquire() -> None:
-        try:
-            with pytest.raises(ours.InvalidLockFile):
-                ours.FileLock(str(path)).acquire(timeout=5)
-        finally:
-            over.set()
-
-    in_threads(spoil, acquire)
+    monkeypatch.setattr(time, "sleep", spoil)
+    with pytest.raises(ours.InvalidLockFile):
+        ours.FileLock(str(path)).acquire(timeout=5)
 
 
 @pytest.mark.parametrize("library", ["openlock", "ours"])
@@ -325,16 +323,16 @@ def test_release_deletes_the_file(module: Any, path: Path) -> None:
 
 @pytest.mark.statement("O16")
 def test_no_delay_when_no_invalid_file_exists(path: Path) -> None:
-    ours.set_defaults(race_delay=5)
+    ours.set_defaults(race_delay=30)
     began = time.monotonic()
     with ours.FileLock(str(path)):
         pass
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
 
 
 @BOTH
 @pytest.mark.statement("O17")
-def test_a_slow_system_warns(module: Any, path: Path) -> None:
+def test_a_slow_system_warns(module: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text("no lock file")
     module.set_defaults(race_delay=0)
     slow = module.FileLock(str(path))
@@ -342,9 +340,10 @@ def test_a_slow_system_warns(module: Any, path: Path) -> None:
         slow.acquire()
     assert slow.getpid() == os.getpid()  # it is only a warning
     path.unlink()
-    module.set_defaults(race_delay=0.2)
+    module.set_defaults(race_delay=60)
     path.write_text("no lock file")
     lock = module.FileLock(str(path))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lock.acquire()
@@ -378,7 +377,7 @@ def test_a_reused_pid_does_not_hide_staleness(path: Path, script: list[str], spa
     os.utime(path, (time.time() - 3600, time.time() - 3600))  # written before that process started
     assert theirs.FileLock(str(path)).locked()  # the defect
     assert not ours.FileLock(str(path)).locked()
-    with ours.FileLock(str(path), timeout=1):
+    with ours.FileLock(str(path), timeout=20):
         pass
     record = parse_record(f"{os.getpid()}\n{Path(sys.argv[0]).stem}\n".encode())
     assert record is not None
@@ -409,7 +408,7 @@ def test_peers_respect_each_others_files(
     process.say("")
     assert process.line() == "released"
     lock = waiter.FileLock(str(path))
-    lock.acquire(timeout=5)
+    lock.acquire(timeout=20)
     assert OTHER[waiter].FileLock(str(path)).getpid() == os.getpid()
     lock.release()
 
@@ -547,16 +546,20 @@ def test_several_threads_that_judge_it_stale_do_not_become_two_holders(
 ) -> None:
     for _ in range(2):
         path.write_text(record)
-        barrier = threading.Barrier(8)
+        barrier, is_held = threading.Barrier(8), threading.Event()
 
-        def take(barrier: threading.Barrier = barrier) -> Any:
+        def take(barrier: threading.Barrier = barrier, is_held: Any = is_held) -> Any:
             lock = ours.FileLock(str(path))
             barrier.wait()
-            try:
-                lock.acquire(timeout=0.5)
-            except ours.Timeout:
-                return None
-            return lock
+            while True:
+                try:
+                    lock.acquire(timeout=0.5)
+                except ours.Timeout:
+                    if is_held.is_set():
+                        return None
+                else:
+                    is_held.set()
+                    return lock
 
         holders = [lock for lock in in_threads(*[take] * 8) if lock]
         assert len(holders) == 1
@@ -585,7 +588,7 @@ def test_release_does_not_block_while_another_thread_waits(path: Path) -> None:
 
     got, took = in_threads(wait, release)
     assert got
-    assert took < 5  # far less than the waiter would wait
+    assert took < 15  # less than the waiter would wait
     assert not path.exists()
 
 
@@ -628,7 +631,7 @@ def test_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(path: Path) -> N
     process.join()
     assert path.exists()
     try:
-        with ours.FileLock(str(path), timeout=5) as lock:
+        with ours.FileLock(str(path), timeout=20) as lock:
             assert lock.getpid() == os.getpid()
     finally:
         over.set()

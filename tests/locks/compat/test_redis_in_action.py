@@ -1,6 +1,9 @@
 """The two functions of the book "Redis in Action", and what they must not get wrong."""
 
+import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +21,17 @@ sys.stdin.readline()
 """
 
 
+def watch_set(conn: "redis.Redis", call: Callable[[], object]) -> dict[str, Any]:
+    """Return how the call sets the lock's key."""
+    watched: Any = conn
+    with watched.monitor() as monitor:
+        call()
+        for seen in monitor.listen():
+            if seen["command"].startswith("SET lock:it"):
+                return dict(seen)
+    raise AssertionError
+
+
 @pytest.mark.landing
 @pytest.mark.statement("T1")
 def test_a_crashed_holders_lock_frees_itself(
@@ -33,10 +47,10 @@ def test_a_crashed_holders_lock_frees_itself(
 def test_it_returns_an_identifier_or_false(client: "redis.Redis") -> None:
     identifier = acquire_lock_with_timeout(client, "it")
     assert isinstance(identifier, str)
-    assert 9_000 < client.pttl("lock:it") <= 10_000
+    assert 0 < client.pttl("lock:it") <= 10_000
     began = time.monotonic()
     assert acquire_lock_with_timeout(client, "it", acquire_timeout=0.1) is False
-    assert 0.1 <= time.monotonic() - began < 2
+    assert 0.1 <= time.monotonic() - began < 9
 
 
 @pytest.mark.statement("T3")
@@ -51,11 +65,11 @@ def test_identifiers_have_128_random_bits(client: "redis.Redis") -> None:
 
 
 @pytest.mark.statement("T4")
-def test_lock_timeout_is_rounded_up_and_never_0(client: "redis.Redis") -> None:
+def test_lock_timeout_is_rounded_up_and_never_0(client: "redis.Redis", conn: "redis.Redis") -> None:
     for given, lives in ((0.2, 1), (1, 1), (1.1, 2)):
         client.delete("lock:it")
-        acquire_lock_with_timeout(client, "it", lock_timeout=given)
-        assert (lives - 1) * 1000 < client.pttl("lock:it") <= lives * 1000
+        take = partial(acquire_lock_with_timeout, client, "it", lock_timeout=given)
+        assert watch_set(conn, take)["command"].endswith(f" PX {lives * 1000}")
     with pytest.raises(ValueError, match="more than 0"):
         acquire_lock_with_timeout(client, "it", lock_timeout=0)
 
@@ -64,20 +78,21 @@ def test_lock_timeout_is_rounded_up_and_never_0(client: "redis.Redis") -> None:
 def test_a_key_without_expiry_is_repaired_by_the_next_waiter(client: "redis.Redis") -> None:
     client.set("lock:it", "of one that crashed between two commands")
     assert acquire_lock_with_timeout(client, "it", acquire_timeout=0, lock_timeout=0.5) is False
-    assert 0 < client.pttl("lock:it") <= 1_000
+    assert -1 != client.pttl("lock:it") <= 1_000  # it may be over already
     assert acquire_lock_with_timeout(client, "it", acquire_timeout=10)
 
 
 @pytest.mark.statement("T6")
 def test_several_repairers_are_harmless(conn: "redis.Redis") -> None:
+    def take() -> Any:
+        return acquire_lock_with_timeout(conn, "it", acquire_timeout=0, lock_timeout=60)
+
     conn.set("lock:it", "of one that crashed")
-    won = in_threads(
-        *[
-            lambda: acquire_lock_with_timeout(conn, "it", acquire_timeout=1.6, lock_timeout=1)
-            for _ in range(8)
-        ]
-    )
-    assert len([one for one in won if one]) == 1
+    assert in_threads(*[take] * 8) == [False] * 8
+    assert 0 < conn.pttl("lock:it") <= 60_000
+    conn.pexpire("lock:it", 1)
+    until(lambda: not conn.exists("lock:it"))
+    assert len([one for one in in_threads(*[take] * 8) if one]) == 1
 
 
 @pytest.mark.statement("T7")
@@ -89,12 +104,7 @@ def test_a_rightful_holder_is_never_shortened(client: "redis.Redis") -> None:
 
 @pytest.mark.statement("T8")
 def test_value_and_expiry_are_set_in_one_step(conn: "redis.Redis") -> None:
-    watched: Any = conn
-    with watched.monitor() as monitor:
-        acquire_lock_with_timeout(conn, "it")
-        for seen in monitor.listen():
-            if seen["command"].startswith("SET lock:it"):
-                break
+    seen = watch_set(conn, lambda: acquire_lock_with_timeout(conn, "it"))
     assert seen["command"].endswith("PX 10000")
     assert seen["client_type"] == "lua"  # the script that found it free also took it
 
@@ -140,10 +150,11 @@ def test_held_too_long(client: "redis.Redis") -> None:
 @pytest.mark.landing
 @pytest.mark.statement("T12")
 def test_crash(conn: "redis.Redis", socket: str, spawn: Spawn) -> None:
-    holder = spawn(HOLD, socket, 1)
+    holder = spawn(HOLD, socket, 60)
     holder.line()
     holder.kill()
     assert acquire_lock_with_timeout(conn, "it", acquire_timeout=0) is False
+    conn.pexpire("lock:it", 500)
     assert acquire_lock_with_timeout(conn, "it", acquire_timeout=10)
 
 
@@ -170,12 +181,15 @@ def test_held_too_long_and_crash_and_several(
     holder = spawn(HOLD, socket, 1)
     holder.line()
     holder.kill()
-    won = in_threads(
-        *[
-            lambda: acquire_lock_with_timeout(conn, "it", acquire_timeout=2, lock_timeout=5)
-            for _ in range(6)
-        ]
-    )
-    winners = [one for one in won if one]
+    is_held = threading.Event()
+
+    def take() -> Any:
+        while True:
+            if one := acquire_lock_with_timeout(conn, "it", acquire_timeout=2, lock_timeout=60):
+                is_held.set()
+            if is_held.is_set():
+                return one
+
+    winners = [one for one in in_threads(*[take] * 6) if one]
     assert len(winners) == 1
     assert release_lock(conn, "it", winners[0])

@@ -17,9 +17,11 @@ from inturn.locks.core import watchdog
 from inturn.locks.core.process import process
 from inturn.locks.core.threads import TimerThread
 from inturn.locks.sigterm import expire_soon
+from tests.locks.conftest import at_any_pace
 from tests.waiting import wait_until
 
 
+@pytest.mark.usefixtures("renewed_soon")
 def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
     def ours() -> set[str]:
         return {
@@ -28,7 +30,7 @@ def test_one_watchdog_serves_many_leases(client: "redis.Redis") -> None:
             if thread.name.startswith("inturn-locks")
         }
 
-    locks = [SmartLock(client, f"it{n}", ttl=3) for n in range(30)]
+    locks = [SmartLock(client, f"it{n}", ttl=60) for n in range(30)]
     leases = [lease for lock in locks if (lease := lock.acquire()) is not None]
     ends = [lease.expires for lease in leases]
     wait_until(lambda: all(lease.expires != end for lease, end in zip(leases, ends, strict=True)))
@@ -199,15 +201,18 @@ class Silent:
 def test_an_extension_to_an_earlier_end_counts_though_its_reply_was_lost(
     client: "redis.Redis",
 ) -> None:
-    lease = held(SmartLock(client, "it"))
-    port, lease.port = lease.port, Silent(lease.port)
-    with pytest.raises(LockBackendError, match="gone"):
-        lease.extend(0.9)
-    assert lease.remaining() <= 0.9
-    lease.port = port
-    time.sleep(1.5)
-    lease.ensure()
-    lease.release()
+    def extend(scale: float) -> None:
+        lease = held(SmartLock(client, f"it{scale}"))
+        port, lease.port = lease.port, Silent(lease.port)
+        with pytest.raises(LockBackendError, match="gone"):
+            lease.extend(0.9 * scale)
+        assert lease.remaining() <= 0.9 * scale
+        lease.port = port
+        time.sleep(1.5 * scale)
+        lease.ensure()
+        lease.release()
+
+    at_any_pace(extend)
 
 
 def test_a_longer_life_that_was_not_granted_is_not_waited_for(client: "redis.Redis") -> None:
@@ -284,8 +289,8 @@ def test_after_a_failure_a_shorter_life_is_renewed_in_its_own_time(client: "redi
     lease = held(SmartLock(client, "it", ttl=30))
     watch = watchdog.ThreadWatch(lease)
     watch.note_failure(lease, LockBackendError("silent"))
-    lease.extend(0.3)
-    assert watch._renew_at(lease) - lease.clock() <= 0.1
+    lease.extend(9)
+    assert watch._renew_at(lease) - lease.clock() <= 3.0
     lease.release()
 
 
@@ -296,18 +301,18 @@ def test_a_lease_that_is_to_expire_soon_notices_when_it_does(client: "redis.Redi
 
 
 def test_two_leases_with_one_lock_id_are_both_renewed(socket: str) -> None:
-    async def body() -> None:
+    async def body(scale: float) -> None:
         async with redis.asyncio.Redis(unix_socket_path=socket) as client:
-            lease = await AsyncSmartLock(client, "it", ttl=0.6).acquire()
+            lease = await AsyncSmartLock(client, "it", ttl=0.6 * scale).acquire()
             assert lease is not None
             with redis.Redis(unix_socket_path=socket) as other:
-                twin = SmartLock(other, "it", ttl=0.6).from_handle(lease.handle())
-                await asyncio.sleep(1.5)
+                twin = SmartLock(other, "it", ttl=0.6 * scale).from_handle(lease.handle())
+                await asyncio.sleep(1.5 * scale)
                 lease.ensure()
                 twin.ensure()
                 await lease.release()
 
-    asyncio.run(body())
+    at_any_pace(lambda scale: asyncio.run(body(scale)))
 
 
 def test_every_living_lease_is_found_while_another_thread_acquires(client: "redis.Redis") -> None:

@@ -139,13 +139,14 @@ def test_the_next_acquisition_replaces_a_guard_that_a_renewal_found_missing(
             assert len(files(folder)) == 1
 
 
+@pytest.mark.usefixtures("renewed_soon")
 @pytest.mark.parametrize("use", ["acquires", "renews"])
 @pytest.mark.statement("S8")
 def test_a_guard_in_use_stays_young(
     conn: "redis.Redis", monkeypatch: Any, folder: Path, use: str
 ) -> None:
     monkeypatch.setattr(guard, "LOOK_INTERVAL", 0)
-    with SmartLock(conn, "it", ttl=0.6):
+    with SmartLock(conn, "it"):
         [path] = files(folder)
         os.utime(path, (0, 0))
         if use == "acquires":

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from inturn.locks import (
     release_lock,
 )
 from tests.locks import redis_server
-from tests.locks.conftest import in_threads
+from tests.locks.conftest import at_any_pace, in_threads
 from tests.locks.redis_cluster import cluster
 
 NAMES = [f"it{n}" for n in range(12)]  # on all nodes
@@ -70,16 +71,19 @@ def test_it_can_be_broken(client: "redis.RedisCluster", kind: Any) -> None:
 
 
 def test_its_fence_grows_and_it_is_renewed(client: "redis.RedisCluster") -> None:
-    for name in NAMES[:3]:
-        lock = SmartLock(client, name, ttl=2.0)
+    def use(name: str, scale: float) -> None:
+        lock = SmartLock(client, f"{name}:{scale}", ttl=1.0 * scale)
         with lock as lease:
             assert lease is not None
             assert lease.fence == 1
-            assert not lease.lost.wait(2.5)
+            assert not lease.lost.wait(1.5 * scale)
             assert lease.owned()
         with lock as lease:
             assert lease is not None
             assert lease.fence == 2
+
+    for name in NAMES[:3]:
+        at_any_pace(partial(use, name))
 
 
 def test_the_drop_ins_work(client: "redis.RedisCluster") -> None:
