@@ -24,7 +24,7 @@ WORKER = {
     "wait": False,
     "install_signal_handlers": False,
     "update_heartbeat_interval": 0.2,
-    "stalled_worker_timeout": 1.0,
+    "stalled_worker_timeout": 30.0,
 }
 
 
@@ -84,7 +84,7 @@ def run(server: Server, statement: SQL | Composed) -> None:
 
 
 def make_home(dsn: str, cell: int) -> PsycopgConnector:
-    return PsycopgConnector(dsn, schema=f"inturn_{cell:02}", timeout=2)
+    return PsycopgConnector(dsn, schema=f"inturn_{cell:02}", timeout=20)
 
 
 @pytest.fixture

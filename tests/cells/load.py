@@ -79,6 +79,8 @@ class Load:
 
     def __init__(self, file: Path) -> None:
         self.app = App(cells=file)
+        for home in self.app.connector.homes:
+            home._timeout = 60.0  # to follow the cell, although the machine may stall
         self.given: list[tuple[str, int]] = []
         self.doubtful: set[tuple[str, int]] = set()  # perhaps stored, because the answer was lost
         self.refused: list[Exception] = []

@@ -86,18 +86,18 @@ def test_results_arrive_at_once_after_a_move(cells: Cells, empty: list[str]) -> 
     def wait() -> None:  # keeps the listener's connection in use, from before the move
         waiting.set()
         with suppress(JobCancelled):
-            never.result(timeout=20)
+            never.result(timeout=120)
 
     def time_one() -> float:
         began = time.monotonic()
-        quick.configure(lock=LANES[0]).defer().result(timeout=10)
+        quick.configure(lock=LANES[0]).defer().result(timeout=60)
         return time.monotonic() - began
 
     with app.open(), working(app, [], queues=["quick"]):
         never = app.configure_task("quick", lock=LANES[1], queue="nobody").defer()
         waiter = Thread(target=wait)
         waiter.start()
-        assert waiting.wait(5)
+        assert waiting.wait(60)
         time_one()
         finish(cells, empty[1])
         time_one()
@@ -117,9 +117,9 @@ def test_a_worker_says_that_its_cell_has_moved(
     def pay() -> None: ...
 
     with app.open(), working(app, []):
-        pay.configure(lock=LANES[0]).defer().result(timeout=20)
+        pay.configure(lock=LANES[0]).defer().result(timeout=60)
         finish(cells, empty[1])
-        pay.configure(lock=LANES[0]).defer().result(timeout=20)
+        pay.configure(lock=LANES[0]).defer().result(timeout=60)
     said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     assert said
     for each in said:

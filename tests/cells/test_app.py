@@ -60,7 +60,7 @@ def test_each_lane_runs_in_its_cell_and_results_come_from_there(app: App, task: 
     assert [each.reason for each in app.job_manager.explain(jobs[6])] != []
     assert app.job_manager.cancel_job_by_id(jobs[7])
     run_all(app)
-    assert [job.result(timeout=5) for job in jobs[:7]] == [2 * n for n in range(7)]
+    assert [job.result(timeout=60) for job in jobs[:7]] == [2 * n for n in range(7)]
     assert app.job_manager.retry_job_by_id(jobs[7])
     assert [job.id for job in app.job_manager.list_jobs(status="todo")] == [jobs[7]]
     [counts] = app.job_manager.list_queues()
@@ -76,7 +76,7 @@ async def test_the_same_in_an_event_loop(homes: list[PsycopgConnector]) -> None:
     async def double(n: int) -> int:
         if n < 10:
             return int(
-                await (await double.configure(lock=LOCKS[n]).defer_async(n + 10)).result_async(1)
+                await (await double.configure(lock=LOCKS[n]).defer_async(n + 10)).result_async(60)
             )
         return 2 * n
 
@@ -86,7 +86,7 @@ async def test_the_same_in_an_event_loop(homes: list[PsycopgConnector]) -> None:
         jobs = await manager.batch_defer_jobs_async(new)
         for cell in range(COUNT):
             await app.cell(cell).run_worker_async()
-        assert [await job.result_async(5) for job in jobs] == [2 * n + 40 for n in range(COUNT)]
+        assert [await job.result_async(60) for job in jobs] == [2 * n + 40 for n in range(COUNT)]
         [counts] = await manager.list_queues_async()
         assert counts["succeeded"] == COUNT
         assert len(await manager.list_jobs_async(limit=3)) == 3
@@ -133,7 +133,7 @@ def test_a_retry_cannot_move_a_job_to_a_lane_elsewhere(app: App) -> None:
     with pytest.raises(
         JobFailed, match=f"lock: '{LOCKS[6]}' is in cell 6, but the job is in cell 2"
     ):
-        job.result(timeout=5)
+        job.result(timeout=60)
 
 
 def test_a_job_goes_to_its_cell_even_if_it_is_deferred_through_another(app: App) -> None:
@@ -387,7 +387,7 @@ def test_one_cell_down_stops_only_its_lanes(homes: list[PsycopgConnector]) -> No
             double.configure(lock=LOCKS[6]).defer(6)
         for cell in jobs:
             app.cell(cell).run_worker()
-        assert [job.result(5) for job in jobs.values()] == [2 * n for n in jobs]
+        assert [job.result(60) for job in jobs.values()] == [2 * n for n in jobs]
         with pytest.raises(CellsUnanswered, match=r"1 of 8 cells did not answer \(6\): ") as raised:
             app.job_manager.list_queues()
         assert sorted(raised.value.answers) == [*jobs]

@@ -69,7 +69,7 @@ def test_a_worker_process_keeps_three_connections(app: App, dsns: list[str]) -> 
             app.cell(5).run_worker_async(wait=True, install_signal_handlers=False)
         )
         found = 0
-        for _ in range(100):
+        for _ in range(1200):
             await asyncio.sleep(0.05)
             [(found,)] = await asyncio.to_thread(query, dsns[1], CONNECTIONS)
             if found >= 3:

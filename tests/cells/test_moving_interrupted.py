@@ -217,7 +217,7 @@ def test_aborted_after_each_step(cells: Cells, empty: list[str]) -> None:
 def lose_slot(dsn: str) -> None:
     """End the replication from a database that accepts no connections any more."""
     [(slot, pid)] = query(dsn, "SELECT slot_name, active_pid FROM pg_replication_slots")
-    query(dsn, "SELECT pg_terminate_backend(%s, 2000)", pid)
+    query(dsn, "SELECT pg_terminate_backend(%s, 60000)", pid)
     query(dsn, "SELECT pg_drop_replication_slot(%s)", slot)
 
 

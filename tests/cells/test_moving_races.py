@@ -199,7 +199,7 @@ def test_a_move_waits_for_a_migration_that_has_looked_for_moves(
         def look(*given: Any) -> None:
             looked(*given)
             publishing.append(threads.submit(make_move(cells, new).publish))
-            wait_until(lambda: query(old, WAITS), 3)
+            wait_until(lambda: query(old, WAITS))
             assert query(old, "SELECT pubname FROM pg_publication") == []
 
         publishing: list[Future[None]] = []

@@ -79,8 +79,8 @@ def cells(old: Server, tmp_path: Path) -> Cells:
 def configure(server: Server, *settings: str) -> None:
     for setting in settings:
         query(server.dsn, f"ALTER SYSTEM {setting}")
-    query(server.dsn, "SELECT pg_reload_conf()")
-    time.sleep(0.5)
+    [(before, _)] = query(server.dsn, "SELECT pg_conf_load_time(), pg_reload_conf()")
+    wait_until(lambda: query(server.dsn, "SELECT pg_conf_load_time() > %s", before) == [(True,)])
 
 
 def set_back(server: Server, earlier: Copy) -> None:
@@ -225,11 +225,11 @@ def test_an_archive_of_the_wal_is_no_standby(
 def test_a_standby_that_lags_is_seen_before_the_cell_is_closed(
     old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
     monkeypatch.setattr("inturn.cells.moving.STANDBY_SECONDS", 0.5)
     move = until(make_move(cells, new.dsn), "wait")
     with standing_by(old) as pid:
-        with asleep(pid):
+        with asleep(pid), monkeypatch.context() as patch:
+            patch.setattr("inturn.cells.move_gate.CATCH_UP_SECONDS", 0.5)
             query(old.dsn, DEFER)
             with pytest.raises(CannotMove, match=r"lag: walreceiver\. Let them catch up first"):
                 move.close()
@@ -342,7 +342,7 @@ def test_autovacuum_gives_way(old: Server, new: Server, cells: Cells) -> None:
     wait_until(lambda: query(old.dsn, VACUUMS), 60)
     before = time.monotonic()
     finish(cells, new.dsn)
-    assert time.monotonic() - before < 15
+    assert time.monotonic() - before < 60
 
 
 def test_a_prepared_transaction_is_named(
@@ -371,6 +371,7 @@ def test_a_slot_names_the_transactions_it_waits_for(
         connection.execute("SELECT pg_current_xact_id()")
         with pytest.raises(CannotMove, match=r"began before it: \d+ \(report\)\. End them"):
             move.slot()
+    monkeypatch.undo()
     finish(cells, new.dsn)
 
 
@@ -389,7 +390,7 @@ def test_the_copy_names_the_transactions_it_waits_for(
         connection.execute("SELECT pg_current_xact_id()")
         move.copy()
         with pytest.raises(CannotMove, match=r"began before it: \d+ \(report\)\. End them"):
-            beside.submit(move.wait).result(20)
+            beside.submit(move.wait).result(60)
         short = "SET LOCAL statement_timeout = '1s'"
         monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
         with pytest.raises(CannotMove, match="the old server's, which wait for transactions"):
@@ -473,13 +474,14 @@ def test_a_table_that_is_not_followed_any_more_keeps_the_cell_open(
     old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The history is not compared in the gate, and what changes in it would be skipped."""
-    monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
     move = until(make_move(cells, new.dsn), "wait")
+    monkeypatch.setattr("inturn.cells.moving.STALLED_SECONDS", 1)
     lose_slot_of_history(new)
     with pytest.raises(CannotMove, match="copies tables again"):
         move.close()
     with pytest.raises(CannotMove, match="does not copy from"):
         make_move(cells, new.dsn).wait()
+    monkeypatch.undo()
     move.abort()
     finish(cells, new.dsn)
     assert (serves(old.dsn), serves(new.dsn)) == (False, True)
@@ -496,9 +498,10 @@ def test_a_copy_without_a_free_worker_ends_the_wait(
         waits = beside.submit(move.wait)
         try:
             with pytest.raises(CannotMove, match="replication_workers is used up"):
-                waits.result(20)
+                waits.result(60)
         finally:
             configure(new, "RESET max_sync_workers_per_subscription")
+    monkeypatch.undo()
     finish(cells, new.dsn)
 
 
@@ -557,11 +560,12 @@ def test_a_slot_that_the_server_has_given_up_is_named(
 def test_a_worker_that_does_not_end_is_named(
     old: Server, new: Server, cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    move = until(make_move(cells, new.dsn), "close")
     short = "SET LOCAL statement_timeout = '1s'"
     monkeypatch.setattr("inturn.cells.move_servers.WITHIN_SECONDS", short)
-    move = until(make_move(cells, new.dsn), "close")
     [(pid,)] = query(new.dsn, "SELECT pid FROM pg_stat_subscription WHERE relid IS NULL")
     with asleep(pid), pytest.raises(CannotMove, match=r"does not end\. See pg_stat_subscription"):
         move.open()
+    monkeypatch.undo()
     assert (serves(old.dsn), serves(new.dsn)) == (False, False)
     finish(cells, new.dsn)

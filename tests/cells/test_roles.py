@@ -45,6 +45,6 @@ def test_a_producer_defers_and_a_worker_runs(granted: list[str]) -> None:
             task = web.configure_task("double", lock=LOCKS[1], connection=connection)
             assert task.defer(n=1) % 1024 == 1
         jobs.cell(6).run_worker()
-        assert job.result(timeout=5) == 6
+        assert job.result(timeout=60) == 6
         with pytest.raises(ConnectorException, match="permission denied"):
             web.job_manager.list_jobs(lock=LOCKS[6])
