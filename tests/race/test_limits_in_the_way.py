@@ -309,7 +309,7 @@ def test_an_end_that_plans_a_look_notifies_workers(stage: Stage) -> None:
 )
 def test_a_statement_that_has_waited_takes_no_token_twice(stage: Stage) -> None:
     person, worker, late = stage.session(), stage.worker(), stage.worker()
-    person.set_limit("stripe", None, rate=60, burst=30)
+    person.set_limit("stripe", None, rate=1, burst=30)
     person.defer(None, *[0] * 40, limit="stripe")
     late.hasten("-1 hour")
     promise(len(worker.claim(30)) == 30, "the burst is spent")
@@ -466,8 +466,8 @@ def test_a_start_in_several_lanes_counts_when_its_token_was_there(stage: Stage) 
 def test_a_claim_that_began_before_the_tokens_were_back_gets_none(stage: Stage) -> None:
     person, worker, late = stage.session(), stage.worker(), stage.worker()
     person.set_limit("stripe", None, rate=60, burst=1)
+    late.hasten("-20 seconds")  # first, or its token might be back by then
     worker.hasten("-20 seconds")
-    late.hasten("-20 seconds")
     use_key(person, worker, "stripe")
     person.reconcile()
     person.defer(None, limit="stripe")

@@ -280,13 +280,13 @@ def test_a_pause_ends_in_time_although_the_retry_that_goes_next_is_being_replace
     )
     [(first, _)] = enqueue(producer, "k", lock="a")
     worker.retry(worker.claim_one())
-    producer.pause("a", until="1 second")
+    producer.pause("a", until="20 seconds")
     promise(
         worker.claim() == [] and stage.statuses() == {first: "blocked"},
         "it is put behind the pause",
     )
     replace(user, "k")
-    worker.hasten("2 seconds")
+    worker.hasten("30 seconds")
     promise(
         worker.claim() == [] and stage.lanes() == {"a": "retrying"},
         "the pause is over, and nobody waits",

@@ -26,7 +26,8 @@ from tests.evidence.events import Memory
 from tests.evidence.judge import describe, judge
 
 SECONDS = 8.0  # of producing; what is left then is worked off
-PATIENCE = 60.0  # for the whole; a run that hangs has lost a job or a lane
+LONGEST = 60.0  # seconds of producing, until each rare event was seen
+PATIENCE = 240.0  # for the whole; a run that hangs has lost a job or a lane
 BACKLOG = 300  # so much may wait before producers slow down
 
 EQUALS = [f"equal {n}" for n in range(5)]
@@ -66,6 +67,13 @@ class Run:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
+    @property
+    def goes_on(self) -> bool:
+        return not self.over.is_set() and (
+            self.seconds < SECONDS
+            or (self.seconds < LONGEST and not all(self.seen[rare] for rare in RARE))
+        )
+
     def backlog(self) -> int:
         return self.seen["deferred"] - self.seen["rolled back"] - self.seen["finished"]
 
@@ -76,7 +84,7 @@ class Producer:
 
     def work(self) -> None:
         with self.run.connect() as connection:
-            while self.run.seconds < SECONDS and not self.run.over.is_set():
+            while self.run.goes_on:
                 self.defer(connection)
                 if self.run.backlog() > BACKLOG:
                     connection.execute("SELECT pg_sleep(0.02)")

@@ -159,6 +159,7 @@ def test_growth_is_seen(lane: Lane) -> None:
     assert lane.pages(2_000, begins_at_floors=False) > 3 * early
 
 
+STAND_STILL = "SELECT set_config('inturn.clock', now()::text, false)"
 LOOK_AT = "SELECT nullif(current_setting('inturn.front_at', true), '')::timestamptz - now()"
 
 
@@ -172,7 +173,8 @@ def test_a_look_at_other_jobs_that_reads_much_is_not_repeated_at_once(
     [(pause,)] = lane.connection.execute(LOOK_AT).fetchall()
     assert pause < timedelta(seconds=1)
     lane.connection.execute("SELECT defer('t', priority => 1)")
-    set_look = "SELECT set_config('inturn.front_at', (now() + %s::interval)::text, false)"
+    lane.connection.execute(STAND_STILL)
+    set_look = "SELECT set_config('inturn.front_at', (clock() + %s::interval)::text, false)"
     lane.connection.execute(set_look, ["0.9 s"])
     assert lane.hand_over(), "it does not look"
     lane.connection.execute(set_look, [when])
@@ -184,9 +186,10 @@ def test_a_floor_is_used_only_after_a_look_that_read_much(lane: Lane) -> None:
     while not lane.floors.latest():
         lane.hand_over()
     beyond = lane.floors.final + 1_000  # shows whether it is used
+    lane.connection.execute(STAND_STILL)
     for look_at, is_used in [("", False), ("0.9 s", True)]:
         lane.connection.execute(
-            "SELECT set_config('inturn.front_at', (now() + nullif(%s, '')::interval)::text, false)",
+            "SELECT set_config('inturn.front_at', (clock() + nullif(%s, '')::interval)::text, false)",
             [look_at],
         )
         call = finish.finish(
