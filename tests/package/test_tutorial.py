@@ -1,6 +1,7 @@
 """docs/tutorial.md works: every block runs, in order, and prints what the page shows."""
 
 import os
+import random
 import re
 import shlex
 import signal
@@ -10,7 +11,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,14 @@ def test_the_tutorial_works_from_the_first_block_to_the_last() -> None:
     assert len(reader.typed) > 20
 
 
+def find_port() -> int:
+    """Return a port that is free, and that the kernel gives to nobody meanwhile."""
+    while True:
+        port = random.randrange(23_000, 30_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
 class Reader:
     """Somebody who types what the page says, and compares what comes."""
 
@@ -61,8 +70,7 @@ class Reader:
             "PYTHONPATH": str(ROOT / "queue"),
             "PYTHONUNBUFFERED": "1",
         }
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = str(free.getsockname()[1])
+        self.port = str(find_port())
 
     def type(self, command: str, shown: str) -> None:
         self.typed.append(command)

@@ -85,7 +85,7 @@ async def test_a_worker_keeps_its_schedules_and_deletes_old_jobs(
     enough = anyio.Event()
 
     @app.periodic(cron="* * * * * *", periodic_id="tick")
-    @app.task(name="tick")
+    @app.task(name="tick", lock="tick")  # each deletes the one before it
     async def tick(timestamp: int) -> None:
         ticks.append(timestamp)
         await app.job_manager.delete_old_jobs_async(0)
