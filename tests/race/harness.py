@@ -200,9 +200,11 @@ class Session:
     def resume_to_wait(self) -> None:
         """Let the step held by start_until() go on, and return when it waits again."""
         assert self._step is not None
+        self._stage.control.execute("SELECT pg_advisory_lock(%s, 0)", [self.pid])  # it may wait
         self._stage.control.execute("SELECT pg_advisory_unlock(%s)", [self.pid])
         while not self._stage.waits_of(self) and not self._step.done():
             pass
+        self._stage.control.execute("SELECT pg_advisory_unlock(%s, 0)", [self.pid])
 
     def moves_on_from(self, other: "Session") -> None:
         """Return when the started step waits for another session, or is over."""
@@ -616,7 +618,9 @@ class Stage:
                     PERFORM set_config('race.pause', '', false);
                     PERFORM set_config('lock_timeout', '0', false);
                     PERFORM pg_advisory_xact_lock(pg_backend_pid());
-                    PERFORM set_config('lock_timeout', '{NO_WAIT}', false);
+                    IF pg_try_advisory_xact_lock_shared(pg_backend_pid(), 0) THEN
+                        PERFORM set_config('lock_timeout', '{NO_WAIT}', false);
+                    END IF;
                 END IF;
                 {body}
             END $$
