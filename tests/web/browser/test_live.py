@@ -1,6 +1,7 @@
 """Changes appear by themselves, and never under a person's hand."""
 
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from threading import Event, Thread
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
-from inturn.web import Access, create_app
+from inturn.web import Access, create_app, live
 from tests.field.outage import outage
+from tests.proxy import Faulty
 from tests.web.browser.conftest import Offer, Visit, wait_in
 from tests.web.browser.scenarios import LANE, SCENES
 from tests.web.browser.test_actions import find_form, submit
@@ -254,6 +256,26 @@ def test_a_change_under_a_hand_appears_when_the_hand_leaves(
         page.mouse.move(2, 2)
         page.get_by_text("a pause that is new").wait_for()
         assert visitor.problems == []
+
+
+def test_what_changed_while_the_network_was_away_appears(
+    dsn: str, shop: Shop, offer: Offer, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOAD_SECONDS", 0.0)  # as if the network was away for longer
+    site = offer()
+    port = int(site.rsplit(":", 1)[1])
+    reach = partial(socket.create_connection, ("127.0.0.1", port))
+    with visit() as other, visit() as visitor, Faulty(reach) as proxy:
+        beside = other.open(f"{site}/lanes")
+        page = visitor.open(f"http://127.0.0.1:{proxy.port}/lanes")
+        expect(page.locator("#status")).to_have_text("live", timeout=MS)
+        proxy.refuse()
+        proxy.reset()
+        expect(page.locator("#status")).to_have_text("waiting", timeout=MS)
+        query(dsn, "SELECT pause_lane('new', 'a new pause'), pg_stat_force_next_flush()")
+        beside.get_by_text("a new pause").wait_for()
+        proxy.heal()
+        page.get_by_text("a new pause").wait_for()
 
 
 def test_the_page_of_a_job_that_is_deleted_says_so(shop: Shop, offer: Offer, visit: Visit) -> None:

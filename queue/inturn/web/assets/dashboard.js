@@ -114,9 +114,10 @@
     if (name !== "polling" && polling) { clearInterval(polling); polling = null; }
   }
   function heard(name) {
+    const missed = name === "hello" && state !== "live"; // what has happened meanwhile
     if (name === "hello" || name === "changed") setState("live");
     if (name === "delayed" || name === "polling" || (name === "waiting" && state !== "delayed")) setState(name);
-    if (name === "changed") changed();
+    if (name === "changed" || missed) changed();
   }
   function tell(name) { heard(name); channel?.postMessage(name); }
   function open() {
