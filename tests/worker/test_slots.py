@@ -97,6 +97,28 @@ async def test_others_get_their_turn_while_jobs_that_do_not_wait_are_left_to_run
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("batch", [2, 10, 100])
+async def test_jobs_of_one_batch_run_in_one_turn_if_there_are_slots_for_all(batch: int) -> None:
+    """Then one call reports them all, and their lanes hand over all next jobs."""
+    ran: list[int] = []
+
+    async def perform(waiting: Waiting, slot: Slot) -> None:
+        ran.append(waiting.job.id)
+
+    slots = Slots(100, perform)
+
+    async def work() -> None:
+        for end in range(batch, 5 * batch, batch):
+            slots.add(_waiting(*range(end - batch, end)))
+            while len(ran) == end - batch:
+                await anyio.lowlevel.checkpoint()
+            assert len(ran) == end
+
+    with anyio.fail_after(120):
+        await slots.run(work)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(("waits", "least", "most"), [(False, 1, 2), (True, 100, 100)])
 async def test_jobs_that_wait_have_a_slot_each_and_others_share_a_few(
     waits: bool, least: int, most: int

@@ -18,8 +18,8 @@ from inturn.errors import WorkerCancelled
 from inturn.model import Job
 
 # The loop must get its turn while jobs are left, so that they run while it waits for the server.
-# Between two turns, all slots together run at most one in TURNS of the waiting jobs, and at most
-# MOST_IN_A_TURN, but each slot that is woken runs one.
+# Between two turns, all slots together run as many jobs as there are slots, or one in TURNS of the
+# waiting ones if that is more, but at most MOST_IN_A_TURN. Each slot that is woken runs one.
 TURNS, MOST_IN_A_TURN = 2, 256
 
 
@@ -143,7 +143,8 @@ class Slots:
         if not self._ran:
             asyncio.get_running_loop().call_soon(self._begin_turn)
         self._ran += 1
-        return self._ran > min(len(self.waiting) // TURNS, MOST_IN_A_TURN)
+        share = max(self._count, len(self.waiting) // TURNS)
+        return self._ran >= min(share, MOST_IN_A_TURN)
 
     def _begin_turn(self) -> None:
         self._ran = 0
