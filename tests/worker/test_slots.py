@@ -11,7 +11,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from inturn import Job
+from inturn import App, Job
+from inturn.operations import Operation
+from inturn.operations.engine.finish import Finished
+from inturn.worker.connection import WorkerConnection
 from inturn.worker.slots import MOST_IN_A_TURN, TURNS, Slot, Slots, Waiting
 
 
@@ -116,6 +119,30 @@ async def test_jobs_of_one_batch_run_in_one_turn_if_there_are_slots_for_all(batc
 
     with anyio.fail_after(120):
         await slots.run(work)
+
+
+@pytest.mark.anyio
+async def test_ten_lanes_are_reported_and_handed_over_by_one_call(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[int] = []
+    run = WorkerConnection.run
+
+    async def note(connection: WorkerConnection, operation: Operation[object]) -> object:
+        reply = await run(connection, operation)
+        if isinstance(reply, Finished):
+            reports.append(len(reply.accepted))
+        return reply
+
+    @app.task(name="step")
+    async def step() -> None: ...
+
+    for lane in range(10):
+        step.configure(lock=str(lane)).batch_defer(*[{}] * 30)
+    monkeypatch.setattr(WorkerConnection, "run", note)
+    await app.run_worker_async(concurrency=20)
+    assert sum(reports) == 300
+    assert len(reports) < 40
 
 
 @pytest.mark.anyio
