@@ -28,7 +28,7 @@ from tests.conftest import NO_POLL, Query, Until
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
-LONG = 40.0  # seconds, more than `until` waits: a waiter looks once more when its time is up
+LONG = 400.0  # seconds, more than `until` waits: a waiter looks once more when its time is up
 
 
 @pytest.fixture(autouse=True)

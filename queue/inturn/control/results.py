@@ -98,7 +98,7 @@ class ResultListener:
                     connection.execute(LISTEN)
                     self._notify(None)  # jobs may have ended before LISTEN
                     looked_at = time.monotonic()
-                    while self._has_callers() and self._connector.moves == moves:
+                    while self._callbacks and self._connector.moves == moves:
                         for notification in connection.notifies(timeout=LINGER):
                             self._notify(notification.payload)
                         if time.monotonic() - looked_at > POLL:

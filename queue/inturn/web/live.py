@@ -97,7 +97,7 @@ class Live:
     def _follow(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         before = self._count_changes(connection)
         self.wake("changed")  # something may have changed before it was counted
-        while self._has_clients():
+        while self._clients:
             notified = self._wait(connection)
             # The server's counter lags by up to a second, so it may report the same change.
             count = self._count_changes(connection)

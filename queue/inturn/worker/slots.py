@@ -17,7 +17,8 @@ from anyio.abc import TaskGroup
 from inturn.errors import WorkerCancelled
 from inturn.model import Job
 
-# The loop must get its turn while jobs are left, so that they run while it waits for the server.
+# The loop must get its turn while many jobs are left, which then run while it waits for the server.
+# A few run in one turn, so that one call reports them and their lanes hand over all next jobs.
 # Between two turns, all slots together run as many jobs as there are slots, or one in TURNS of the
 # waiting ones if that is more, but at most MOST_IN_A_TURN. Each slot that is woken runs one.
 TURNS, MOST_IN_A_TURN = 2, 256
