@@ -5,6 +5,7 @@ import logging
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -206,8 +207,8 @@ SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inturn results' 
 async def test_an_end_right_after_the_look_at_a_job_is_not_missed(
     app: App, query: Query, until: Until, monkeypatch: pytest.MonkeyPatch, in_loop: bool
 ) -> None:
-    """A thread listens already, for another waiter, and hears of the end before we wait."""
-    other, id = app.configure_task("nobody").batch_defer({}, {})
+    """The thread already listens for another waiter, and hears of the end before we wait."""
+    other, id = app.configure_task("unknown").batch_defer({}, {})
     heard: list[str | None] = []
     notify, look = ResultListener._notify, jobs.await_end
 
@@ -404,3 +405,42 @@ def test_a_waiting_thread_leaves_nothing_behind(app: App) -> None:
         if thread.name == "inturn results":
             thread.join(30)
             assert not thread.is_alive()
+
+
+def test_a_waiter_that_comes_while_the_thread_disconnects_starts_no_second_thread(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener, connect = ResultListener(app.connector), app.connector.connect
+    started: list[threading.Thread] = []
+    listens, has_come = threading.Event(), threading.Event()
+
+    class Noted(threading.Thread):
+        def start(self) -> None:
+            started.append(self)
+            super().start()
+
+    with ExitStack() as late:
+
+        def connect_noted(*given: Any, **options: Any) -> Session:
+            session = connect(*given, **options)
+            close = session.close
+
+            def come_and_close() -> None:
+                if not has_come.is_set():
+                    late.enter_context(listener.call_back(2, listens.set))
+                    listener.listen()
+                    has_come.set()
+                close()
+
+            monkeypatch.setattr(session, "close", come_and_close)
+            return session
+
+        monkeypatch.setattr(results, "Thread", Noted)
+        monkeypatch.setattr(app.connector, "connect", connect_noted)
+        with listener.call_back(1, listens.set):
+            listener.listen()
+            assert listens.wait(120)
+        assert has_come.wait(120)
+    for thread in started:
+        thread.join(120)
+    assert len(started) == 1

@@ -1,21 +1,20 @@
 """docs/tutorial.md works: every block runs, in order, and prints what the page shows."""
 
 import os
-import random
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.server import free_port
 from tests.cli.calling import clean
 
 pytestmark = pytest.mark.landing
@@ -47,14 +46,6 @@ def test_the_tutorial_works_from_the_first_block_to_the_last() -> None:
     assert len(reader.typed) > 20
 
 
-def find_port() -> int:
-    """Return a port that is free, and that the kernel gives to nobody meanwhile."""
-    while True:
-        port = random.randrange(23_000, 30_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-
-
 class Reader:
     """Somebody who types what the page says, and compares what comes."""
 
@@ -70,7 +61,7 @@ class Reader:
             "PYTHONPATH": str(ROOT / "queue"),
             "PYTHONUNBUFFERED": "1",
         }
-        self.port = str(find_port())
+        self.port = str(free_port())
 
     def type(self, command: str, shown: str) -> None:
         self.typed.append(command)

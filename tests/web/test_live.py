@@ -100,7 +100,7 @@ async def test_a_change_reaches_a_browser_even_if_nothing_is_notified(
 async def test_a_change_right_after_the_connection_is_new_is_not_missed(
     site: Gate, query: Query, until: Until
 ) -> None:
-    """A lane that is resumed notifies nobody, and the server may count it at once."""
+    """Resuming a lane sends no notification, and the server may count the change at once."""
     query("SELECT pause_lane('ann')")
     async with watch(site) as browser:
         await until(lambda: browser.events.count("changed") == 1)

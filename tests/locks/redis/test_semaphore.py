@@ -40,7 +40,7 @@ def test_expired_permits_leave_first(client: "redis.Redis") -> None:
 def test_first_come_first_served_even_when_a_clock_is_behind(
     client: "redis.Redis", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(semaphore_module, "PATIENCE_MS", 60_000)  # nobody seems to have died
+    monkeypatch.setattr(semaphore_module, "PATIENCE_MS", 60_000)  # no waiter counts as dead
     held = Semaphore(client, "it", 1).acquire()
     assert held is not None
     served: list[int] = []
