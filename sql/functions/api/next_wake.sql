@@ -15,7 +15,9 @@ CREATE OR REPLACE FUNCTION next_wake(
     p_queues text[], p_horizon xid8 DEFAULT NULL, OUT delay interval, OUT notified boolean,
     OUT horizon xid8, OUT newest bigint
 )
-LANGUAGE sql STABLE AS $$
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
     SELECT CASE WHEN EXISTS (
         SELECT FROM unnest(leave_out_paused(coalesce(p_queues, ready_queues()))) AS q(queue)
         WHERE (SELECT true FROM jobs WHERE status = 'todo' AND lock IS NULL AND group_key IS NULL
@@ -53,8 +55,9 @@ LANGUAGE sql STABLE AS $$
     pg_snapshot_xmin(pg_current_snapshot()) >= began.horizon,
     began.horizon,
     (SELECT last_value FROM jobs_id_seq)
+    INTO delay, notified, horizon, newest
     -- A new transaction id, not the snapshot's end: other transactions may have begun since the
     -- last id that is over. A horizon beyond the end was given by another server.
     FROM (SELECT CASE WHEN p_horizon < pg_snapshot_xmax(pg_current_snapshot()) THEN p_horizon
-        ELSE pg_current_xact_id() END) AS began(horizon)
-$$;
+        ELSE pg_current_xact_id() END) AS began(horizon);
+END $$;

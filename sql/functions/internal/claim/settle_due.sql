@@ -10,10 +10,10 @@ BEGIN
         PERFORM expire_jobs(500, 50);   -- the rest do not start (see start_jobs)
     END IF;
     IF coalesce(p_ends, p_jobs, p_expiries) THEN   -- the calls above may leave some
-        PERFORM settle_ends(100, 1000);
+        PERFORM settle_ends(100, 250);
     END IF;
     IF coalesce(p_batches, p_ends, p_jobs, p_expiries) THEN
-        PERFORM settle_batches(2000);
+        PERFORM settle_batches(250);
     END IF;
     IF coalesce(p_looks, p_ends, p_expiries) THEN   -- these may leave some, too
         PERFORM resume_lanes(100);

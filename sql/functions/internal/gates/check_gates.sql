@@ -5,16 +5,13 @@
 CREATE OR REPLACE FUNCTION check_gates(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_gate text;
-    v_left integer := p_limit;
-BEGIN
-    FOR v_gate IN
+    v_gate  text;
+    v_left  integer := p_limit;
+    v_gates text[] := ARRAY(
         SELECT key FROM gates WHERE look_at <= clock() ORDER BY look_at LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
-    LOOP
-        DELETE FROM gate_looks WHERE key = v_gate;
-        PERFORM notify_workers(open_gates(ARRAY[v_gate]));
-    END LOOP;
+        FOR UPDATE SKIP LOCKED);
+BEGIN
+    DELETE FROM gate_looks WHERE key = ANY (v_gates);
     FOR v_gate IN
         WITH RECURSIVE asked(key) AS (
             (SELECT key FROM gate_looks ORDER BY key DESC LIMIT 1)
@@ -28,9 +25,14 @@ BEGIN
         IF try_lock_gates(ARRAY[v_gate]) <> '{}' THEN
             -- These rows were committed before, so later statements see what they announce.
             DELETE FROM gate_looks WHERE key = v_gate;
-            PERFORM notify_workers(open_gates(ARRAY[v_gate])) WHERE FOUND;
+            IF FOUND THEN
+                v_gates := v_gates || v_gate;
+            END IF;
             v_left := v_left - 1;
             EXIT WHEN v_left = 0;
         END IF;
     END LOOP;
+    IF v_gates <> '{}' THEN
+        PERFORM notify_workers(open_gates(v_gates));
+    END IF;
 END $$;

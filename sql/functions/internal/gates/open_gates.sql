@@ -7,7 +7,7 @@
 -- or an open transaction may have it or its lane locked. While jobs that could start still wait,
 -- claims check again and again.
 --
--- Bounded: of a gate that is open to any number, 1,000 jobs, and the rest at the next claims.
+-- Bounded: 1,000 jobs, or 100 of each gate if there are many. The rest follow at the next claims.
 --
 -- One statement handles all gates, since a call may end jobs of a hundred, and a short one suffices
 -- if no job waits at any of them.
@@ -28,9 +28,12 @@ BEGIN
 
     WITH room AS MATERIALIZED (
         SELECT own.key, own.used, now.tokens, now.refilled_at, own.look_at, now.next_at,
-            least(coalesce(now.free, 1000), 1000) AS free, now.free IS NULL AS is_open,
+            least(coalesce(now.free, most), most) AS free, most, now.free IS NULL AS is_open,
             ARRAY(SELECT queue FROM gate_queues(own.key) AS queue) AS queues
-        FROM (SELECT key, count(*) AS times FROM unnest(p_gates) AS key GROUP BY key) AS named
+        FROM (
+            SELECT key, count(*) AS times, greatest(1000 / count(*) OVER (), 100) AS most
+            FROM unnest(p_gates) AS key GROUP BY key
+        ) AS named
         CROSS JOIN LATERAL (
             SELECT key, CASE WHEN p_frees THEN greatest(used - named.times, 0)::integer
                              ELSE used END AS used, tokens, refilled_at, look_at
@@ -45,7 +48,7 @@ BEGIN
                 SELECT waiting.id FROM gated_jobs AS waiting
                 WHERE waiting.gate = room.key AND waiting.queue = q.queue
                 ORDER BY waiting.is_awaited DESC, waiting.priority DESC, waiting.id
-                LIMIT CASE WHEN room.is_open THEN 1 + 999 / cardinality(room.queues)
+                LIMIT CASE WHEN room.is_open THEN 1 + (room.most - 1) / cardinality(room.queues)
                            ELSE greatest(room.free, 0) END
                 FOR UPDATE SKIP LOCKED
             ) AS job) AS ids
@@ -61,7 +64,7 @@ BEGIN
                   OFFSET cardinality(best.ids) LIMIT 1)   -- jobs other than these
             THEN least(next_at, clock() + CASE WHEN ids = '{}' THEN interval '1 s'
                 WHEN is_open THEN interval '0'
-                WHEN cardinality(ids) >= 1000 THEN interval '0.1 s'
+                WHEN cardinality(ids) >= most THEN interval '0.1 s'
                 ELSE interval '5 s' END) END AS next_look
         FROM best
     ), noted AS (

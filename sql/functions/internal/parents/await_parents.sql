@@ -6,7 +6,7 @@
 -- before the mark is then seen in the history, and one that ends later sees the mark. Never waits:
 -- if another session has a parent locked, the children are left for a later claim.
 --
--- Bounded: after children with 10,000 parents in total, the rest are left for the next claim.
+-- Bounded: 1,000 children and parents in total. The rest are left for the next claim.
 --
 -- A parent in neither table counts as succeeded, because its history may have been deleted or never
 -- written. But an open transaction may still add it. That transaction's id is lower than that of
@@ -20,8 +20,9 @@ DECLARE
     v_count bigint := 0;
 BEGIN
     FOR place IN 1..cardinality(p_children) LOOP
-        v_count := v_count + (SELECT count(*) FROM edges WHERE edges.child = p_children[place]);
-        IF v_count >= 10000 THEN
+        v_count := v_count + 1
+            + (SELECT count(*) FROM edges WHERE edges.child = p_children[place]);
+        IF v_count >= 1000 THEN
             p_children := p_children[:place];
             EXIT;
         END IF;
