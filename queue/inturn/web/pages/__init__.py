@@ -1,5 +1,8 @@
-"""The pages. Each module defines one `PAGE` or a few, and is listed here."""
+"""The pages: the map of the site, and a module for each subject."""
 
+from functools import partial
+
+from inturn.web.page import Page
 from inturn.web.pages import (
     batches,
     bulk,
@@ -19,24 +22,32 @@ from inturn.web.pages import (
 )
 
 PAGES = (
-    overview.PAGE,
-    lanes.PAGE,
-    lane.PAGE,
-    jobs.PAGE,
-    job.PAGE,
-    errors.PAGE,
-    *bulk.PAGES,
-    *bulk_run.PAGES,
-    queues.PAGE,
-    queues.ONE,
-    tasks.PAGE,
-    tasks.ONE,
-    workers.PAGE,
-    schedules.PAGE,
-    batches.PAGE,
-    batches.ONE,
-    limits.PAGE,
-    system.PAGE,
-    system.CHECKS,
-    system.CHANGES,
+    Page("/", "overview", "overview.html", overview.read, "Overview"),
+    Page("/lanes", "lanes", "lanes.html", lanes.read, "Lanes"),
+    Page("/lane", "lanes", "lane.html", lane.read, "Lane"),
+    Page("/jobs", "jobs", "jobs.html", jobs.read, "Jobs"),
+    Page("/jobs/{job_id:int}", "jobs", "job.html", job.read, "Job"),
+    Page("/errors", "errors", "errors.html", errors.read, "Errors"),
+    Page("/bulk", "jobs", "bulk.html", bulk.read_jobs, "Change jobs"),
+    Page("/bulk/lanes", "lanes", "bulk.html", bulk.read_lanes, "Change lanes"),
+    Page("/bulk/run", "jobs", "bulk_run.html", partial(bulk_run.read, "job"), "Change of jobs"),
+    Page(
+        "/bulk/lanes/run",
+        "lanes",
+        "bulk_run.html",
+        partial(bulk_run.read, "lane"),
+        "Change of lanes",
+    ),
+    Page("/queues", "queues", "queues.html", queues.read, "Queues"),
+    Page("/queue", "queues", "queue.html", queues.read_one, "Queue"),
+    Page("/tasks", "tasks", "tasks.html", tasks.read, "Tasks"),
+    Page("/task", "tasks", "task.html", tasks.read_one, "Task"),
+    Page("/workers", "workers", "workers.html", workers.read, "Workers"),
+    Page("/schedules", "schedules", "schedules.html", schedules.read, "Schedules"),
+    Page("/batches", "batches", "batches.html", batches.read, "Batches"),
+    Page("/batch", "batches", "batch.html", batches.read_one, "Batch"),
+    Page("/limits", "limits", "limits.html", limits.read, "Limits"),
+    Page("/system", "system", "system.html", system.read, "System"),
+    Page("/system/checks", "system", "checks.html", system.read_checks, "All checks"),
+    Page("/system/changes", "system", "changes.html", system.read_changes, "Audit"),
 )

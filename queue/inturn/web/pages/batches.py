@@ -3,7 +3,7 @@
 from typing import Any
 
 from inturn.operations.engine import batches
-from inturn.web.page import NotThere, Page, View
+from inturn.web.page import NotThere, View
 
 
 def read(view: View) -> dict[str, Any]:
@@ -17,7 +17,3 @@ def read_one(view: View) -> dict[str, Any]:
     if found.value is None and found.problem is None:
         raise NotThere("No such batch. Batches are deleted some time after they end.")
     return {"found": found, "batch": found.value, "id": id}
-
-
-PAGE = Page("/batches", "batches", "batches.html", read, "Batches")
-ONE = Page("/batch", "batches", "batch.html", read_one, "Batch")

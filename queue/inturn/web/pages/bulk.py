@@ -18,7 +18,7 @@ from inturn.web.bulk.request import (
     JobBulk,
     LaneBulk,
 )
-from inturn.web.page import NotThere, Page, View
+from inturn.web.page import NotThere, View
 from inturn.web.reading import PageReader
 from inturn.web.rendering import make_url
 
@@ -103,9 +103,3 @@ def _back(text: str) -> str:
 def _preview_lanes(reader: PageReader, asked: LaneBulk) -> Preview:
     seen = reader.run(bulk.preview_lanes(asked.action, asked.which))
     return Preview(seen, bulk_effect.describe_lanes(asked.action, seen), [])
-
-
-PAGES = (
-    Page("/bulk", "jobs", "bulk.html", read_jobs, "Change jobs"),
-    Page("/bulk/lanes", "lanes", "bulk.html", read_lanes, "Change lanes"),
-)

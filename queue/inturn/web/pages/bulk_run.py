@@ -1,12 +1,11 @@
 """The progress and result of a bulk change."""
 
-from functools import partial
 from typing import Any
 
 from inturn.operations.changes import bulk_effect
 from inturn.web.bulk.request import PATHS, RIGHTS
 from inturn.web.bulk.runs import BulkRuns
-from inturn.web.page import Page, View
+from inturn.web.page import View
 
 
 def read(noun: str, view: View) -> dict[str, Any]:
@@ -25,9 +24,3 @@ def read(noun: str, view: View) -> dict[str, Any]:
         "past": bulk_effect.PAST[run.action] if run else "",
         "reasons": bulk_effect.REASONS,
     }
-
-
-PAGES = (
-    Page("/bulk/run", "jobs", "bulk_run.html", partial(read, "job"), "Change of jobs"),
-    Page("/bulk/lanes/run", "lanes", "bulk_run.html", partial(read, "lane"), "Change of lanes"),
-)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from inturn.operations.reading import failures
-from inturn.web.page import Page, View
+from inturn.web.page import View
 
 LISTED = 100
 SORTS = {
@@ -34,6 +34,3 @@ def read(view: View) -> dict[str, Any]:
         "sorts": tuple(SORTS),
         "chosen": chosen,
     }
-
-
-PAGE = Page("/errors", "errors", "errors.html", read, "Errors")

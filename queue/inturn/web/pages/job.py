@@ -13,7 +13,7 @@ from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import dashboard
 from inturn.states import ENDED, LIVE
 from inturn.web.jobs.timeline import draw_timeline
-from inturn.web.page import NotThere, Page, View
+from inturn.web.page import NotThere, View
 from inturn.web.reading import PageReader
 from inturn.web.redaction import redact, show_arguments
 from inturn.whole_numbers import HIGHEST_ID
@@ -135,6 +135,3 @@ def _name_worker(view: View, job: StoredJob) -> str | None:
     workers = view.header.value.workers if view.header.value else []
     names = [each.name for each in workers if each.id == job.worker_id]
     return names[0] if names else f"{job.worker_id} (gone)"
-
-
-PAGE = Page("/jobs/{job_id:int}", "jobs", "job.html", read, "Job")

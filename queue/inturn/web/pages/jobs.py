@@ -13,7 +13,7 @@ from inturn.operations.reading import failures, job_pages
 from inturn.operations.reading.job_pages import LOOKED, JobPage, ListedJob
 from inturn.states import ENDED, STATUSES, WAITING
 from inturn.web.jobs.filter import EXAMPLES, Asked, quote, read_filter
-from inturn.web.page import Page, View
+from inturn.web.page import View
 from inturn.web.reading import BADGE_SECONDS, PageReader
 from inturn.web.redaction import HIDDEN, show_arguments
 from inturn.whole_numbers import read_id
@@ -143,6 +143,3 @@ def _say_what_is_searched(asked: Asked) -> str | None:
     if asked.task_prefix or asked.like:
         return f"{looked} It finds these among {searched}."
     return f"Searches {searched}."
-
-
-PAGE = Page("/jobs", "jobs", "jobs.html", read, "Jobs")

@@ -15,7 +15,7 @@ from inturn.operations.reading import dashboard
 from inturn.states import ENDED
 from inturn.web.lanes.actions import Offer, list_offers
 from inturn.web.lanes.runs import Picture, draw_runs
-from inturn.web.page import NotThere, Page, View
+from inturn.web.page import NotThere, View
 from inturn.web.reading import PageReader
 
 PAST, NEXT, CHANGES = 20, 50, 20
@@ -122,6 +122,3 @@ def _read_runs(
     last = reader.run(dashboard.list_runs(lock, ENDED, PAST))
     picture = draw_runs(last.ended, report, now) if report else None
     return DrawnRuns(last.ended, last.searched, picture)
-
-
-PAGE = Page("/lane", "lanes", "lane.html", read, "Lane")

@@ -11,7 +11,7 @@ from inturn.operations.reading.situation import Situation
 from inturn.web.lanes.filter import SORTS, STATES, LaneSearch
 from inturn.web.lanes.runs import MOVING
 from inturn.web.lanes.search import find_candidates
-from inturn.web.page import Page, View
+from inturn.web.page import View
 from inturn.web.reading import PageReader, Panel
 
 LISTED = 50
@@ -99,6 +99,3 @@ def _say_what_is_missing(found: Found, asked: LaneSearch) -> str | None:
     elif not asked.prefix and (asked.looks_closer or asked.state == "free"):
         said.append("Free lanes are only found by the start of their locks.")
     return " ".join(said) or None
-
-
-PAGE = Page("/lanes", "lanes", "lanes.html", read, "Lanes")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from inturn.operations.changes import limits
-from inturn.web.page import Page, View
+from inturn.web.page import View
 
 LISTED = 50
 KEYS = 50
@@ -27,6 +27,3 @@ def read(view: View) -> dict[str, Any]:
         "after": after,
         "next": shown[-1].key if len(keys.value or []) > KEYS else None,
     }
-
-
-PAGE = Page("/limits", "limits", "limits.html", read, "Limits")

@@ -14,7 +14,7 @@ from inturn.operations.reading.overview import list_troubled_lanes
 from inturn.operations.reading.situation import Situation
 from inturn.operations.reading.standstill import Standstill, find_standstill
 from inturn.web.history import read_history
-from inturn.web.page import Page, View
+from inturn.web.page import View
 from inturn.web.reading import PageReader, Panel
 from inturn.web.verdict import describe, find_troubles
 
@@ -103,6 +103,3 @@ def _choose_stalled(lanes: list[StuckLane], still: Standstill | None) -> list[St
 
 def _list_errors(still: Standstill) -> list[RecentFailures]:
     return sorted(still.recent, key=lambda each: each.last_at, reverse=True)[:SHOWN]
-
-
-PAGE = Page("/", "overview", "overview.html", read, "Overview")

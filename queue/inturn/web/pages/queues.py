@@ -14,7 +14,7 @@ from inturn.operations.changes.pauses import PausedQueue
 from inturn.operations.engine.workers import QueueStatus, WorkerStatus
 from inturn.operations.reading.situation import Situation
 from inturn.web.history import read_history
-from inturn.web.page import NotThere, Page, View
+from inturn.web.page import NotThere, View
 
 LISTED, PAUSES = 40, 10
 SORTS: dict[str, Callable[[QueueLine, datetime], Any]] = {
@@ -92,7 +92,3 @@ def _judge(counts: QueueStatus, pause: PausedQueue | None) -> tuple[str, str]:
 def _name_workers(counts: QueueStatus, workers: Sequence[WorkerStatus]) -> str:
     names = [visible(worker.name) for worker in workers if worker.takes_jobs(counts.queue)]
     return name_some(sorted(names))
-
-
-PAGE = Page("/queues", "queues", "queues.html", read, "Queues")
-ONE = Page("/queue", "queues", "queue.html", read_one, "Queue")

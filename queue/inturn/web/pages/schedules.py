@@ -11,7 +11,7 @@ from inturn.operations.engine.schedules import StoredSchedule, name_schedule
 from inturn.operations.reading.measures import WorkerMeasures
 from inturn.operations.reading.parts import read_parts
 from inturn.schedules.cron import Cron
-from inturn.web.page import Page, View
+from inturn.web.page import View
 from inturn.web.reading import PageReader
 
 LISTED = 50
@@ -57,6 +57,3 @@ def make_line(stored: StoredSchedule, is_live: bool, now: datetime) -> ScheduleL
     else:
         note = None if is_live else NO_WORKER
     return ScheduleLine(stored, cron.describe(), following, note)
-
-
-PAGE = Page("/schedules", "schedules", "schedules.html", read, "Schedules")

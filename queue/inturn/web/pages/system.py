@@ -10,7 +10,7 @@ from inturn.operations.engine import maintenance
 from inturn.operations.reading import history, system
 from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
-from inturn.web.page import Page, View
+from inturn.web.page import View
 from inturn.web.reading import Panel
 from inturn.whole_numbers import HIGHEST_ID
 
@@ -70,8 +70,3 @@ def _examine(seen: Situation | None, stored: Panel[history.StoredBytes]) -> list
     """Return the findings that need no more statements."""
     found = [] if seen is None else list(verdict.examine(seen))
     return found if stored.value is None else [*found, judge_history(stored.value)]
-
-
-PAGE = Page("/system", "system", "system.html", read, "System")
-CHECKS = Page("/system/checks", "system", "checks.html", read_checks, "All checks")
-CHANGES = Page("/system/changes", "system", "changes.html", read_changes, "Audit")

@@ -11,7 +11,7 @@ from inturn.operations.reading import history
 from inturn.operations.reading.history import TaskStatus
 from inturn.operations.reading.situation import Situation
 from inturn.web.history import read_history
-from inturn.web.page import NotThere, Page, View
+from inturn.web.page import NotThere, View
 
 LOOKED, LISTED, PAUSES = 1000, 40, 10
 NEVER = timedelta(0)
@@ -86,7 +86,3 @@ def read_one(view: View) -> dict[str, Any]:
         "workers_cut": len(workers) - LISTED,
         "waits_in": known.unknown.get(name, [])[:LISTED],
     }
-
-
-PAGE = Page("/tasks", "tasks", "tasks.html", read, "Tasks")
-ONE = Page("/task", "tasks", "task.html", read_one, "Task")

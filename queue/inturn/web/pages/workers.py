@@ -7,7 +7,7 @@ from uuid import UUID
 
 from inturn.operations.engine import workers
 from inturn.operations.engine.workers import JobInHand, WorkerStatus
-from inturn.web.page import Page, View
+from inturn.web.page import View
 from inturn.web.reading import PageReader
 
 LISTED, LOST_LISTED = 40, 10
@@ -46,6 +46,3 @@ def _read_jobs(reader: PageReader, shown: Sequence[WorkerStatus]) -> dict[UUID, 
         for job in reader.run(workers.list_jobs_in_hand(busy, NAMED)):
             jobs[job.worker_id].append(job)
     return jobs
-
-
-PAGE = Page("/workers", "workers", "workers.html", read, "Workers")
