@@ -64,7 +64,7 @@ def test_each_option_reaches_the_worker_and_the_app_decides_the_others(
 def parse(words: list[str]) -> dict[str, Any]:
     context = click.Context(command)
     command.parse_args(context, words)
-    for name in ("dsn", "processes", "log_level", "log_format"):  # not the worker's
+    for name in ("processes", "log_level", "log_format"):  # not the worker's
         context.params.pop(name)
     return options(**context.params)
 

@@ -66,8 +66,8 @@ def with_database(command: Callable[..., None]) -> Callable[..., None]:
 
     @database_options
     @wraps(command)
-    def connected(settings: Settings, /, dsn: str | None, schema: str | None, **given: Any) -> None:
-        homes = find_connector(settings, dsn, schema).homes
+    def connected(settings: Settings, /, **given: Any) -> None:
+        homes = find_connector(settings).homes
 
         def run(cell: int, arguments: Mapping[str, Any]) -> None:
             with closing(homes[cell].connect()) as connection:

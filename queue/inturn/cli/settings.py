@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,12 +28,12 @@ ENTRY = ("-m", "inturn.cli")
 class Settings:
     """Options that you can give before or after the command.
 
-    `app` is the default app. `given_app` is the value of -a: if you give it twice, the later one
-    wins. `call` holds the interpreter's arguments that run the same command in a new process, and
-    `program` is what you typed to run this one.
+    `given_app` is the value of -a: if you give it twice, the later one wins. `call` holds the
+    interpreter's arguments that run the same command in a new process, and `program` is what you
+    typed to run this one.
     """
 
-    app: str | None = None
+    default_app: str | None = None
     verbose: bool = False
     call: Sequence[str] = ENTRY
     program: str = "queue"
@@ -40,6 +41,10 @@ class Settings:
     dsn: str | None = None
     schema: str | None = None
     cell: int | None = None
+
+    @property
+    def app(self) -> str | None:
+        return self.default_app if self.given_app is None else self.given_app
 
     def app_path(self) -> str | None:
         """Return the path of the app, or None.
@@ -63,52 +68,37 @@ def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
-def _note_app(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        settings = context.ensure_object(Settings)
-        settings.app = settings.given_app = value
+def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Keep an option in the settings if it is given."""
+    if value is not None and value is not False:
+        setattr(context.ensure_object(Settings), str(option.name), value)
 
 
-def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        context.ensure_object(Settings).verbose = True
-
-
-def _note(context: click.Context, option: click.Parameter, value: Any) -> Any:
-    """Keep the value of --dsn, --schema or --cell in the settings too."""
-    setattr(context.ensure_object(Settings), str(option.name), value)
-    return value
-
-
-app_option = click.option(
+_option = partial(click.option, expose_value=False, callback=_note)
+app_option = _option(
     "-a",
     "--app",
+    "given_app",
     metavar="MODULE:APP",
-    expose_value=False,
-    callback=_note_app,
     help="Your app, before or after the command. You can also set INTURN_APP, or `app` under "
     "[tool.inturn] in ./pyproject.toml.",
 )
-dsn_option = click.option(
+dsn_option = _option(
     "--dsn",
     metavar="DSN",
-    callback=_note,
     help="The database. You can also set INTURN_DSN, DATABASE_URL, or PGHOST and the other PG "
     "variables. All users of this machine can see this option in the process list, so put a "
     "password into INTURN_DSN or PGPASSFILE.",
 )
-schema_option = click.option(
+schema_option = _option(
     "--schema",
     metavar="NAME",
-    callback=_note,
     help="The queue's schema in the database.  [default: inturn]",
 )
-verbose_option = click.option(
+verbose_option = _option(
     "-v",
     "--verbose",
     is_flag=True,
-    expose_value=False,
-    callback=_note_verbose,
     help="Show debug messages, and the traceback of an error.",
 )
 
@@ -128,12 +118,10 @@ class CellNumber(click.IntRange):
             )
 
 
-cell_option = click.option(
+cell_option = _option(
     "--cell",
     type=CellNumber(0),
     metavar="N",
-    expose_value=False,
-    callback=_note,
     help="Only this cell, if the queue has cells (INTURN_CELLS).  [default: all]",
 )
 # They choose a database. The command gets the Settings first.
@@ -170,7 +158,17 @@ def load_app(
     return app
 
 
-def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> Connector:
+def find_app(settings: Settings) -> App:
+    """Return the user's app or, if none is named, one that only knows the database."""
+    from inturn.app import App
+
+    path = settings.app_path()
+    if path is None:
+        return App(connector=find_connector(settings))
+    return load_app(path, settings.dsn, settings.schema, settings.cell)
+
+
+def find_connector(settings: Settings) -> Connector:
     """Return a connector for a command that needs a database but not your code.
 
     The app is imported only if -a names it.
@@ -178,6 +176,7 @@ def find_connector(settings: Settings, dsn: str | None, schema: str | None) -> C
     from inturn.database.connectors import PsycopgConnector
     from inturn.sql import SCHEMA
 
+    dsn, schema = settings.dsn, settings.schema
     if settings.app is not None:
         return load_app(settings.app, dsn, schema, settings.cell).connector
     cells = None if dsn or schema else os.environ.get("INTURN_CELLS")

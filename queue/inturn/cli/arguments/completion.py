@@ -41,11 +41,7 @@ def _ask(context: click.Context, *operations: Operation[Any]) -> list[Any]:
     from inturn.sql import SCHEMA
 
     settings = context.ensure_object(Settings)
-    connector = PsycopgConnector(
-        context.params.get("dsn") or settings.dsn,
-        schema=context.params.get("schema") or SCHEMA,
-        timeout=PATIENCE,
-    )
+    connector = PsycopgConnector(settings.dsn, schema=settings.schema or SCHEMA, timeout=PATIENCE)
     with closing(connector.connect()) as connection:
         return [connector.run(each, connection) for each in operations]
 

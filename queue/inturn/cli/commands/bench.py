@@ -20,7 +20,7 @@ from inturn.cli.settings import (
 @dsn_option
 @verbose_option
 @pass_settings
-def command(settings: Settings, /, dsn: str | None, quick: bool, form: str) -> None:
+def command(settings: Settings, /, quick: bool, form: str) -> None:
     """Measure how fast the queue is on your server.
 
     Runs jobs that do nothing, with one worker, in a schema that it drops at the end. It takes about
@@ -33,7 +33,7 @@ def command(settings: Settings, /, dsn: str | None, quick: bool, form: str) -> N
 
     found: list[Measured] = []
     with (
-        scratch(find_connector(settings, dsn, None)) as app,
+        scratch(find_connector(settings)) as app,
         Progress(console=Console(stderr=True), transient=True) as bar,
     ):
         steps = list(trials(app, 0.1 if quick else 1))

@@ -78,15 +78,7 @@ Examples:
 )
 @yes_option
 @database_options
-def create(
-    settings: Settings,
-    /,
-    dsn: str | None,
-    schema: str | None,
-    count: int | None,
-    file: Path | None,
-    yes: bool,
-) -> None:
+def create(settings: Settings, /, count: int | None, file: Path | None, yes: bool) -> None:
     """Create cells and their map.
 
     If the map does not exist yet, it is written, with all cells on one server in schemas of their
@@ -96,6 +88,7 @@ def create(
     from inturn.cells.connector import Cells
     from inturn.cells.creating import check_server, create_cells, refuse_other, write_map
 
+    dsn, schema = settings.dsn, settings.schema
     if settings.app is None:
         file = (file or Path(os.environ.get("INTURN_CELLS") or FILE)).absolute()
         is_old = file.exists()
@@ -107,7 +100,7 @@ def create(
         if is_old:
             refuse_other(cells, count, dsn, schema)
     else:
-        cells = _find_cells(settings, dsn, schema)
+        cells = _find_cells(settings)
 
     def agree(missing: Sequence[int]) -> None:
         others = ", ".join(map(str, missing))
@@ -127,9 +120,9 @@ def create(
 @command.command("list", epilog="Example: queue cells list --json")
 @output_options
 @database_options
-def list_cells(settings: Settings, /, dsn: str | None, schema: str | None, form: str) -> None:
+def list_cells(settings: Settings, /, form: str) -> None:
     """List the cells of the map, without a connection to them."""
-    cells = _find_cells(settings, dsn, schema)
+    cells = _find_cells(settings)
     rows = [
         {"cell": home.number, "home": home.place, "schema": home.schema} for home in cells.homes
     ]
@@ -144,14 +137,14 @@ def list_cells(settings: Settings, /, dsn: str | None, schema: str | None, form:
 @command.command(epilog="Example: queue cells check --json")
 @output_options
 @database_options
-def check(settings: Settings, /, dsn: str | None, schema: str | None, form: str) -> None:
+def check(settings: Settings, /, form: str) -> None:
     """Ask each cell whether it is the one that the map says.
 
     Exits with status 10 if one does not answer, or is another one.
     """
     from inturn.cells.asking import ask_all
 
-    cells = _find_cells(settings, dsn, schema)
+    cells = _find_cells(settings)
     problems: dict[int, str] = {}
     try:
         ask_all(range(len(cells.homes)), lambda cell: cells.homes[cell].connect().close())
@@ -166,7 +159,7 @@ def check(settings: Settings, /, dsn: str | None, schema: str | None, form: str)
 @command.command(epilog="Example: queue cells adopt --cell 3")
 @yes_option
 @database_options
-def adopt(settings: Settings, /, dsn: str | None, schema: str | None, yes: bool) -> None:
+def adopt(settings: Settings, /, yes: bool) -> None:
     """Make a copy of a cell its only home.
 
     After pg_upgrade, pg_restore or CREATE DATABASE, a cell refuses to work, because the database
@@ -175,7 +168,7 @@ def adopt(settings: Settings, /, dsn: str | None, schema: str | None, yes: bool)
     """
     if settings.cell is None:
         raise click.UsageError("Name the cell: --cell 3")
-    home = find_connector(settings, dsn, schema)
+    home = find_connector(settings)
 
     def agree(other: str) -> None:
         confirm(
@@ -252,7 +245,7 @@ def move(
     from inturn.cells.map_file import check_map, rewrite_home
     from inturn.cells.moving import CellMove
 
-    cells = _find_cells(settings, None, None)
+    cells = _find_cells(settings)
     home = cells.find_home(cell)
     kept = home.schema.removesuffix(f"_{cell:02}")
     final = name_schema(prefix, cell) if prefix else home.schema
@@ -280,10 +273,10 @@ def move(
     click.echo(f"cell {cell} is at {moving.new.target}")
 
 
-def _find_cells(settings: Settings, dsn: str | None, schema: str | None) -> Cells:
+def _find_cells(settings: Settings) -> Cells:
     from inturn.cells.connector import Cells
 
-    connector = find_connector(settings, dsn, schema)
+    connector = find_connector(settings)
     if not isinstance(connector, Cells):
         raise ConfigurationError(
             "There are no cells here. Set INTURN_CELLS, name an app that has cells with -a, or "

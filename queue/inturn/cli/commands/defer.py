@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inturn.cli.arguments.completion import complete_lock, complete_task
-from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.cli.settings import Settings, database_options, find_app
 from inturn.cli.suggestions import did_you_mean
 from inturn.cli.values import PRIORITY, Number, duration, moment, task_arguments
 from inturn.errors import TaskNotFound
@@ -119,8 +119,6 @@ def command(
     /,
     task: str,
     arguments: tuple[str, ...],
-    dsn: str | None,
-    schema: str | None,
     schedule_at: datetime | None,
     schedule_in: timedelta | None,
     unknown: bool,
@@ -142,15 +140,9 @@ def command(
             raise click.UsageError("You cannot give both -i and another --on-conflict.")
         options["on_conflict"] = "skip"
     given = task_arguments(arguments)
-    from inturn.app import App
-
-    path = settings.app_path()
-    if path is None:
-        app = App(connector=find_connector(settings, dsn, schema))
-    else:
-        app = load_app(path, dsn, schema, settings.cell)
-        if not unknown:
-            _check_task(task, app, path)
+    path, app = settings.app_path(), find_app(settings)
+    if path is not None and not unknown:
+        _check_task(task, app, path)
     deferrer = app.configure_task(
         task,
         allow_unknown=unknown or path is None,

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import click
 
-from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.cli.settings import Settings, database_options, find_app
 from inturn.formatting import amount
 
 
@@ -15,7 +15,7 @@ Example, as the health check of a container:
   queue -a shop.tasks:app healthchecks""",
 )
 @database_options
-def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
+def command(settings: Settings) -> None:
     """Check the app's import, connection and schema.
 
     Exits with status 2 if the app cannot be imported, 69 if the database cannot be reached, and
@@ -23,18 +23,15 @@ def command(settings: Settings, dsn: str | None, schema: str | None) -> None:
     `queue doctor`. To check that a worker is alive, run
     `queue workers list --name NAME --max-age 90s`.
     """
-    path = settings.app_path()
-    if path is None:
-        connector = find_connector(settings, dsn, schema)
+    app = find_app(settings)
+    if settings.app_path() is None:
         click.echo("app: not checked, no app named (-a package.module:app)")
     else:
-        app = load_app(path, dsn, schema, settings.cell)
-        connector = app.connector
         click.echo(f"app: ok, {amount(len(app.tasks), 'task name')}")
     from inturn import sql
     from inturn.operations.engine.maintenance import check_schema
 
-    for home in connector.homes:
+    for home in app.connector.homes:
         with closing(home.connect()) as connection:
             click.echo("connection: ok")
             home.run(check_schema(home.schema), connection)

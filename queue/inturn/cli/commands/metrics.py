@@ -40,9 +40,7 @@ Examples:
     help="The address to serve metrics on.",
 )
 @database_options
-def command(
-    settings: Settings, dsn: str | None, schema: str | None, port: int | None, bind: str
-) -> None:
+def command(settings: Settings, port: int | None, bind: str) -> None:
     """Print the metrics of the queue, or serve them for Prometheus.
 
     They describe the whole queue, so export them once, however many workers you run. A worker
@@ -52,7 +50,7 @@ def command(
     from inturn.endpoint import Endpoint
     from inturn.metrics.exposition import make_route
 
-    connector = find_connector(settings, dsn, schema)
+    connector = find_connector(settings)
     with closing(_make_metrics(connector.homes)) as metrics:
         route = make_route(metrics)
         if port is None:

@@ -23,14 +23,14 @@ Examples:
 )
 @click.option("--plan", is_flag=True, help="Show what would be done, and exit.")
 @database_options
-def command(settings: Settings, dsn: str | None, schema: str | None, plan: bool) -> None:
+def command(settings: Settings, plan: bool) -> None:
     """Create or update the queue's tables, functions and views.
 
     All of it takes effect, or nothing does. Safe to run in every deploy: concurrent runs wait for
     each other, and if the schema is up to date, nothing changes. If the queue has cells, it
     migrates one after another; `queue cells create` makes new ones.
     """
-    homes = find_connector(settings, dsn, schema).homes
+    homes = find_connector(settings).homes
     addresses = [home.dsn for home in homes]  # report unusable ones before the slow import
 
     def run(cell: int, _: Mapping[str, Any]) -> None:

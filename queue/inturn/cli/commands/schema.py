@@ -7,7 +7,13 @@ import click
 
 from inturn.cli.arguments.confirm import confirm, yes_option
 from inturn.cli.commands import migrate
-from inturn.cli.settings import Settings, database_options, find_connector, schema_option
+from inturn.cli.settings import (
+    Settings,
+    database_options,
+    find_connector,
+    pass_settings,
+    schema_option,
+)
 from inturn.errors import BadArgument
 
 ROLE_BYTES = 63  # PostgreSQL cuts off longer names without an error
@@ -53,7 +59,7 @@ Example, to start a worker only after a migration:
   queue schema status && queue worker""",
 )
 @database_options
-def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
+def status(settings: Settings) -> None:
     """Check whether the schema matches this version.
 
     Exits with status 11 if it does not.
@@ -64,7 +70,7 @@ def status(settings: Settings, dsn: str | None, schema: str | None) -> None:
     from inturn.operations.engine.maintenance import check_schema
 
     fits = f"revision {sql.revision()}, fits inturn {version('inturn')}"
-    for home in find_connector(settings, dsn, schema).homes:
+    for home in find_connector(settings).homes:
         with closing(home.connect()) as connection:
             home.run(check_schema(home.schema), connection)
         click.echo(f"schema {home.schema}: {fits}")
@@ -76,14 +82,15 @@ Example, for a database that you may not migrate yourself:
   queue schema sql > schema.sql && psql -1 -f schema.sql""",
 )
 @schema_option
-def sql(schema: str | None) -> None:
+@pass_settings
+def sql(settings: Settings) -> None:
     """Print SQL that creates the whole schema.
 
     For a database that does not have the schema yet. Needs no connection.
     """
     from inturn import sql
 
-    click.echo(sql.script(schema or sql.SCHEMA), nl=False)
+    click.echo(sql.script(settings.schema or sql.SCHEMA), nl=False)
 
 
 @command.command(
@@ -126,13 +133,7 @@ What each may do: https://github.com/inturn/inturn/blob/main/docs/security.md"""
 )
 @database_options
 def grants(
-    settings: Settings,
-    /,
-    dsn: str | None,
-    schema: str | None,
-    apply: bool,
-    prefix: str | None,
-    **logins: tuple[str, ...],
+    settings: Settings, /, apply: bool, prefix: str | None, **logins: tuple[str, ...]
 ) -> None:
     """Create roles for the queue and grant their rights.
 
@@ -142,7 +143,7 @@ def grants(
     """
     from inturn import sql
 
-    homes = find_connector(settings, dsn, schema).homes
+    homes = find_connector(settings).homes
     for home in homes:
         _check_prefix(prefix or home.schema)
     if not apply:
@@ -177,22 +178,14 @@ Examples:
 @click.option("--plan", is_flag=True, help="Show what would be done, and exit.")
 @yes_option
 @database_options
-def downgrade(
-    settings: Settings,
-    /,
-    dsn: str | None,
-    schema: str | None,
-    to: str | None,
-    plan: bool,
-    yes: bool,
-) -> None:
+def downgrade(settings: Settings, /, to: str | None, plan: bool, yes: bool) -> None:
     """Downgrade the schema for an earlier version of inturn.
 
     Run it with the later version, then immediately `queue migrate` with the earlier one. Until
     then the queue is unusable: workers end with status 11, and deferring raises an error. No job
     is lost, only data that just the later version stores. All of it takes effect, or nothing does.
     """
-    connector = find_connector(settings, dsn, schema)
+    connector = find_connector(settings)
     dsn, name = connector.dsn, connector.schema
     from inturn.schema.migrate import downgrade
     from inturn.schema.plan import plan_downgrade

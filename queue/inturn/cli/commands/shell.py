@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.cli.settings import Settings, database_options, find_app
 from inturn.formatting import amount
 
 if TYPE_CHECKING:
@@ -31,20 +31,15 @@ Examples:
 )
 @click.option("-c", "code", metavar="CODE", help="Run this code and exit.")
 @database_options
-def command(settings: Settings, dsn: str | None, schema: str | None, code: str | None) -> None:
+def command(settings: Settings, code: str | None) -> None:
     """Open a Python prompt with your app and its tasks.
 
     It also has functions that list and change jobs and lanes. Changes take effect immediately.
     `cancel` and `retry` record your name in the audit. Without an app, only the tasks are missing.
     """
-    from inturn.app import App
     from inturn.operations.engine.maintenance import check_schema, get_user
 
-    path = settings.app_path()
-    if path is None:
-        app = App(connector=find_connector(settings, dsn, schema))
-    else:
-        app = load_app(path, dsn, schema, settings.cell)
+    app = find_app(settings)
     # Fail before the prompt: if the database is down, the app's pool retries for half a minute.
     with closing(app.connector.connect()) as connection:
         app.connector.run(check_schema(app.connector.schema), connection)

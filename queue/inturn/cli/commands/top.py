@@ -43,15 +43,7 @@ Examples:
 @limit_option("The maximum number of lanes, queues and workers to show.", most=100, default=20)
 @output_options
 @database_options
-def command(
-    settings: Settings,
-    dsn: str | None,
-    schema: str | None,
-    interval: float,
-    once: bool,
-    limit: int,
-    form: str,
-) -> None:
+def command(settings: Settings, interval: float, once: bool, limit: int, form: str) -> None:
     """Watch lanes, limits, queues and workers, problems first.
 
     A stuck lane comes with the reason and the command that unblocks it. q quits, p pauses. With
@@ -61,7 +53,7 @@ def command(
     from inturn.cli.live.look import Looker
     from inturn.cli.output.screen import is_live, open_screen
 
-    connector = find_connector(settings, dsn, schema)
+    connector = find_connector(settings)
     with closing(Looker(connector, limit)) as looker:
         if once or form != "table" or not is_live():
             _print(looker.look(), form)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from inturn.cli.processes.web_server import PORT, describe_address, listen, make_app, serve
-from inturn.cli.settings import Settings, database_options, find_connector, load_app
+from inturn.cli.settings import Settings, database_options, find_app, find_connector
 from inturn.cli.values import Number
 from inturn.errors import ConfigurationError
 
@@ -54,8 +54,6 @@ Examples:
 @database_options
 def command(
     settings: Settings,
-    dsn: str | None,
-    schema: str | None,
     port: int,
     bind: str,
     read_only: bool,
@@ -83,10 +81,7 @@ def command(
             f"Set {USERS}, use --auth-header, or, if you must, --insecure-no-auth."
         )
     link = SecretLink()
-    if settings.app is None:
-        app = make_app(find_connector(settings, dsn, schema))
-    else:
-        app = load_app(settings.app, dsn, schema, settings.cell)
+    app = make_app(find_connector(settings)) if settings.app is None else find_app(settings)
     site = create_app(app, read_only=read_only, authorize=authorize or link)
     with listen(bind, port) as listener:
         query = "" if authorize else link.query

@@ -196,7 +196,6 @@ Examples:
 def command(
     settings: Settings,
     /,
-    dsn: str | None,
     processes: int,
     cells: str | None,
     log_level: str | None,
@@ -223,8 +222,8 @@ def command(
     path = settings.app_path()
     served = None if cells is None else _read_cells(cells, _find_app(path).connector.homes)
     if processes > 1 or len(served or ()) > 1:
-        raise SystemExit(_supervise(settings, dsn, given, processes, served))
-    dsn = _prepare(dsn)
+        raise SystemExit(_supervise(settings, given, processes, served))
+    dsn = _prepare(settings.dsn)
     app = _choose_cell(_find_app(path, dsn), served)
     logs.enable()
     try:
@@ -242,11 +241,7 @@ def command(
 
 
 def _supervise(
-    settings: Settings,
-    dsn: str | None,
-    given: Mapping[str, Any],
-    processes: int,
-    served: Sequence[int] | None,
+    settings: Settings, given: Mapping[str, Any], processes: int, served: Sequence[int] | None
 ) -> int:
     """Run worker processes, so many for each cell, and return their exit status."""
     from inturn.cli.processes import supervisor
@@ -260,7 +255,7 @@ def _supervise(
             f"{name}-cell{cell}": [*words, "--cells", str(cell)]
             for (name, words), cell in zip(names.items(), cycle(served), strict=False)
         }
-    return supervisor.run(settings.call, names, dsn)
+    return supervisor.run(settings.call, names, settings.dsn)
 
 
 def _find_app(path: str | None, dsn: str | None = None) -> App:
