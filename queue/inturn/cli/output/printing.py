@@ -12,7 +12,7 @@ from uuid import UUID
 
 import click
 
-from inturn.cli.output.terminal import find_width, prepare
+from inturn.cli.output.terminal import find_width
 from inturn.cli.output.watch import watch_option
 from inturn.cli.values import Number
 from inturn.formatting import iso, visible
@@ -85,7 +85,6 @@ def print_held(found: Sequence[CellOutput]) -> None:
     all_held = [(each.cell, result) for each in found for result in each.results]
     if all_held:
         _print_results(all_held)
-    prepare()
     remarks = _gather((text, each.cell) for each in found for text in each.remarks)
     for text, cells in remarks.items():
         click.echo(f"{_name_cells(cells)}: {text}", err=True)
@@ -155,7 +154,6 @@ class Output:
         """
         if self._hold(records, columns, [nothing], spare):
             return
-        prepare()
         if not self.for_people:
             self._print_json(records)
         elif records:
@@ -167,7 +165,6 @@ class Output:
         """Print a list as JSON, or as uncut lines."""
         if self._hold(records, None, lines):
             return
-        prepare()
         if self.for_people:
             click.echo("\n".join(lines))
         else:
@@ -180,7 +177,6 @@ class Output:
         """
         if self._hold([record], None, lines, total=total):
             return
-        prepare()
         if self.for_people:
             click.echo("\n".join(lines))
         else:
@@ -253,7 +249,6 @@ def remark(text: str) -> None:
     if kept is not None:
         kept.remarks.append(text)
         return
-    prepare()
     click.echo(text, err=True)
 
 
