@@ -29,7 +29,10 @@ class ProcessMetrics:
         self._tasks = tasks
         self._queues = QueueLabels()
         self._registry = CollectorRegistry()
-        self._state = WorkerState(connector, lag)
+        self._connector = connector
+        self._lag = lag
+        self._look: Callable[[], Vitals] | None = None
+        self._last_claim_at = 0.0
         self._started = self._make_counter("inturn_jobs_started_total")
         self._finished = self._make_counter("inturn_jobs_finished_total")
         self._rejections = self._make_counter("inturn_fencing_rejections_total")
@@ -51,7 +54,7 @@ class ProcessMetrics:
 
     def attach(self, look: Callable[[], Vitals]) -> None:
         """Export the state of this worker from now on."""
-        self._state.look = look
+        self._look = look
 
     def routes(self) -> dict[str, Route]:
         return make_route(self)
@@ -62,8 +65,28 @@ class ProcessMetrics:
             # The series `_created` would double the number of series.
             metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
             yield metric
-        yield from self._state.collect()
+        yield from self._describe_state()
         yield from REGISTRY.collect()
+
+    def _describe_state(self) -> Iterator[Metric]:
+        """Yield the state of the worker's parts."""
+        yield family("inturn_build_info", {(version("inturn"), str(sql.revision())): 1})
+        yield family("inturn_event_loop_lag_seconds", self._lag())
+        yield family("inturn_last_fetch_timestamp_seconds", self._last_claim_at)
+        pool = self._connector.count_pooled()
+        yield family("inturn_db_pool_size", pool.size)
+        yield family("inturn_db_pool_available", pool.available)
+        yield family("inturn_db_pool_waiting", pool.waiting)
+        if self._look is None:
+            return
+        worker = self._look()
+        yield family("inturn_worker_slots", worker.slots)
+        yield family("inturn_worker_slots_busy", worker.busy_slots)
+        if worker.is_listening is not None:
+            yield family("inturn_listen_connected", worker.is_listening)
+        yield family("inturn_heartbeat_failures_total", worker.heartbeat_failures)
+        counted = {(source,): count for source, count in worker.counted_wakeups.items()}
+        yield family("inturn_wakeups_total", counted)
 
     # ------------------------------------------------------------------ what the worker reports
 
@@ -98,7 +121,7 @@ class ProcessMetrics:
         outcome = "error" if count is None else "jobs" if count else "empty"
         self._claims.labels(outcome).observe(seconds)
         if count is not None:
-            self._state.last_claim_at = time.time()
+            self._last_claim_at = time.time()
 
     # ------------------------------------------------------------------ labels
 
@@ -106,32 +129,3 @@ class ProcessMetrics:
         """Return the queue and the task, or the labels that stand for the rest."""
         task = job.task_name if job.task_name in self._tasks else OTHER if self._tasks else ALL
         return self._queues.label(job.queue), task
-
-
-class WorkerState:
-    """The state of a worker's parts, read at each scrape."""
-
-    def __init__(self, connector: Connector, lag: Callable[[], float]) -> None:
-        self.look: Callable[[], Vitals] | None = None
-        self.last_claim_at = 0.0
-        self._connector = connector
-        self._lag = lag
-
-    def collect(self) -> Iterator[Metric]:
-        yield family("inturn_build_info", {(version("inturn"), str(sql.revision())): 1})
-        yield family("inturn_event_loop_lag_seconds", self._lag())
-        yield family("inturn_last_fetch_timestamp_seconds", self.last_claim_at)
-        pool = self._connector.count_pooled()
-        yield family("inturn_db_pool_size", pool.size)
-        yield family("inturn_db_pool_available", pool.available)
-        yield family("inturn_db_pool_waiting", pool.waiting)
-        if self.look is None:
-            return
-        worker = self.look()
-        yield family("inturn_worker_slots", worker.slots)
-        yield family("inturn_worker_slots_busy", worker.busy_slots)
-        if worker.is_listening is not None:
-            yield family("inturn_listen_connected", worker.is_listening)
-        yield family("inturn_heartbeat_failures_total", worker.heartbeat_failures)
-        counted = {(source,): count for source, count in worker.counted_wakeups.items()}
-        yield family("inturn_wakeups_total", counted)
