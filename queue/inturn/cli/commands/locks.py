@@ -1,10 +1,15 @@
-"""`queue locks`: list, wait for and break locks, and run a program while holding one."""
+"""`queue locks`: list, wait for and break locks, and run a program while holding one.
+
+The address of a lock may contain a password, so no message repeats it.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,23 +17,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inturn.cli.arguments.confirm import confirm, yes_option
-from inturn.cli.arguments.lock import (
-    VARIABLE,
-    check_breakable,
-    describe,
-    lock_not_held,
-    make_lock,
-    translate_errors,
-)
-from inturn.cli.output.exit_status import Conflict, print_error
+from inturn.cli.output.exit_status import Conflict, NotFound, Unavailable, print_error
 from inturn.cli.output.printing import Output, output_options
 from inturn.cli.settings import verbose_option
 from inturn.cli.values import Seconds
+from inturn.errors import ConfigurationError
 from inturn.formatting import argument, span, visible
+from inturn.locks.errors import LockBackendError, LockError, LockTimeout
 
 if TYPE_CHECKING:
     from inturn.locks import Holder
 
+VARIABLE = "INTURN_LOCKS_URL"
 POLL_SECONDS = 0.1
 
 
@@ -70,7 +70,7 @@ def list_locks(store: str, prefix: str, form: str) -> None:
     """
     from inturn.locks.listing import list_holders
 
-    with translate_errors():
+    with _translate_errors():
         holders = list(list_holders(store, prefix))
     columns = {
         "NAME": lambda holder: holder.name,
@@ -93,12 +93,12 @@ def show(lock: str, form: str) -> None:
 
     Exits with status 3 if LOCK is free.
     """
-    with translate_errors():
-        target = make_lock(lock)
+    with _translate_errors():
+        target = _make_lock(lock)
         holder = target.holder()
     if holder is None:
-        raise lock_not_held(target.name)
-    Output(form).record(_with_time(holder), f"{visible(holder.name)}  {describe(holder)}")
+        raise _not_held(target.name)
+    Output(form).record(_with_time(holder), f"{visible(holder.name)}  {_describe(holder)}")
 
 
 @command.command(epilog="Example: queue locks wait file:///run/report.lock --timeout 60")
@@ -116,13 +116,13 @@ def wait(lock: str, timeout: float | None) -> None:
     Exits with status 4 if it is still held after the timeout.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    with translate_errors():
-        target = make_lock(lock)
+    with _translate_errors():
+        target = _make_lock(lock)
         while (holder := target.holder()) is not None:
             left = POLL_SECONDS if deadline is None else deadline - time.monotonic()
             if left <= 0:
                 raise Conflict(
-                    f"The lock {visible(target.name)} was not free in time: {describe(holder)}."
+                    f"The lock {visible(target.name)} was not free in time: {_describe(holder)}."
                 )
             time.sleep(min(POLL_SECONDS, left))
 
@@ -137,13 +137,13 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
 
     If its holder is still alive, its `lease.ensure()` fails from now on, and its fence is stale.
     """
-    with translate_errors():
-        target = make_lock(lock)
-        check_breakable(target)
+    with _translate_errors():
+        target = _make_lock(lock)
+        _check_breakable(target)
         holder = target.holder()
     if holder is None:
-        raise lock_not_held(target.name)
-    state = f"{visible(holder.name)}  {describe(holder)}"
+        raise _not_held(target.name)
+    state = f"{visible(holder.name)}  {_describe(holder)}"
     if dry_run:
         click.echo(state)
         return
@@ -155,7 +155,7 @@ def break_(lock: str, yes: bool, dry_run: bool) -> None:
         yes=yes,
         command=f"queue locks break --yes {again}",
     )
-    with translate_errors():
+    with _translate_errors():
         target.break_()
     click.echo(f"broke {visible(target.name)}")
 
@@ -185,8 +185,8 @@ def run(lock: str, command: tuple[str, ...], timeout: float | None, ttl: float |
     Exits with the status of COMMAND, with 127 if COMMAND is not found, or with 4 if
     LOCK was not free in time. If LOCK is lost, COMMAND is terminated.
     """
-    with translate_errors():
-        target = make_lock(lock, **({} if ttl is None else {"ttl": ttl}))
+    with _translate_errors():
+        target = _make_lock(lock, **({} if ttl is None else {"ttl": ttl}))
         lease, refusal = target.try_acquire(timeout)
         if lease is None:
             raise target.busy(refusal)
@@ -218,3 +218,59 @@ def _start(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 def _format_seconds(seconds: float) -> str:
     return span(timedelta(seconds=seconds))
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    """Turn lock errors into errors with an exit status."""
+    try:
+        yield
+    except LockTimeout as error:
+        raise Conflict(str(error)) from error
+    except LockBackendError as error:
+        raise Unavailable(str(error)) from error
+    except (LockError, ValueError, FileNotFoundError) as error:
+        raise ConfigurationError(str(error)) from error
+    except TypeError as error:  # the address has an option that its driver does not know
+        raise ConfigurationError(f"The address cannot be used: {error}") from error
+
+
+def _make_lock(address: str, **options: Any) -> Any:
+    """Return the lock with this address. An address `#name` completes INTURN_LOCKS_URL."""
+    from inturn.locks.urls import lock_from_url
+
+    if address.startswith("#"):
+        store = os.environ.get(VARIABLE)
+        if store is None:
+            raise ConfigurationError(
+                f"{visible(address)} is only the name of a lock. "
+                f"Set {VARIABLE} to the address of its store."
+            )
+        address = store.partition("#")[0] + address
+    return lock_from_url(address, **options)
+
+
+def _check_breakable(lock: Any) -> None:
+    """Raise ConfigurationError if locks of this kind cannot be broken."""
+    from inturn.locks.core.base_lock import BaseLock
+
+    if type(lock).break_steps is BaseLock.break_steps:
+        raise ConfigurationError(
+            f"The lock {visible(lock.name)} cannot be broken. It is freed when its holder ends: "
+            "end that process or connection."
+        )
+
+
+def _not_held(name: str) -> NotFound:
+    return NotFound(f"The lock {visible(name)} is free.")
+
+
+def _describe(holder: Holder) -> str:
+    """Return `held by ann, for 12 s, 18 s to live, fence 4`."""
+    parts = [
+        f"held by {holder.owner or 'an unknown owner'}",
+        "" if holder.age is None else f"for {holder.age:.0f} s",
+        "without expiry" if holder.ttl is None else f"{holder.ttl:.0f} s to live",
+        "" if holder.fence is None else f"fence {holder.fence}",
+    ]
+    return visible(", ".join(part for part in parts if part))
