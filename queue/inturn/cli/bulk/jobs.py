@@ -1,5 +1,6 @@
-"""The filter options of job lists and bulk changes, and the bulk change."""
+"""The filter options of job lists and bulk changes, the bulk change, and what a list leaves out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,17 +13,20 @@ from inturn.cli.arguments.job import job_arguments
 from inturn.cli.arguments.lane import by_option
 from inturn.cli.bulk.change import PlannedBulk, bulk_options, is_bulk_of, run_bulk, words
 from inturn.cli.database import Database, with_database
-from inturn.cli.output.printing import output_options
+from inturn.cli.output.next_command import complete
+from inturn.cli.output.printing import more, output_options, remark
 from inturn.cli.settings import combine
 from inturn.cli.values import Number, duration, moment
 from inturn.formatting import amount, iso, last_line, visible
 from inturn.operations.changes import bulk, jobs
 from inturn.operations.changes.bulk import NO_MOVE, JobAction, JobPreview, Move
 from inturn.operations.changes.bulk_effect import VERBS, describe_jobs
-from inturn.operations.changes.jobs import JobFilter
+from inturn.operations.changes.jobs import SEARCHED, JobFilter, JobSummary
 from inturn.states import STATUSES
 
 SAMPLE = 5  # jobs
+COUNTED = 10_000
+FURTHER = 10  # times as many jobs to search
 
 
 # They select jobs for a list, a count or a bulk change.
@@ -153,6 +157,37 @@ def spell_filter(which: JobFilter) -> list[tuple[str, Any]]:
         ("--error", which.error),
         ("--before", None if which.before is None else iso(which.before)),
     ]
+
+
+def say_what_is_left_out(
+    database: Database, which: JobFilter, found: Sequence[JobSummary], limit: int
+) -> None:
+    """Print how many more jobs there are, or that not all were searched."""
+    live, ended = database.run(jobs.is_search_cut(which, limit + 1))
+    if len(found) == limit:
+        count, or_more = limit + 1, True
+        if which.before_id is None:
+            count, or_more = database.run(jobs.count_jobs(which, COUNTED))
+            more(count - limit, or_more=or_more)
+        if count > limit:
+            remark(f"The next page: {_spell_list(replace(which, before_id=found[-1].id), limit)}")
+            ended = False  # the next page continues there
+    if live or ended:
+        further = replace(which, search=FURTHER * which.search)
+        remark(
+            f"There may be more: only {which.describe_search(live=live, ended=ended)} were "
+            f"searched. To search more: {_spell_list(further, limit)}"
+        )
+
+
+def _spell_list(which: JobFilter, limit: int) -> str:
+    options = [
+        *spell_filter(which),
+        ("--before-id", which.before_id),
+        ("--search", None if which.search == SEARCHED else which.search),
+        ("--limit", limit),
+    ]
+    return complete(" ".join(words("queue jobs list", options)))
 
 
 def _count(seen: JobPreview) -> str:

@@ -18,13 +18,14 @@ from inturn.cli.arguments.job import (
     make_runnable,
 )
 from inturn.cli.arguments.lane import list_changes
-from inturn.cli.bulk.job_pages import say_what_is_left_out
 from inturn.cli.bulk.jobs import (
+    COUNTED,
     change_matching,
     change_options,
     filter_options,
     is_bulk,
     make_filter,
+    say_what_is_left_out,
 )
 from inturn.cli.database import Database, with_database
 from inturn.cli.job_details import in_words_of_sql, list_details
@@ -38,7 +39,6 @@ from inturn.operations.changes import bulk, jobs, lanes
 from inturn.operations.changes.bulk_effect import REASONS
 from inturn.operations.changes.jobs import JobSummary
 
-COUNTED = 10_000
 MOST_SEARCHED = 100_000_000
 
 
