@@ -53,6 +53,18 @@ SECTIONS = (
 )
 
 
+class Offer(NamedTuple):
+    """An action on a page, with its effect in words."""
+
+    path: str
+    permission: str
+    title: str
+    effect: str
+    field: str | None = None  # what the form asks for: a pause, or the lane's name
+    head: int | None = None  # of the lane, as the person saw it
+    is_final: bool = False
+
+
 @dataclass
 class Links:
     """The targets of a response's links."""

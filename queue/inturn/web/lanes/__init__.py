@@ -1,1 +1,1 @@
-"""Lists, pictures and actions of lanes."""
+"""Lists and pictures of lanes."""

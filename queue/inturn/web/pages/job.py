@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from inturn.doctor.failed_attempts import read_attempts
 from inturn.formatting import argument, at_least, option_value, requote
@@ -13,7 +13,7 @@ from inturn.operations.changes.jobs import JobSummary
 from inturn.operations.reading import dashboard
 from inturn.states import ENDED, LIVE
 from inturn.web.jobs.timeline import draw_timeline
-from inturn.web.page import NotThere, View
+from inturn.web.page import NotThere, Offer, View
 from inturn.web.reading import PageReader
 from inturn.web.redaction import redact, show_arguments
 from inturn.whole_numbers import HIGHEST_ID
@@ -22,16 +22,6 @@ NEIGHBOURS = 10
 CHANGES = 10
 STARTED = ("claimed", "doing")
 WAITING = tuple(status for status in LIVE if status not in STARTED)
-
-
-class JobOffer(NamedTuple):
-    """An action on the page, with its effect in words."""
-
-    verb: str
-    permission: str
-    title: str
-    effect: str
-    is_final: bool = False
 
 
 def read(view: View) -> dict[str, Any]:
@@ -74,32 +64,32 @@ def _read_line(reader: PageReader, job: StoredJob | None) -> list[JobSummary]:
     return reader.run(dashboard.list_line(job.lock, NEIGHBOURS))
 
 
-def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[JobOffer]:
+def _list_offers(job: StoredJob, line: list[JobSummary]) -> Iterator[Offer]:
     others = [each for each in line if each.id != job.id]
     count = at_least(len(others), len(line) >= NEIGHBOURS)
     noun = "job" if len(others) == 1 else "jobs"
     waits = f" {count} other {noun} of its lane keep their order." if others else ""
+    path = f"/jobs/{job.id}"
     if job.status in ENDED:
         place = (
             "It keeps its place in its lane, ahead of jobs deferred later."
             if job.lock
             else "It can run immediately, because it has no lock."
         )
-        yield JobOffer("retry", "retry", "Retry", f"The job runs again. {place}")
-        yield JobOffer("delete", "delete", "Delete", "It can no longer be shown or retried.", True)
+        yield Offer(f"{path}/retry", "retry", "Retry", f"The job runs again. {place}")
+        effect = "It can no longer be shown or retried."
+        yield Offer(f"{path}/delete", "delete", "Delete", effect, is_final=True)
     if job.status == "scheduled":
-        yield JobOffer("retry", "retry", "Run now", f"The job is due now.{waits}")
+        yield Offer(f"{path}/retry", "retry", "Run now", f"The job is due now.{waits}")
     if job.status in WAITING:
-        yield JobOffer("cancel", "cancel", "Cancel", f"The job ends without running.{waits}", True)
+        effect = f"The job ends without running.{waits}"
+        yield Offer(f"{path}/cancel", "cancel", "Cancel", effect, is_final=True)
     if job.status in STARTED:
-        yield JobOffer(
-            "abort",
-            "cancel",
-            "Abort",
+        effect = (
             "Asks its worker to abort it. An async task is cancelled, and a sync task has to check "
-            f"should_abort().{waits}",
-            True,
+            f"should_abort().{waits}"
         )
+        yield Offer(f"{path}/abort", "cancel", "Abort", effect, is_final=True)
 
 
 def _show_data(job: StoredJob, view: View) -> dict[str, Any]:
