@@ -20,7 +20,6 @@ from inturn.app import App
 from inturn.operations.reading.situation import get_situation
 from inturn.web.access import Access, Authorize, SecretLink, decide
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
-from inturn.web.asset_version import FOLDER, get_version
 from inturn.web.bulk.actions import BULK_ACTIONS
 from inturn.web.bulk.runs import BulkRuns
 from inturn.web.gate import Gate
@@ -30,7 +29,7 @@ from inturn.web.pages import PAGES
 from inturn.web.queue_actions import QUEUE_ACTIONS
 from inturn.web.reading import BADGE_SECONDS, PAGE_SECONDS, Reading
 from inturn.web.redaction import Redact
-from inturn.web.rendering import make_environment
+from inturn.web.rendering import ASSETS, make_environment
 from inturn.web.results import describe_result
 
 logger = logging.getLogger(__name__)
@@ -142,7 +141,7 @@ def create_app(
 def _make_open_routes() -> list[BaseRoute]:
     """Return the routes that need no access."""
     return [
-        Mount("/assets", Assets(directory=FOLDER)),
+        Mount("/assets", Assets(directory=ASSETS)),
         Route("/-/health", answer_health),
     ]
 
@@ -281,7 +280,6 @@ def _read_page(site: Site, page: Page, request: Request, access: Access) -> Resp
                 header=header,
                 page=page,
                 sections=SECTIONS,
-                assets=get_version(),
                 result=describe_result(request.query_params),
                 schema=reader.schema,
                 **found,

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from inturn.operations import Operation
 from inturn.operations.reading.situation import Situation
 from inturn.web.access import Access
-from inturn.web.asset_version import get_version
 from inturn.web.reading import PAGE_SECONDS, PageReader, Panel
 from inturn.web.redaction import Redact
 from inturn.web.rendering import make_environment, make_url
@@ -87,7 +86,6 @@ class Links:
             .render(
                 root=self.root,
                 url=self.url,
-                assets=get_version(),
                 header=Panel(None),
                 here=None,
                 **values,

@@ -1,14 +1,16 @@
-"""Templates, and the formatting of values in them.
+"""Templates, the files that pages load, and the formatting of values.
 
 Every text that a template prints passes `finalize`, which makes invisible and control characters
 visible. Then Jinja escapes it.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -32,7 +34,18 @@ from inturn.formatting import (
 
 NAMED_ID = re.compile(r"\b(job|batch) ([0-9]{1,19})\b", re.IGNORECASE)
 CLOCK = re.compile(r"\b(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:\.\d+)?Z\b")
+ASSETS = Path(__file__).parent / "assets"
 LONGEST_TEXT = 20_000  # characters of a traceback or an argument
+
+
+@cache
+def _get_version() -> str:
+    """Return the part of the addresses of assets that changes with their contents."""
+    digest = hashlib.sha256()
+    for file in sorted(ASSETS.rglob("*")):
+        if file.is_file():
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 @cache
@@ -47,6 +60,7 @@ def make_environment(program: str = "queue", cell: int | None = None) -> Environ
         lstrip_blocks=True,
         finalize=_show,
     )
+    environment.globals["assets"] = _get_version()
     environment.filters.update(
         amount=amount,
         ago=show_ago,
