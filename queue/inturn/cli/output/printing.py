@@ -33,14 +33,15 @@ STYLES = {
 Total = Callable[[Sequence[Any]], str]
 
 
-class Held(NamedTuple):
-    """What a command that runs in several cells would print."""
+class Result(NamedTuple):
+    """What a command prints on standard output."""
 
     form: str
     records: Sequence[Any]
     columns: Columns | None  # None: it prints the lines
     lines: Sequence[str]  # or what to print if there are no records
     spare: Sequence[str] = ()
+    is_list: bool = True  # in JSON
     total: Total | None = None
 
 
@@ -49,7 +50,7 @@ class CellOutput:
     """What a command has to say in one cell."""
 
     cell: int
-    results: list[Held] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     def say(self) -> None:
@@ -84,16 +85,15 @@ def print_held(found: Sequence[CellOutput]) -> None:
     """Print the outputs of cells as one, and what several cells say only once."""
     all_held = [(each.cell, result) for each in found for result in each.results]
     if all_held:
-        _print_results(all_held)
+        _print_result(_join_results(all_held))
     remarks = _gather((text, each.cell) for each in found for text in each.remarks)
     for text, cells in remarks.items():
         click.echo(f"{_name_cells(cells)}: {text}", err=True)
 
 
-def _print_results(all_held: Sequence[tuple[int, Held]]) -> None:
+def _join_results(all_held: Sequence[tuple[int, Result]]) -> Result:
     _, first = all_held[0]
     records = [InCell(cell, each) for cell, held in all_held for each in held.records]
-    output = Output(first.form)
     if first.columns is None:
         # A single line needs no heading.
         same = _gather((tuple(held.lines), cell) for cell, held in all_held)
@@ -103,8 +103,7 @@ def _print_results(all_held: Sequence[tuple[int, Held]]) -> None:
         ]
         if first.total is not None:
             lines.append(f"all: {first.total([each.record for each in records])}")
-        output.lines(records, lines)
-        return
+        return Result(first.form, records, None, lines)
     # Each cell's functions know its time.
     shows = {cell: held.columns for cell, held in all_held if held.columns is not None}
 
@@ -112,7 +111,7 @@ def _print_results(all_held: Sequence[tuple[int, Held]]) -> None:
         return lambda row: shows[row.cell][name](row.record)
 
     columns = {"CELL": lambda row: str(row.cell), **{name: show(name) for name in first.columns}}
-    output.records(records, columns, first.lines[0], first.spare)
+    return Result(first.form, records, columns, first.lines, first.spare)
 
 
 def _gather(said: Iterable[tuple[T, int]]) -> dict[T, list[int]]:
@@ -152,55 +151,42 @@ class Output:
 
         A table that is too wide first loses the `spare` columns, one by one.
         """
-        if self._hold(records, columns, [nothing], spare):
-            return
-        if not self.for_people:
-            self._print_json(records)
-        elif records:
-            _print_table(records, columns, spare)
-        else:
-            click.echo(nothing, err=True)
+        _give(Result(self.form, records, columns, [nothing], spare))
 
     def lines(self, records: Sequence[Any], lines: Sequence[str]) -> None:
         """Print a list as JSON, or as uncut lines."""
-        if self._hold(records, None, lines):
-            return
-        if self.for_people:
-            click.echo("\n".join(lines))
-        else:
-            self._print_json(records)
+        _give(Result(self.form, records, None, lines))
 
     def record(self, record: object, *lines: str, total: Total | None = None) -> None:
         """Print one record as a JSON object or as lines. A dict becomes an object of its values.
 
         `total` returns what the records of all cells are together.
         """
-        if self._hold([record], None, lines, total=total):
-            return
-        if self.for_people:
-            click.echo("\n".join(lines))
-        else:
-            click.echo(json.dumps(plain(record), indent=2 if self.form == "json" else None))
+        _give(Result(self.form, [record], None, lines, is_list=False, total=total))
 
-    def _hold(
-        self,
-        records: Sequence[Any],
-        columns: Columns | None,
-        lines: Sequence[str],
-        spare: Sequence[str] = (),
-        total: Total | None = None,
-    ) -> bool:
-        kept = held.get()
-        if kept is not None:
-            kept.results.append(Held(self.form, records, columns, lines, spare, total))
-        return kept is not None
 
-    def _print_json(self, records: Sequence[Any]) -> None:
-        if self.form == "json":
-            click.echo(json.dumps(plain(records), indent=2))
-        else:
-            for record in records:
-                click.echo(json.dumps(plain(record)))
+def _give(result: Result) -> None:
+    """Print the result now, or with those of other cells."""
+    kept = held.get()
+    if kept is None:
+        _print_result(result)
+    else:
+        kept.results.append(result)
+
+
+def _print_result(result: Result) -> None:
+    records = result.records
+    if result.form == "jsonl":
+        for record in records:
+            click.echo(json.dumps(plain(record)))
+    elif result.form == "json":
+        click.echo(json.dumps(plain(records if result.is_list else records[0]), indent=2))
+    elif result.columns is None:
+        click.echo("\n".join(result.lines))
+    elif records:
+        _print_table(records, result.columns, result.spare)
+    else:
+        click.echo(result.lines[0], err=True)
 
 
 def output_options(command: F) -> F:
