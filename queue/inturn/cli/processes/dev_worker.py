@@ -9,6 +9,8 @@ from pathlib import Path
 
 from watchfiles import PythonFilter, watch
 
+from inturn.cli.settings import ENTRY
+
 logger = logging.getLogger("inturn.dev")
 GRACE = "5"  # seconds: do not wait for a long job after you save a file
 CHECK_INTERVAL = 300  # milliseconds between checks of the process
@@ -38,18 +40,8 @@ def follow(path: str, dsn: str, *, verbose: bool) -> None:
 
 class DevWorkerProcess:
     def __init__(self, path: str, dsn: str, *, verbose: bool) -> None:
-        self._command = [
-            sys.executable,
-            "-m",
-            "inturn.cli",
-            "-a",
-            path,
-            "worker",
-            "--dsn",
-            dsn,
-            "--grace",
-            GRACE,
-        ]
+        self._command = [sys.executable, *ENTRY, "-a", path, "worker", "--dsn", dsn]
+        self._command += ["--grace", GRACE]
         self._command += ["-v"] if verbose else []
         self._environment = {**os.environ, "INTURN_DSN": dsn}
         self._process: subprocess.Popen[bytes] | None = None
