@@ -11,7 +11,6 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from inspect import isawaitable
 from ipaddress import ip_address, ip_network
 from time import monotonic
 from typing import ClassVar
@@ -89,13 +88,6 @@ Access.FORBIDDEN = Access(False, frozenset())
 Access.READ_ONLY = Access(True, READS)
 Access.FULL = Access(True, frozenset(ACTIONS))
 Authorize = Callable[[Request], Access | Awaitable[Access]]
-
-
-async def decide(authorize: Authorize, request: Request, *, read_only: bool) -> Access:
-    """Return what a request may do."""
-    found = authorize(request)
-    access = await found if isawaitable(found) else found
-    return access.without_changes() if read_only else access
 
 
 def allow_everybody(request: Request) -> Access:

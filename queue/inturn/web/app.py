@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from inspect import isawaitable
 from typing import Any
 
 import anyio.to_thread
@@ -18,7 +19,7 @@ from starlette.types import Scope
 
 from inturn.app import App
 from inturn.operations.reading.situation import get_situation
-from inturn.web.access import Access, Authorize, SecretLink, decide
+from inturn.web.access import Access, Authorize, SecretLink
 from inturn.web.actions import ACTIONS, Action, Refused, read_form, run_action
 from inturn.web.bulk.actions import BULK_ACTIONS
 from inturn.web.bulk.runs import BulkRuns
@@ -177,7 +178,10 @@ def guard(site: Door, handler: Handler) -> Callable[[Request], Awaitable[Respons
     async def answer(request: Request) -> Response:
         if isinstance(site.authorize, SecretLink) and (cookie := site.authorize.admit(request)):
             return cookie
-        access = await decide(site.authorize, request, read_only=site.read_only)
+        found = site.authorize(request)
+        access = await found if isawaitable(found) else found
+        if site.read_only:
+            access = access.without_changes()
         if not access.sees:
             challenge = getattr(site.authorize, "challenge", None)
             return render_message(

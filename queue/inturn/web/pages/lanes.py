@@ -66,16 +66,13 @@ def _read_lanes(reader: PageReader, seen: Situation, asked: LaneSearch) -> Found
         if asked.fits(each, candidates.jobs.get(each.lock), seen.now)
     ]
     shown = sorted(fitting, key=SORTS[asked.sort])[:LISTED]
+    lanes = describe_lanes(reader.run, shown, seen.now, candidates.rows)
+    paces = reader.run(measure_paces([each.lock for each in lanes])) if lanes else {}
     return Found(
-        _measure(reader, describe_lanes(reader.run, shown, seen.now, candidates.rows)),
+        [_make_row(each, paces.get(each.lock)) for each in lanes],
         len(fitting),
         limit if len(candidates.lanes) > limit else None,
     )
-
-
-def _measure(reader: PageReader, lanes: Sequence[StuckLane]) -> list[LaneRow]:
-    paces = reader.run(measure_paces([each.lock for each in lanes])) if lanes else {}
-    return [_make_row(each, paces.get(each.lock)) for each in lanes]
 
 
 def _make_row(lane: StuckLane, pace: float | None) -> LaneRow:

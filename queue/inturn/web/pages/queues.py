@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from inturn.doctor.finding import name_some
 from inturn.doctor.work import is_unserved
 from inturn.formatting import visible
 from inturn.operations.changes.pauses import PausedQueue
-from inturn.operations.engine.workers import QueueStatus, WorkerStatus
+from inturn.operations.engine.workers import QueueStatus
 from inturn.operations.reading.situation import Situation
 from inturn.web.history import read_history
 from inturn.web.page import NotThere, View
@@ -75,7 +75,9 @@ def _make_lines(seen: Situation, prefix: str) -> list[QueueLine]:
     for each in seen.queues:
         if each.queue.startswith(prefix):
             state, word = _judge(each, pauses.get(each.queue) or everything)
-            lines.append(QueueLine(each, state, word, _name_workers(each, seen.workers)))
+            takers = [worker.name for worker in seen.workers if worker.takes_jobs(each.queue)]
+            served_by = name_some(sorted(map(visible, takers)))
+            lines.append(QueueLine(each, state, word, served_by))
     return lines
 
 
@@ -87,8 +89,3 @@ def _judge(counts: QueueStatus, pause: PausedQueue | None) -> tuple[str, str]:
     if counts.doing or counts.claimed:
         return "doing", "running"
     return ("todo", "waiting") if counts.runnable else ("idle", "idle")
-
-
-def _name_workers(counts: QueueStatus, workers: Sequence[WorkerStatus]) -> str:
-    names = [visible(worker.name) for worker in workers if worker.takes_jobs(counts.queue)]
-    return name_some(sorted(names))
