@@ -17,7 +17,6 @@ class FailedAttempt:
 
     @property
     def lasted(self) -> timedelta | None:
-        """How long it ran, if known."""
         return self.at - self.started_at if self.at and self.started_at else None
 
 

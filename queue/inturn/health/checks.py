@@ -30,7 +30,6 @@ class Health:
         self._look: Callable[[], Vitals] | None = None
 
     def attach(self, look: Callable[[], Vitals]) -> None:
-        """Answer for this worker from now on."""
         self._look = look
 
     def routes(self) -> dict[str, Route]:

@@ -69,7 +69,6 @@ class ProcessMetrics:
         yield from REGISTRY.collect()
 
     def _describe_state(self) -> Iterator[Metric]:
-        """Yield the state of the worker's parts."""
         yield family("inturn_build_info", {(version("inturn"), str(sql.revision())): 1})
         yield family("inturn_event_loop_lag_seconds", self._lag())
         yield family("inturn_last_fetch_timestamp_seconds", self._last_claim_at)

@@ -206,12 +206,10 @@ async def show_live(site: Site, request: Request, access: Access) -> Response:
 
 
 async def show_page(site: Site, page: Page, request: Request, access: Access) -> Response:
-    """Read and render a page, in a thread."""
     return await anyio.to_thread.run_sync(_read_page, site, page, request, access)
 
 
 async def take_action(site: Site, action: Action, request: Request, access: Access) -> Response:
-    """Run an action, and redirect to the page that shows it."""
     if not access.may(action.permission):
         return render_message(
             request,

@@ -82,12 +82,10 @@ def draw_ends(buckets: Sequence[Bucket], span: ChartSpan) -> EndChart:
 
 
 def draw_waits(buckets: Sequence[Bucket], span: ChartSpan) -> TimeChart:
-    """Return how long jobs waited for a worker."""
     return _draw_times([(each.at, each.wait_p50, each.wait_p95) for each in buckets], span)
 
 
 def draw_runs(buckets: Sequence[Bucket], span: ChartSpan) -> TimeChart:
-    """Return how long jobs ran."""
     return _draw_times([(each.at, each.run_p50, each.run_p95) for each in buckets], span)
 
 

@@ -73,7 +73,6 @@ class Live:
             self._clients.discard(client)
 
     def wake(self, event: str) -> None:
-        """Send an event to all clients."""
         with self._lock:
             clients = list(self._clients)
             if event == "changed":

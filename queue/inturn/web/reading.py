@@ -129,7 +129,6 @@ class Reading:
         self._room.release()
 
     def close(self) -> None:
-        """Close the idle connections."""
         with self._guard:
             _close_all(self._idle)
 

@@ -145,7 +145,6 @@ def change_matching(
 
 
 def spell_filter(which: JobFilter) -> list[tuple[str, Any]]:
-    """Return the options that describe the filter."""
     return [
         *(("--status", status) for status in which.statuses),
         ("--queue", which.queue),

@@ -60,7 +60,6 @@ class DemoPage:
         return sum(map(len, self.rows.values()))
 
     def show(self, letters: Sequence[tuple[int, str]]) -> None:
-        """Show all letters written so far."""
         self.rows = {row: [letter for own, letter in letters if own == row] for row in ROWS}
         for held in self.holding.values():
             for row, letter in [*held.items()]:

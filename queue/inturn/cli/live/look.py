@@ -68,8 +68,6 @@ class Look:
 
 @dataclass
 class Meter:
-    """Computes rates from counts."""
-
     clock: Callable[[], float] = time.monotonic
     _readings: deque[tuple[float, Counts]] = field(default_factory=deque)
 

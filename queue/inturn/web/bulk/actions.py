@@ -44,7 +44,6 @@ def change_jobs(action: str, change: Change) -> Done:
 
 
 def change_lanes(action: str, change: Change) -> Done:
-    """Start a bulk change of lanes."""
     asked = _check(change, "lane", lambda: LaneBulk.read(action, change.request.query_params))
 
     def plan() -> BulkRun:

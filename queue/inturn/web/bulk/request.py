@@ -60,7 +60,6 @@ class JobBulk:
         )
 
     def address(self) -> dict[str, str]:
-        """Return the query that describes it."""
         found = {
             "action": self.action,
             "q": self.text,
@@ -108,7 +107,6 @@ class LaneBulk:
         return cls(cast(LaneAction, action), state, prefix)
 
     def address(self) -> dict[str, str]:
-        """Return the query that describes it."""
         found = {"action": self.action, "state": self.state, "prefix": self.prefix}
         return {name: value for name, value in found.items() if value}
 

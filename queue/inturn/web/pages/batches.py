@@ -7,7 +7,6 @@ from inturn.web.page import NotThere, View
 
 
 def read(view: View) -> dict[str, Any]:
-    """Return batches, newest first."""
     return view.read_newest("batches", lambda before, limit: batches.list_batches(limit, before))
 
 

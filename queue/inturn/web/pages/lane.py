@@ -125,7 +125,6 @@ def _read_runs(
 
 
 def _list_offers(report: LaneReport) -> Iterator[Offer]:
-    """Yield the actions that make sense for a lane."""
     yield from _offer_retry(report)
     yield from _offer_skip(report)
     if report.stopped == "paused":

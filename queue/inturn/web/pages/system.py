@@ -48,7 +48,6 @@ def read_checks(view: View) -> dict[str, Any]:
 
 
 def read_changes(view: View) -> dict[str, Any]:
-    """Return changes by people, newest first."""
     return {
         **view.read_newest("changes", system.list_changes),
         "describe_target": describe_target,
@@ -62,7 +61,6 @@ def describe_target(operation: str) -> str:
 
 
 def sort_findings(found: list[Finding]) -> list[Finding]:
-    """Return the findings, worst first."""
     return sorted(found, key=lambda each: ORDER.index(each.state))
 
 
