@@ -81,17 +81,10 @@ def draw_ends(buckets: Sequence[Bucket], span: ChartSpan) -> EndChart:
     return EndChart(bars, draw_ticks(span), highest)
 
 
-def draw_waits(buckets: Sequence[Bucket], span: ChartSpan) -> TimeChart:
-    return _draw_times([(each.at, each.wait_p50, each.wait_p95) for each in buckets], span)
-
-
-def draw_runs(buckets: Sequence[Bucket], span: ChartSpan) -> TimeChart:
-    return _draw_times([(each.at, each.run_p50, each.run_p95) for each in buckets], span)
-
-
-def _draw_times(
+def draw_times(
     times: Sequence[tuple[datetime, timedelta | None, timedelta | None]], span: ChartSpan
 ) -> TimeChart:
+    """Return lines through p50 and p95 at these times."""
     highest = max([p95 for _, _, p95 in times if p95 is not None], default=timedelta(0))
     return TimeChart(
         _draw_line([(at, p50) for at, p50, _ in times], span, highest),

@@ -6,7 +6,7 @@ from typing import Any
 
 from inturn.operations.reading import history
 from inturn.operations.reading.history import Bucket
-from inturn.web.charts import ChartSpan, EndChart, TimeChart, draw_ends, draw_runs, draw_waits
+from inturn.web.charts import ChartSpan, EndChart, TimeChart, draw_ends, draw_times
 from inturn.web.page import View
 from inturn.web.reading import PageReader
 
@@ -55,8 +55,8 @@ def _read(
     return History(
         buckets,
         draw_ends(buckets, span),
-        draw_waits(buckets, span),
-        draw_runs(buckets, span),
+        draw_times([(each.at, each.wait_p50, each.wait_p95) for each in buckets], span),
+        draw_times([(each.at, each.run_p50, each.run_p95) for each in buckets], span),
         sum(each.succeeded + each.failed + each.cancelled + each.aborted for each in buckets),
         sum(each.failed for each in buckets),
     )
