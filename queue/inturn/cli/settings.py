@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from inturn.cli.suggestions import likely_app
 from inturn.errors import ConfigurationError, InturnError, LoadFromPathError
 
 if TYPE_CHECKING:
@@ -143,8 +144,6 @@ def load_app(
         app = App.from_path(path)
         app.perform_import_paths()
     except LoadFromPathError as error:
-        from inturn.cli.app_guess import likely_app
-
         raise LoadFromPathError(f"{error}{likely_app(path)}") from None
     except (InturnError, KeyboardInterrupt):
         raise
