@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from secrets import token_hex
 from statistics import quantiles
 from typing import Any
@@ -19,6 +18,7 @@ from inturn.tasks.task import Task
 
 LANES = 1_000
 ROUND_TRIPS = 200
+MEASUREMENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,66 +42,56 @@ def scratch(connector: Connector) -> Iterator[App]:
             )
 
 
-def trials(app: App, share: float) -> Iterator[Callable[[], list[Measured]]]:
+def measure(app: App, share: float) -> Iterator[Measured]:
     """Yield the measurements in order, with a `share` of the full number of jobs."""
-    task = _task(app)
+
+    @app.task(name="bench")
+    async def nothing(number: int) -> None: ...
 
     def number(full: int) -> int:
         return max(10, round(full * share))
 
-    yield partial(_round_trip, app)
-    yield partial(_one_by_one, app, task, number(1_000))
-    yield partial(_bulk_and_run, app, task, number(20_000))
-    yield partial(_run_lanes, app, task, number(10_000), LANES, f"run jobs of {LANES:,} locks")
-    yield partial(_run_lanes, app, task, number(1_000), 1, "run jobs of one lock")
-    yield partial(_idle, app, task, number(100))
+    yield _round_trip(app)
+    yield _one_by_one(app, nothing, number(1_000))
+    yield from _bulk_and_run(app, nothing, number(20_000))
+    yield _run_lanes(app, nothing, number(10_000), LANES, f"run jobs of {LANES:,} locks")
+    yield _run_lanes(app, nothing, number(1_000), 1, "run jobs of one lock")
+    yield from _idle(app, number(100))
 
 
-def _task(app: App) -> Task[..., Any]:
-    @app.task(name="bench")
-    async def nothing(number: int) -> None: ...
-
-    return nothing
-
-
-def _round_trip(app: App) -> list[Measured]:
+def _round_trip(app: App) -> Measured:
     with app.connector.connect("bench") as connection:
         start = time.perf_counter()
         for _ in range(ROUND_TRIPS):
             connection.execute("SELECT 1")
-        return [
-            Measured(
-                "round trip to the server", "ms", (time.perf_counter() - start) / ROUND_TRIPS * 1000
-            )
-        ]
+        each = (time.perf_counter() - start) / ROUND_TRIPS
+    return Measured("round trip to the server", "ms", each * 1000)
 
 
-def _one_by_one(app: App, task: Task[..., Any], count: int) -> list[Measured]:
+def _one_by_one(app: App, task: Task[..., Any], count: int) -> Measured:
     with app.open():
         start = time.perf_counter()
         for number in range(count):
             task.defer(number)
         rate = count / (time.perf_counter() - start)
     _run(app)
-    return [Measured("defer one by one, each committed", "jobs/s", rate)]
+    return Measured("defer one by one, each committed", "jobs/s", rate)
 
 
-def _bulk_and_run(app: App, task: Task[..., Any], count: int) -> list[Measured]:
+def _bulk_and_run(app: App, task: Task[..., Any], count: int) -> Iterator[Measured]:
     with app.open():
         start = time.perf_counter()
         task.batch_defer(*({"number": number} for number in range(count)))
         deferred = count / (time.perf_counter() - start)
-    return [
-        Measured("defer in one call", "jobs/s", deferred),
-        Measured("run jobs without a lock", "jobs/s", count / _run(app)),
-    ]
+    yield Measured("defer in one call", "jobs/s", deferred)
+    yield Measured("run jobs without a lock", "jobs/s", count / _run(app))
 
 
-def _run_lanes(app: App, task: Task[..., Any], count: int, lanes: int, what: str) -> list[Measured]:
+def _run_lanes(app: App, task: Task[..., Any], count: int, lanes: int, what: str) -> Measured:
     jobs = [task.configure(lock=f"lane {n % lanes}").make_new_job(number=n) for n in range(count)]
     with app.open():
         app.job_manager.batch_defer_jobs(jobs)
-    return [Measured(what, "jobs/s", count / _run(app))]
+    return Measured(what, "jobs/s", count / _run(app))
 
 
 def _run(app: App) -> float:
@@ -111,14 +101,14 @@ def _run(app: App) -> float:
     return time.perf_counter() - start
 
 
-def _idle(app: App, task: Task[..., Any], count: int) -> list[Measured]:
+def _idle(app: App, count: int) -> Iterator[Measured]:
     started: asyncio.Queue[float] = asyncio.Queue()
 
     @app.task(name="bench latency")
     async def note() -> None:
         started.put_nowait(time.perf_counter())
 
-    async def measure() -> list[float]:
+    async def list_waits() -> list[float]:
         async with app.open_async(), _worker(app):
             waits = []
             for _ in range(count):
@@ -128,11 +118,9 @@ def _idle(app: App, task: Task[..., Any], count: int) -> list[Measured]:
                 await asyncio.sleep(0.01)  # let the worker fall asleep
             return waits
 
-    cuts = quantiles(asyncio.run(measure()), n=100)
-    return [
-        Measured("defer to start when idle, p50", "ms", cuts[49]),
-        Measured("defer to start when idle, p99", "ms", cuts[98]),
-    ]
+    cuts = quantiles(asyncio.run(list_waits()), n=100)
+    yield Measured("defer to start when idle, p50", "ms", cuts[49])
+    yield Measured("defer to start when idle, p99", "ms", cuts[98])
 
 
 @asynccontextmanager

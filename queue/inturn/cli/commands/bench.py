@@ -29,16 +29,14 @@ def command(settings: Settings, /, quick: bool, form: str) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from inturn.cli.bench_trials import Measured, scratch, trials
+    from inturn.cli.bench_trials import MEASUREMENTS, measure, scratch
 
-    found: list[Measured] = []
     with (
         scratch(find_connector(settings)) as app,
         Progress(console=Console(stderr=True), transient=True) as bar,
     ):
-        steps = list(trials(app, 0.1 if quick else 1))
-        for step in bar.track(steps, description="measuring"):
-            found += step()
+        steps = measure(app, 0.1 if quick else 1)
+        found = list(bar.track(steps, total=MEASUREMENTS, description="measuring"))
     columns = {
         "": lambda measured: measured.what,
         "VALUE": lambda measured: (
