@@ -148,10 +148,11 @@ def test_a_reader_that_leaves_early_is_no_error_worth_words() -> None:
 
 
 def test_a_second_alphabet_out_of_order_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def play(pages: list[DemoPage], **_: object) -> None:
+    def play(_: str, pages: list[DemoPage], **__: object) -> None:
         for page in pages:
             page.rows[1] = list(reversed(ascii_lowercase))
 
+    monkeypatch.setattr(demo, "_open_server", lambda *_, **__: ("", None))
     monkeypatch.setattr(demo, "_play", play)
     ended = invoke("demo")
     assert ended.returncode == 1

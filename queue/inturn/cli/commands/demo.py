@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from inturn.cli.demo.page import DemoPage
 
 FRAME_SECONDS = 0.05
-
-
-class Opened(NamedTuple):
-    """The server of the demo, and the link to its dashboard."""
-
-    dsn: str
-    link: str | None = None
 
 
 @click.command(
@@ -60,52 +53,49 @@ def command(has_web: bool) -> None:
     console = Console(highlight=False)
     pages = [DemoPage(1, has_locks=False), DemoPage(2, has_locks=True, has_a_death=True)]
     with ExitStack() as beside:  # the server and the dashboard, until the end
-        open_server = partial(_open_server, beside, console if has_web else None)
+        open_server = partial(_open_server, beside, console, has_web=has_web)
         if console.is_terminal and not console.is_dumb_terminal:
-            with Live(
-                drawing.picture(pages, console, drawing.STARTING),
-                console=console,
-                auto_refresh=False,
-            ) as live:
-                opened = _play(
+            starting = drawing.picture(pages, console, drawing.STARTING)
+            with Live(starting, console=console, auto_refresh=False) as live:
+                dsn, link = open_server()
+                _play(
+                    dsn,
                     pages,
-                    open_server=open_server,
                     draw=lambda: live.update(drawing.picture(pages, console), refresh=True),
                 )
         else:
             click.echo(f"{drawing.INTRODUCTION}\n{drawing.STARTING}")
-            opened = _play(
-                pages, open_server=open_server, done=lambda page: click.echo(drawing.plain(page))
-            )
+            dsn, link = open_server()
+            _play(dsn, pages, done=lambda page: click.echo(drawing.plain(page)))
         conclusion = drawing.conclusion(pages)
         if not pages[1].in_order:  # checked, not assumed
             raise InturnError(f"{conclusion} This is a bug in inturn. Please report it.")
         console.print(conclusion, "", drawing.next_steps(), sep="\n", soft_wrap=True)
         if has_web:
-            _let_play(opened, drawing.find_script())
+            _let_play(dsn, link, drawing.find_script())
 
 
-def _let_play(opened: Opened, script: str) -> None:
+def _let_play(dsn: str, link: str | None, script: str) -> None:
     from inturn.cli.demo.playground import describe_playground, open_playground
 
-    with suppress(KeyboardInterrupt), open_playground(opened.dsn):
-        click.echo(f"\n{describe_playground(opened.dsn, script)}")
-        click.echo(f"The dashboard runs until Ctrl-C: {opened.link}")
+    with suppress(KeyboardInterrupt), open_playground(dsn):
+        click.echo(f"\n{describe_playground(dsn, script)}")
+        click.echo(f"The dashboard runs until Ctrl-C: {link}")
         signal.pause()
 
 
-def _open_server(beside: ExitStack, console: Console | None) -> Opened:
-    """Start PostgreSQL and, if there is a console to print its address, the dashboard."""
+def _open_server(beside: ExitStack, console: Console, *, has_web: bool) -> tuple[str, str | None]:
+    """Start PostgreSQL and, if asked for, the dashboard. Return the address of each."""
     from inturn.embedded import Server
     from inturn.schema.migrate import migrate
 
     dsn = beside.enter_context(Server()).dsn()
     migrate(dsn)
-    if console is None:
-        return Opened(dsn)
+    if not has_web:
+        return dsn, None
     link = beside.enter_context(serve_beside(dsn))
     console.print(f"The dashboard: {link}", soft_wrap=True)
-    return Opened(dsn, link)
+    return dsn, link
 
 
 def _check_extras(*, has_web: bool) -> None:
@@ -122,18 +112,18 @@ def _check_extras(*, has_web: bool) -> None:
 
 
 def _play(
+    dsn: str,
     pages: list[DemoPage],
-    open_server: Callable[[], Opened],
     draw: Callable[[], None] = lambda: None,
     done: Callable[[DemoPage], None] = lambda _: None,
-) -> Opened:
-    """Run both rounds, and return where. Call `draw` repeatedly, and `done` after each round."""
+) -> None:
+    """Run both rounds. Call `draw` repeatedly, and `done` after each round."""
     import anyio
 
     from inturn import App
     from inturn.cli.demo.page import ROUND_SECONDS, TABLE, start_workers
 
-    async def rounds(dsn: str) -> None:
+    async def rounds() -> None:
         async with anyio.create_task_group() as beside, app.open_async():
             beside.start_soon(redraw)
             async with start_workers(app, dsn) as workers:
@@ -147,16 +137,14 @@ def _play(
             draw()
             await anyio.sleep(FRAME_SECONDS)
 
-    opened = open_server()
-    app = App(opened.dsn)
+    app = App(dsn)
     with app.connector.connect() as connection:
         connection.execute(TABLE)
     try:
-        anyio.run(rounds, opened.dsn)
+        anyio.run(rounds)
     except* TimeoutError:
         count = sum(page.written for page in pages)
         raise InturnError(
             f"The demo timed out after {ROUND_SECONDS} s, with {count} of 208 letters written."
         ) from None
     draw()
-    return opened
