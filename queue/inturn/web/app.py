@@ -42,20 +42,11 @@ Handler = Callable[[Request, Access], Awaitable[Response]]
 
 
 @dataclass
-class Door:
-    """Who may enter, and whether they may change anything."""
-
-    authorize: Authorize
-    read_only: bool
-
-
-@dataclass
-class Site(Door):
-    """One dashboard: its queue and its authorization."""
+class Site:
+    """One dashboard: its queue, and how it is read."""
 
     app: App
     reading: Reading
-    live: Live
     redact: Redact | None
 
 
@@ -108,20 +99,17 @@ def create_app(
     """
     who = _LoggedLink() if authorize is None else authorize
     if len(app.connector.homes) > 1:
-        return _create_over_cells(app, Door(who, read_only), redact)
-    site = Site(who, read_only, app, Reading(app.connector), Live(app.connector), redact)
-    routes = [
-        *_make_open_routes(),
-        Route("/live", guard(site, partial(show_live, site))),
-        *[
-            Route(page.path, guard(site, partial(show_page, site, page)), methods=["GET"])
-            for page in PAGES
-        ],
-        *[
-            Route(action.path, guard(site, partial(take_action, site, action)), methods=["POST"])
-            for action in EVERY_ACTION
-        ],
+        return _create_over_cells(app, who, read_only=read_only, redact=redact)
+    site, live = Site(app, Reading(app.connector), redact), Live(app.connector)
+    enter = partial(guard, who, read_only)
+    pages = [
+        Route(page.path, enter(partial(show_page, site, page)), methods=["GET"]) for page in PAGES
     ]
+    actions = [
+        Route(action.path, enter(partial(take_action, site, action)), methods=["POST"])
+        for action in EVERY_ACTION
+    ]
+    watch = Route("/live", enter(partial(show_live, live)))
 
     @asynccontextmanager
     async def close_at_end(_: Starlette) -> AsyncIterator[None]:
@@ -130,7 +118,7 @@ def create_app(
         site.reading.close()
 
     made = Starlette(
-        routes=routes,
+        routes=[*_make_open_routes(), watch, *pages, *actions],
         lifespan=close_at_end,
         exception_handlers={HTTPException: show_error},
     )
@@ -147,13 +135,15 @@ def _make_open_routes() -> list[BaseRoute]:
     ]
 
 
-def _create_over_cells(app: App, door: Door, redact: Redact | None) -> Gate:
+def _create_over_cells(
+    app: App, authorize: Authorize, *, read_only: bool, redact: Redact | None
+) -> Gate:
     """Return a page about all cells, with each cell's own dashboard below it."""
     from inturn.web.cells import find_cell, show_cells
 
-    homes, read_only = app.connector.homes, door.read_only
+    homes = app.connector.homes
     own = [
-        create_app(app.cell(cell), authorize=door.authorize, read_only=read_only, redact=redact)
+        create_app(app.cell(cell), authorize=authorize, read_only=read_only, redact=redact)
         for cell in range(len(homes))
     ]
 
@@ -161,7 +151,7 @@ def _create_over_cells(app: App, door: Door, redact: Redact | None) -> Gate:
         async def in_thread(request: Request, _: Access) -> Response:
             return await anyio.to_thread.run_sync(read, homes, request)
 
-        return guard(door, in_thread)
+        return guard(authorize, read_only, in_thread)
 
     routes = [
         *_make_open_routes(),
@@ -172,23 +162,25 @@ def _create_over_cells(app: App, door: Door, redact: Redact | None) -> Gate:
     return Gate(Starlette(routes=routes, exception_handlers={HTTPException: show_error}))
 
 
-def guard(site: Door, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def guard(
+    authorize: Authorize, read_only: bool, handler: Handler
+) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint that asks `authorize` before anything else."""
 
     async def answer(request: Request) -> Response:
-        if isinstance(site.authorize, SecretLink) and (cookie := site.authorize.admit(request)):
+        if isinstance(authorize, SecretLink) and (cookie := authorize.admit(request)):
             return cookie
-        found = site.authorize(request)
+        found = authorize(request)
         access = await found if isawaitable(found) else found
-        if site.read_only:
+        if read_only:
             access = access.without_changes()
         if not access.sees:
-            challenge = getattr(site.authorize, "challenge", None)
+            challenge = getattr(authorize, "challenge", None)
             return render_message(
                 request,
                 401 if challenge else 403,
                 "You may not see this page",
-                f"{getattr(site.authorize, 'hint', HINT)} See docs/dashboard.md.",
+                f"{getattr(authorize, 'hint', HINT)} See docs/dashboard.md.",
                 {"www-authenticate": challenge} if challenge else None,
             )
         return await handler(request, access)
@@ -201,8 +193,8 @@ async def answer_health(request: Request) -> Response:
     return Response("ok\n", media_type="text/plain")
 
 
-async def show_live(site: Site, request: Request, access: Access) -> Response:
-    return LiveResponse(site.live)
+async def show_live(live: Live, request: Request, access: Access) -> Response:
+    return LiveResponse(live)
 
 
 async def show_page(site: Site, page: Page, request: Request, access: Access) -> Response:
