@@ -140,16 +140,19 @@ def command(
             raise click.UsageError("You cannot give both -i and another --on-conflict.")
         options["on_conflict"] = "skip"
     given = task_arguments(arguments)
+    from inturn.tasks.lanes import Shared
+
     path, app = settings.app_path(), find_app(settings)
     if path is not None and not unknown:
         _check_task(task, app, path)
+    locks = [*options.pop("locks"), *map(Shared, options.pop("shared"))]
     deferrer = app.configure_task(
         task,
         allow_unknown=unknown or path is None,
         task_kwargs=given,
         schedule_at=schedule_at,
         schedule_in=schedule_in,
-        lock=_join_locks(options.pop("locks"), options.pop("shared")),
+        lock=locks or None,
         **options,
     )
     click.echo(_defer(app, deferrer.make_new_job()))
@@ -163,12 +166,6 @@ def _defer(app: App, job: NewJob) -> int:
     # If the database is down, the app's pool would try for half a minute.
     with closing(homes[0].connect()) as connection:
         return app.job_manager.defer_job(job, connection)
-
-
-def _join_locks(locks: tuple[str, ...], shared: tuple[str, ...]) -> Any:
-    from inturn.tasks.lanes import Shared
-
-    return [*locks, *map(Shared, shared)] or None
 
 
 def _check_task(name: str, app: App, path: str) -> None:

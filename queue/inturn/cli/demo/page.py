@@ -68,9 +68,6 @@ class DemoPage:
         if self.written >= len(ROWS) * len(ascii_lowercase):
             self.ended = time.monotonic()
 
-    def is_time_to_kill(self, row: int) -> bool:
-        return self.has_a_death and self.killed is None and len(self.rows[row]) >= KILL_AFTER
-
 
 class Workers:
     """The worker processes. Their output goes to the current page."""
@@ -94,7 +91,7 @@ class Workers:
         if page is None or page.killed == name:
             return
         page.holding.setdefault(name, {})[row] = letter
-        if page.is_time_to_kill(row):
+        if page.has_a_death and page.killed is None and len(page.rows[row]) >= KILL_AFTER:
             self._processes[name].kill()
             del page.holding[name]
             page.killed = name

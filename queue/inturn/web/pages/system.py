@@ -8,10 +8,8 @@ from inturn.doctor.checks import examine, judge_history
 from inturn.doctor.finding import LONG, Finding
 from inturn.operations.engine import maintenance
 from inturn.operations.reading import history, system
-from inturn.operations.reading.situation import Situation
 from inturn.web import verdict
 from inturn.web.page import View
-from inturn.web.reading import Panel
 from inturn.whole_numbers import HIGHEST_ID
 
 TABLES = 50
@@ -23,7 +21,10 @@ OTHERS = ("queue", "limit", "group", "task")  # targets of operations other than
 
 def read(view: View) -> dict[str, Any]:
     stored = view.read(history.measure_size())
-    found = _examine(view.header.value, stored)
+    # Those that need no more statements.
+    found = [] if view.header.value is None else list(verdict.examine(view.header.value))
+    if stored.value is not None:
+        found.append(judge_history(stored.value))
     return {
         "version": version("inturn"),
         "expected": sql.revision(),
@@ -62,9 +63,3 @@ def describe_target(operation: str) -> str:
 
 def sort_findings(found: list[Finding]) -> list[Finding]:
     return sorted(found, key=lambda each: ORDER.index(each.state))
-
-
-def _examine(seen: Situation | None, stored: Panel[history.StoredBytes]) -> list[Finding]:
-    """Return the findings that need no more statements."""
-    found = [] if seen is None else list(verdict.examine(seen))
-    return found if stored.value is None else [*found, judge_history(stored.value)]
