@@ -60,14 +60,13 @@ class JobBulk:
         )
 
     def address(self) -> dict[str, str]:
-        found = {
+        return {
             "action": self.action,
             "q": self.text,
             "ids": "" if self.ids is None else ",".join(map(str, self.ids)),
             "abort": "1" if self.abort else "",
             "before": self.before.isoformat() if self.before else "",
         }
-        return {name: value for name, value in found.items() if value}
 
     def resolve(self, run: Run, now: datetime) -> JobFilter:
         """Return the filter for the database, or raise BadBulk."""
@@ -107,8 +106,7 @@ class LaneBulk:
         return cls(cast(LaneAction, action), state, prefix)
 
     def address(self) -> dict[str, str]:
-        found = {"action": self.action, "state": self.state, "prefix": self.prefix}
-        return {name: value for name, value in found.items() if value}
+        return {"action": self.action, "state": self.state, "prefix": self.prefix}
 
     @property
     def which(self) -> LaneFilter:

@@ -18,7 +18,7 @@ def read(noun: str, view: View) -> dict[str, Any]:
         "run": run,
         "noun": noun,
         "path": PATHS[noun],
-        "address": {name: view.get(name) for name in names if view.get(name)},
+        "address": {name: view.get(name) for name in names},
         "may_change": run is not None and view.access.may(RIGHTS[noun][run.action]),
         "verb": bulk_effect.VERBS[run.action] if run else "",
         "past": bulk_effect.PAST[run.action] if run else "",
