@@ -25,6 +25,7 @@ class BaseLock(ABC, Generic[L]):
     portable = True  # another process can use its handles
     permits = 1
     place = "on this machine"  # where it is, for `repr`
+    contender: type[Contender]
 
     def __init__(self, name: str, settings: LockSettings) -> None:
         if not name:
@@ -39,9 +40,9 @@ class BaseLock(ABC, Generic[L]):
         # The store's address is left out, because it may contain a password.
         return f"<{type(self).__name__} {self.name!r} {self.place}>"
 
-    @abstractmethod
     def new_contender(self, lock_id: str | None = None) -> Contender:
         """Return a new contender, or the one whose `lock_id` came with a handle."""
+        return self.contender(self.template(), lock_id)
 
     @abstractmethod
     def look(self) -> Steps[Holder | None]:

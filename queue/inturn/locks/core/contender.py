@@ -8,7 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inturn.locks.core.pauses import LONGEST_PAUSE
 from inturn.locks.core.protocol import Steps
@@ -55,9 +55,10 @@ class Contender(ABC):
     channel: bytes | None = None  # where the store announces a release
     longest_pause: float = LONGEST_PAUSE
 
-    def __init__(self, name: str, lock_id: str | None = None) -> None:
-        self.name = name
+    def __init__(self, lock: Any, lock_id: str | None = None) -> None:
+        self.name: str = lock.name
         self.lock_id = lock_id or os.urandom(16).hex()
+        self._lock = lock
 
     @abstractmethod
     def take(self, patience: float) -> Steps[Grant | Refusal]:

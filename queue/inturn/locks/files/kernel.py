@@ -39,10 +39,8 @@ DECODER = json.JSONDecoder()
 class KernelContender(Contender):
     """A contender for one of the lock's files."""
 
-    def __init__(self, lock: "_Kernel[Any]", lock_id: str | None) -> None:
-        super().__init__(lock.name, lock_id)
-        self._lock = lock
-        self._file: OpenFile | None = None
+    _lock: "_Kernel[Any]"
+    _file: OpenFile | None = None
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         yield from ()
@@ -92,6 +90,7 @@ class KernelContender(Contender):
 
 class _Kernel(BaseLock[L]):
     portable = False
+    contender = KernelContender
 
     def __init__(
         self,
@@ -117,9 +116,6 @@ class _Kernel(BaseLock[L]):
         others = (self.path.with_name(f"{self.path.name}.{n}") for n in range(1, slots))
         self.paths = [self.path, *others]
         self.any_owner = any_owner
-
-    def new_contender(self, lock_id: str | None = None) -> Contender:
-        return KernelContender(self.template(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
         """Find out who holds it. It is held if no slot could be locked exclusively."""

@@ -39,10 +39,8 @@ LONGEST_SLICE = 30.0  # seconds that one statement waits in the server's queue
 
 
 class AdvisoryContender(Contender):
-    def __init__(self, lock: "_Pg[Any]", lock_id: str | None) -> None:
-        super().__init__(lock.name, lock_id)
-        self._lock = lock
-        self._taken = False
+    _lock: "_Pg[Any]"
+    _taken = False
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         if not self._taken:
@@ -88,9 +86,7 @@ class AdvisoryContender(Contender):
 
 
 class RowContender(Contender):
-    def __init__(self, lock: "_Pg[Any]", lock_id: str | None) -> None:
-        super().__init__(lock.name, lock_id)
-        self._lock = lock
+    _lock: "_Pg[Any]"
 
     def _parameters(self, **more: Any) -> dict[str, Any]:
         return {"name": self.name, "lock_id": self.lock_id, **more}

@@ -8,28 +8,23 @@ expire either: break one left behind by a crash with `break_()` or `queue locks 
 from typing import Any
 
 from inturn.locks.core.base_lock import BaseLock, L
-from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.contender import Grant, Holder, Refusal, Renewal
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockError
-from inturn.locks.redis.ports import AsyncRedisLock, RedisLock
-from inturn.locks.redis.replies import LONGEST_PAUSE, make_malformed
+from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock
+from inturn.locks.redis.replies import make_malformed
 from inturn.locks.redis.scripts import Call, Keys, milliseconds, script
 
 
-class BasicContender(Contender):
-    longest_pause = LONGEST_PAUSE
-
-    def __init__(self, lock: "_Basic[Any]", lock_id: str | None) -> None:
-        super().__init__(lock.name, lock_id)
-        self.channel: bytes = lock.keys.lock
-        self._lock = lock
-        self._taken = False
+class BasicContender(RedisContender):
+    _lock: "_Basic[Any]"
+    _taken = False
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         ttl = self._lock.settings.ttl
         arguments = (self._lock.value, "" if ttl is None else milliseconds(ttl))
-        reply = yield Call(script("basic_take"), (self._lock.keys.lock,), arguments)
+        reply = yield Call(script("basic_take"), (self.keys.lock,), arguments)
         if reply[0] == -1:
             raise make_malformed(self.name, reply[1])
         if reply[0] == 0:
@@ -54,6 +49,8 @@ class BasicContender(Contender):
 
 
 class _Basic(BaseLock[L]):
+    contender = BasicContender
+
     def __init__(
         self,
         redis: Any,
@@ -70,9 +67,6 @@ class _Basic(BaseLock[L]):
         self.redis = redis
         self.keys = Keys(prefix, name)
         self.value = value
-
-    def new_contender(self, lock_id: str | None = None) -> Contender:
-        return BasicContender(self.template(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
         # PTTL works on every type of key. It replies -2 if there is none.

@@ -7,11 +7,12 @@ from typing import Any
 
 from redis import exceptions
 
+from inturn.locks.core.contender import Contender
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
 from inturn.locks.core.protocol import Listen, Pause
 from inturn.locks.errors import LockBackendError
-from inturn.locks.redis.scripts import Call
+from inturn.locks.redis.scripts import Call, Keys
 
 ANSWER_SECONDS = 1.0  # to confirm a subscription
 
@@ -118,6 +119,15 @@ class AsyncRedisPort:
             except (exceptions.RedisError, OSError):
                 await self.rest()
         await asyncio.sleep(max(0.0, end - time.monotonic()))
+
+
+class RedisContender(Contender):
+    longest_pause = 1.0  # releases are announced, but not when another holder's lock expires
+
+    def __init__(self, lock: Any, lock_id: str | None = None) -> None:
+        super().__init__(lock, lock_id)
+        self.keys: Keys = lock.keys
+        self.channel: bytes = self.keys.lock
 
 
 class RedisLock(Lock):

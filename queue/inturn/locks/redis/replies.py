@@ -5,8 +5,6 @@ from typing import Any
 from inturn.locks.core.contender import Holder
 from inturn.locks.errors import LockMalformed
 
-LONGEST_PAUSE = 1.0  # seconds: releases are announced, but not when another holder's lock expires
-
 
 def make_holder(name: str, facts: Any) -> Holder:
     """Return the holder from a reply of a smart lock's script."""

@@ -13,29 +13,22 @@ from contextlib import suppress
 from typing import Any
 
 from inturn.locks.core.base_lock import BaseLock, L
-from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.contender import Grant, Holder, Refusal, Renewal
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockLost, LockNotHeld
-from inturn.locks.redis.ports import AsyncRedisLock, RedisLock
-from inturn.locks.redis.replies import LONGEST_PAUSE
+from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock
 from inturn.locks.redis.scripts import MARK_MS, Call, Keys, milliseconds, script
 
 TTL = 30.0
-# A waiter asks at least every LONGEST_PAUSE. If it has not asked for this long, it is dead.
+# A waiter asks at least every `longest_pause`. If it has not asked for this long, it is dead.
 PATIENCE_MS = 4000
 
 
-class PermitContender(Contender):
-    longest_pause = LONGEST_PAUSE
-
-    def __init__(self, lock: "_Semaphore[Any]", lock_id: str | None) -> None:
-        super().__init__(lock.name, lock_id)
-        self.keys = lock.keys
-        self.channel: bytes = lock.keys.lock
-        self._lock = lock
-        self._queued = False
-        self._granted = False
+class PermitContender(RedisContender):
+    _lock: "_Semaphore[Any]"
+    _queued = False
+    _granted = False
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         reply = yield self._request(patience, "" if self._lock.seed else "0")
@@ -88,6 +81,8 @@ class PermitContender(Contender):
 
 
 class _Semaphore(BaseLock[L]):
+    contender = PermitContender
+
     def __init__(
         self,
         redis: Any,
@@ -110,9 +105,6 @@ class _Semaphore(BaseLock[L]):
         self.keys = Keys(prefix, name)
         self.limit = self.permits = limit
         self.seed = seed
-
-    def new_contender(self, lock_id: str | None = None) -> Contender:
-        return PermitContender(self.template(), lock_id)
 
     def look(self) -> Steps[Holder | None]:
         """Find out whether all permits are taken."""

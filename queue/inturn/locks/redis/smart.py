@@ -22,13 +22,13 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from inturn.locks.core.base_lock import BaseLock, L
-from inturn.locks.core.contender import Contender, Grant, Holder, Refusal, Renewal
+from inturn.locks.core.contender import Grant, Holder, Refusal, Renewal
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.files.guard import boot_id, forget_lock, guard_lock, is_dead, keep_guard_fresh
 from inturn.locks.redis.policy import DEFAULT, Policy
-from inturn.locks.redis.ports import AsyncRedisLock, RedisLock
-from inturn.locks.redis.replies import LONGEST_PAUSE, make_holder, make_malformed, to_text
+from inturn.locks.redis.ports import AsyncRedisLock, RedisContender, RedisLock
+from inturn.locks.redis.replies import make_holder, make_malformed, to_text
 from inturn.locks.redis.scripts import Call, Keys, check_utf8, milliseconds, script
 from inturn.locks.sigterm import expire_on_sigterm
 
@@ -47,15 +47,9 @@ def host_name(prefix: str = "inturn", process: str | None = None) -> str:
     return "-".join(part for part in (prefix, socket.gethostname(), process) if part)
 
 
-class SmartContender(Contender):
-    longest_pause = LONGEST_PAUSE
-
-    def __init__(self, lock: "_Smart[Any]", lock_id: str | None) -> None:
-        super().__init__(lock.name, lock_id)
-        self.keys = lock.keys
-        self.channel: bytes = lock.keys.lock
-        self._lock = lock
-        self._taken_at: float | None = None
+class SmartContender(RedisContender):
+    _lock: "_Smart[Any]"
+    _taken_at: float | None = None
 
     def take(self, patience: float) -> Steps[Grant | Refusal]:
         reply = yield self._request(self._lock.first_words)
@@ -119,6 +113,8 @@ class SmartContender(Contender):
 
 
 class _Smart(BaseLock[L]):
+    contender = SmartContender
+
     def __init__(
         self,
         redis: Any,
@@ -164,9 +160,6 @@ class _Smart(BaseLock[L]):
         if seed is None:
             seed = "" if self.seed else "0"
         return b"%b %b %b" % (self.policy.words, dead.encode(), seed.encode())
-
-    def new_contender(self, lock_id: str | None = None) -> Contender:
-        return SmartContender(self.template(), lock_id)
 
     def on_behalf_of(self, whom: str, attempt: int) -> Self:
         """Return a copy that immediately takes the lock from an earlier attempt at the same thing.
