@@ -10,15 +10,16 @@ between two calls of `ensure()`. If that matters, pass `fence` to what you prote
 refuse every number lower than one it has seen.
 """
 
+import json
 import logging
 import threading
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ref
 
 from inturn.locks.core.contender import Contender, Grant, Renewal
 from inturn.locks.core.engine import repeat_if_unclear
-from inturn.locks.core.handles import encode_handle
 from inturn.locks.core.lazy_event import LazyEvent
 from inturn.locks.core.process import process
 from inturn.locks.core.protocol import Steps
@@ -128,7 +129,7 @@ class BaseLease:
             "owner": self.owner,
             "acquired_at": self.acquired_at,
         }
-        return encode_handle(facts)
+        return urlsafe_b64encode(json.dumps(facts).encode()).decode()
 
     def lose(self, why: str) -> None:
         """Mark the lease as lost and run its callbacks, unless it is already over."""
@@ -236,3 +237,18 @@ class BaseLease:
             callback()
         except Exception:
             logger.exception("lock.lost: a callback of %r failed", self.name)
+
+
+def decode_handle(handle: str) -> dict[str, Any]:
+    """Return the facts that `BaseLease.handle` has put into this string."""
+    try:
+        facts = json.loads(urlsafe_b64decode(handle))
+        if (
+            isinstance(facts, dict)
+            and isinstance(facts["name"], str)
+            and isinstance(facts["lock_id"], str)
+        ):
+            return facts
+    except (ValueError, KeyError):
+        pass
+    raise ValueError("this is not a lock's handle; pass what Lease.handle() returned")

@@ -7,9 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from inturn.locks.core.base_lease import BaseLease
+from inturn.locks.core.base_lease import BaseLease, decode_handle
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal
-from inturn.locks.core.handles import decode_handle
 from inturn.locks.core.process import process
 from inturn.locks.core.protocol import Steps
 from inturn.locks.core.settings import LockSettings

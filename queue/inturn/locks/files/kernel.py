@@ -10,6 +10,7 @@ refuses to work unless you pass `any_filesystem=True`. If the file is removed, t
 cannot know of the holder, whose lease is lost within seconds.
 """
 
+import asyncio
 import fcntl
 import json
 import os
@@ -25,12 +26,11 @@ from inturn.locks.core.base_lock import BaseLock, L
 from inturn.locks.core.contender import Contender, Grant, Holder, Refusal
 from inturn.locks.core.lock import Lock
 from inturn.locks.core.lock_async import AsyncLock
-from inturn.locks.core.protocol import Steps
+from inturn.locks.core.protocol import Pause, Steps
 from inturn.locks.core.settings import LockSettings, OnTimeout
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files.filesystem import refuse_unknown_filesystem
 from inturn.locks.files.open_file import OpenFile, open_lock_file
-from inturn.locks.files.ports import AsyncPausePort, PausePort
 
 RECORD_BYTES = 4096
 DECODER = json.JSONDecoder()
@@ -131,6 +131,26 @@ class _Kernel(BaseLock[L]):
             if free:
                 return None
         return _make_holder(self.name, _read_path(self.path))
+
+
+class PausePort:
+    """Only sleeps, because the store is this machine."""
+
+    server = "local"
+
+    def do(self, request: Pause) -> None:
+        time.sleep(request.seconds)
+
+    def rest(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class AsyncPausePort:
+    async def do(self, request: Pause) -> None:
+        await asyncio.sleep(request.seconds)
+
+    async def rest(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class KernelFileLock(_Kernel[Any], Lock):
