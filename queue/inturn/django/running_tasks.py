@@ -2,6 +2,7 @@
 
 import logging
 from inspect import iscoroutinefunction
+from traceback import format_exception
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -9,11 +10,13 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from inturn.app import App
-from inturn.django.task_results import fail, running_result, succeed
+from inturn.django.task_results import make_result, set_fields
 from inturn.django.tasks_api import (
     InvalidTask,
     Task,
     TaskContext,
+    TaskError,
+    TaskResultStatus,
     normalize_json,
     task_finished,
     task_started,
@@ -54,19 +57,33 @@ class _Run:
         return (TaskContext(task_result=result),) if self.task.takes_context else ()
 
     def _start(self, context: JobContext, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        result = running_result(self.task, context, args, kwargs, timezone.now())
+        result = make_result(
+            self.task,
+            job_id=context.job.id,
+            args=args,
+            kwargs=kwargs,
+            backend=self.task.backend,
+            status=TaskResultStatus.RUNNING,
+            started_at=timezone.now(),
+            worker_ids=[context.worker_name] * (context.job.attempts + 1),
+        )
         task_started.send(type(self.task.get_backend()), task_result=result)
         return result
 
     def _succeed(self, result: Any, value: Any) -> None:
-        succeed(result, value, timezone.now())
-        task_finished.send(type(self.task.get_backend()), task_result=result)
+        self._finish(result, TaskResultStatus.SUCCESSFUL, _return_value=value)
 
     def _fail(self, result: Any, context: JobContext, error: Exception) -> None:
         strategy = context.task.retry_strategy
         if strategy and strategy.get_retry_decision(exception=error, job=context.job):
             return  # it is not finished
-        fail(result, error, timezone.now())
+        path = f"{type(error).__module__}.{type(error).__qualname__}"
+        text = "".join(format_exception(error))
+        result.errors.append(TaskError(exception_class_path=path, traceback=text))
+        self._finish(result, TaskResultStatus.FAILED)
+
+    def _finish(self, result: Any, status: Any, **fields: Any) -> None:
+        set_fields(result, status=status, finished_at=timezone.now(), **fields)
         task_finished.send(type(self.task.get_backend()), task_result=result)
 
 

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
-from traceback import format_exception
 from typing import Any
 
 from django.utils.module_loading import import_string
@@ -17,7 +15,6 @@ from inturn.django.tasks_api import (
     TaskResultStatus,
 )
 from inturn.model import Status, StoredJob
-from inturn.tasks.context import JobContext
 
 STATUSES = {
     Status.DOING: TaskResultStatus.RUNNING,
@@ -59,37 +56,8 @@ def read_result(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> An
         worker_ids=[str(job.worker_id)] * started,
     )
     if status == TaskResultStatus.SUCCESSFUL:
-        _set(result, _return_value=job.result)
+        set_fields(result, _return_value=job.result)
     return result
-
-
-def running_result(
-    task: Any, context: JobContext, args: list[Any], kwargs: dict[str, Any], now: datetime
-) -> Any:
-    """Return the result of a job that runs in this process."""
-    return make_result(
-        task,
-        job_id=context.job.id,
-        args=args,
-        kwargs=kwargs,
-        backend=task.backend,
-        status=TaskResultStatus.RUNNING,
-        started_at=now,
-        worker_ids=[context.worker_name] * (context.job.attempts + 1),
-    )
-
-
-def succeed(result: Any, value: Any, now: datetime) -> None:
-    _set(result, status=TaskResultStatus.SUCCESSFUL, finished_at=now, _return_value=value)
-
-
-def fail(result: Any, error: Exception, now: datetime) -> None:
-    kind = type(error)
-    text = "".join(format_exception(error))
-    result.errors.append(
-        TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=text)
-    )
-    _set(result, status=TaskResultStatus.FAILED, finished_at=now)
 
 
 def _find_task(job: StoredJob, backend: str, defaults: Mapping[str, Any]) -> Any:
@@ -122,6 +90,7 @@ def _read_error(error: Mapping[str, Any]) -> Any:
     )
 
 
-def _set(result: Any, **changes: Any) -> None:
+def set_fields(result: Any, **changes: Any) -> None:
+    """Change a result, although it is frozen."""
     for name, value in changes.items():
         object.__setattr__(result, name, value)  # as Django's own backends do
