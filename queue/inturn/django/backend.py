@@ -11,11 +11,11 @@
 Type checkers know this of an `InturnTask`: `cast(InturnTask, ship)`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
-from inspect import Signature, signature
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import UUID
 
@@ -40,6 +40,7 @@ from inturn.operations.changes.jobs import get_job
 from inturn.tasks.options import CheckedOptions, NewJob, RunOptions
 from inturn.whole_numbers import read_id
 
+_find_signature = cache(signature)
 JOB_OPTIONS = ("lock", "expires_in", *RunOptions.__annotations__)
 # How Celery, RQ, Dramatiq and we call it, and how Django does.
 ELSEWHERE = {
@@ -187,11 +188,6 @@ def _store(task: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     except TypeError as error:
         raise TypeError(f"{task.name}(): {error}") from None
     return {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
-
-
-@cache
-def _find_signature(function: Callable[..., Any]) -> Signature:
-    return signature(function)
 
 
 def _aware(moment: datetime | None) -> datetime | None:

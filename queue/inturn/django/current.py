@@ -40,8 +40,11 @@ class DjangoApp(App):
         worker_defaults: Mapping[str, Any] | None = None,
         periodic_defaults: Mapping[str, Any] | None = None,
     ) -> None:
+        if connector is None:
+            setting = configuration()
+            connector = DjangoConnector(setting.database, schema=setting.schema)
         super().__init__(
-            connector=connector or connector_of_settings(),
+            connector=connector,
             import_paths=import_paths,
             worker_defaults=worker_defaults,
             periodic_defaults=periodic_defaults,
@@ -80,12 +83,6 @@ def _has_task_backend() -> bool:
     return any(
         each.get("BACKEND") == "inturn.django.backend.InturnBackend" for each in backends.values()
     )
-
-
-def connector_of_settings() -> DjangoConnector:
-    """Return a connector to the database and schema that the setting INTURN names."""
-    setting = configuration()
-    return DjangoConnector(setting.database, schema=setting.schema)
 
 
 def _close_old(function: Callable[..., Any]) -> Callable[..., Any]:
