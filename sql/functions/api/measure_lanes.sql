@@ -12,16 +12,6 @@ LANGUAGE sql STABLE AS $$
             ORDER BY worker_id LIMIT 10000) AS job
         CROSS JOIN LATERAL unnest(coalesce(job.locks, ARRAY[job.lock])) AS lane(name)
         LEFT JOIN workers AS worker ON worker.id = job.worker_id
-    ), halted AS MATERIALIZED (
-        SELECT state FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT 10000
-    ), paused AS MATERIALIZED (
-        SELECT state, stopped_until FROM lanes WHERE stopped = 'paused' ORDER BY stopped_at
-        LIMIT 10000
-    ), later AS MATERIALIZED (
-        SELECT state FROM lanes WHERE coalesce(look_at, stopped_until) IS NOT NULL
-        ORDER BY coalesce(look_at, stopped_until) LIMIT 10000
-    ), first AS MATERIALIZED (
-        SELECT state FROM lanes ORDER BY lock LIMIT 10000
     )
     SELECT 'held', count(DISTINCT name) FILTER (WHERE is_live), count(DISTINCT id) >= 10000
     FROM running
@@ -29,14 +19,19 @@ LANGUAGE sql STABLE AS $$
     SELECT 'stalled', count(DISTINCT name) FILTER (WHERE NOT is_live), count(DISTINCT id) >= 10000
     FROM running
     UNION ALL
-    SELECT 'halted', count(*) FILTER (WHERE state = 'halted'), count(*) >= 10000 FROM halted
+    SELECT 'halted', count(*) FILTER (WHERE state = 'halted'), count(*) >= 10000
+    FROM (SELECT state FROM lanes WHERE stopped = 'halted' ORDER BY stopped_at LIMIT 10000) AS first
     UNION ALL
     SELECT 'paused',
            count(*) FILTER (WHERE state = 'paused' AND (stopped_until > clock()) IS NOT FALSE),
            count(*) >= 10000
-    FROM paused
+    FROM (SELECT state, stopped_until FROM lanes WHERE stopped = 'paused'
+          ORDER BY stopped_at LIMIT 10000) AS first
     UNION ALL
-    SELECT 'delayed', count(*) FILTER (WHERE state = 'delayed'), count(*) >= 10000 FROM later
+    SELECT 'delayed', count(*) FILTER (WHERE state = 'delayed'), count(*) >= 10000
+    FROM (SELECT state FROM lanes WHERE coalesce(look_at, stopped_until) IS NOT NULL
+          ORDER BY coalesce(look_at, stopped_until) LIMIT 10000) AS first
     UNION ALL
-    SELECT 'retrying', count(*) FILTER (WHERE state = 'retrying'), count(*) >= 10000 FROM first
+    SELECT 'retrying', count(*) FILTER (WHERE state = 'retrying'), count(*) >= 10000
+    FROM (SELECT state FROM lanes ORDER BY lock LIMIT 10000) AS first
 $$;
