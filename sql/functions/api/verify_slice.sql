@@ -84,11 +84,20 @@ BEGIN
     FROM found WHERE verdict <> 'broken'
     GROUP BY verdict, promise, reason;
     RETURN QUERY
-    SELECT 'unknown', NULL, NULL, NULL, NULL::bigint, NULL::bigint, list_unknown, NULL::bigint,
+    SELECT 'unknown', NULL, NULL, NULL, NULL::bigint, NULL::bigint, fact, NULL::bigint,
         NULL::job_run[], NULL::bigint
-    FROM list_unknown() WHERE p_after = 0;
+    FROM (VALUES
+        ('when a transaction that deferred jobs was committed, if the jobs have started since'),
+        (CASE WHEN NOT current_setting('track_commit_timestamp')::boolean
+              THEN 'when the end of a job was committed: track_commit_timestamp is off' END),
+        ('which jobs a job came after, once it has started'),
+        ('which limits held before their last change')
+    ) AS untold(fact) WHERE p_after = 0 AND fact IS NOT NULL;
     kept := keep_runs(v_runs, 50000);
-    RETURN QUERY SELECT 'read', NULL, NULL, NULL, v_to, last_id(v_since), NULL,
-        cardinality(v_new)::bigint, kept,
+    RETURN QUERY SELECT 'read', NULL, NULL, NULL, v_to, greatest(
+            (SELECT max(id) FROM jobs),
+            (SELECT max(id) FROM finished_jobs
+             WHERE finished_at >= date_trunc('day', v_since, 'UTC'))),
+        NULL, cardinality(v_new)::bigint, kept,
         (SELECT least(v_to, min(run.id) - 1) FROM unnest(kept) AS run);
 END $$;
