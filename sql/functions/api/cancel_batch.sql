@@ -23,10 +23,8 @@ BEGIN
     cancelled := 0;
     asked := 0;
     IF p_after = 0 THEN
-        IF p_by IS NOT NULL THEN
-            PERFORM audit('cancel-batch', NULL, remaining, p_by, name, NULL, p_id)
-            FROM batch_status WHERE id = p_id AND state <> 'ended';
-        END IF;
+        PERFORM audit('cancel-batch', NULL, remaining, p_by, name, NULL, p_id)
+        FROM batch_status WHERE id = p_id AND state <> 'ended' AND p_by IS NOT NULL;
         PERFORM close_batch(p_id);
     END IF;
     -- A single job is usually followed by another one.

@@ -16,8 +16,6 @@ BEGIN
         RETURN false;
     END IF;
     DELETE FROM progress WHERE job_id = p_id;
-    IF p_by IS NOT NULL THEN
-        PERFORM audit('delete-job', v_lock, 1, p_by, NULL, p_id);
-    END IF;
+    PERFORM audit('delete-job', v_lock, 1, p_by, NULL, p_id) WHERE p_by IS NOT NULL;
     RETURN true;
 END $$;

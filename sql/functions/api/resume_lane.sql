@@ -6,8 +6,6 @@ DECLARE
     v_lane lanes := lock_lane(p_lock);
 BEGIN
     PERFORM clear_stop(p_lock);
-    IF v_lane.stopped IS NOT NULL THEN
-        PERFORM audit('resume', p_lock, 0, p_by, v_lane.stop_reason);
-    END IF;
+    PERFORM audit('resume', p_lock, 0, p_by, v_lane.stop_reason) WHERE v_lane.stopped IS NOT NULL;
     RETURN v_lane.stopped IS NOT NULL;
 END $$;

@@ -20,8 +20,7 @@ BEGIN
     IF NOT retry_at_its_place(p_id) THEN
         RETURN false;
     END IF;
-    IF p_by IS NOT NULL THEN
-        PERFORM audit('retry-job', (SELECT lock FROM jobs WHERE id = p_id), 1, p_by, NULL, p_id);
-    END IF;
+    PERFORM audit('retry-job', lock, 1, p_by, NULL, p_id) FROM jobs
+    WHERE id = p_id AND p_by IS NOT NULL;
     RETURN true;
 END $$;
