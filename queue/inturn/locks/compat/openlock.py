@@ -35,7 +35,6 @@ from inturn.locks.compat.lockfile import (
     parse_record,
 )
 from inturn.locks.core.pauses import LONGEST_PAUSE, grow_pauses
-from inturn.locks.core.process import process
 from inturn.locks.errors import LockBackendError, LockError
 from inturn.locks.files.filesystem import refuse_unknown_filesystem
 from inturn.locks.files.open_file import OpenFile, open_lock_file
@@ -103,7 +102,7 @@ def set_defaults(**kw: Unpack[Defaults]) -> None:
 
 # The locks that this process holds, even if nothing else refers to them.
 held_locks: "set[FileLock]" = set()
-process.forget_after_fork(held_locks.clear)
+os.register_at_fork(after_in_child=held_locks.clear)
 
 
 class FileLock:

@@ -1,17 +1,17 @@
-"""The state shared by the locks of one process: one object, with one hook for forks.
+"""The state shared by the locks of one process.
 
 A forked child shares its parent's open files and knows its parent's leases, but owns none of them.
-`after_fork` makes it forget what it must not touch.
+Each module has it forget what it must not touch, in import order: open files are closed before the
+objects that hold them go.
 """
 
 import os
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
 
 class Process:
-    """The leases of this process, its process id, and what other modules do after a fork."""
+    """The leases of this process, and its process id."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -19,11 +19,6 @@ class Process:
         self.leases: WeakValueDictionary[int, Any] = WeakValueDictionary()
         # A mutex is lost with its process, not with the last reference to its lease.
         self.pinned_leases: set[Any] = set()
-        self._forget: list[Callable[[], object]] = []
-
-    def forget_after_fork(self, forget: Callable[[], object]) -> None:
-        """Call `forget` in each child, where what a module keeps belongs to the parent."""
-        self._forget.append(forget)
 
     def list_leases(self) -> list[Any]:
         """Return every lease that is still referenced, even while other threads acquire more."""
@@ -31,9 +26,6 @@ class Process:
 
     def after_fork(self) -> None:
         self.pid = os.getpid()
-        # In import order: open files are closed before the objects that hold them go.
-        for forget in self._forget:
-            forget()
 
 
 process = Process()

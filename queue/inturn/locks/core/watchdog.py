@@ -12,6 +12,7 @@ the first look.
 
 import asyncio
 import logging
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -196,7 +197,7 @@ class Watchdog:
 
 
 watchdog = Watchdog()
-process.forget_after_fork(watchdog.after_fork)
+os.register_at_fork(after_in_child=watchdog.after_fork)
 
 
 def watch(lease: BaseLease) -> None:

@@ -19,7 +19,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from inturn.locks.core.process import process
 from inturn.locks.errors import LockBackendError
 from inturn.locks.files.open_file import OpenFile, open_lock_file
 
@@ -107,7 +106,7 @@ class Guards:
 
 
 guards = Guards()
-process.forget_after_fork(guards.after_fork)
+os.register_at_fork(after_in_child=guards.after_fork)
 
 
 def guard_lock(lock_id: str) -> str:

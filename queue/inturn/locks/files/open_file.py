@@ -17,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from inturn.locks.core.process import process
 from inturn.locks.errors import LockBackendError
 
 
@@ -88,7 +87,7 @@ def _forget_open_files() -> None:
             os.close(fd)
 
 
-process.forget_after_fork(_forget_open_files)
+os.register_at_fork(after_in_child=_forget_open_files)
 
 
 def open_lock_file(
