@@ -12,7 +12,7 @@ import pytest
 
 from inturn.cli.output.printing import STYLES
 from inturn.formatting import argument
-from inturn.schema.column_types import lane_state
+from inturn.states import LANE_STATES
 from tests.cli.calling import SCRIPT, clean, type_in
 from tests.cli.conftest import Answer, Run
 from tests.cli.engine import Engine
@@ -59,7 +59,7 @@ def test_a_retry_that_a_pause_holds_is_due_and_nothing_is_promised(
 
 
 def test_every_state_of_a_lane_stands_out_in_a_list() -> None:
-    assert set(lane_state.enums) <= STYLES.keys()
+    assert set(LANE_STATES) <= STYLES.keys()
 
 
 def test_a_head_that_cannot_be_retried_is_not_promised_to_be(engine: Engine, queue: Run) -> None:

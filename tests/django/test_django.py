@@ -23,9 +23,9 @@ from inturn.errors import ConfigurationError, ConnectorException, DatabaseUnavai
 from inturn.formatting import name_command
 from inturn.operations.changes.jobs import get_job
 from inturn.operations.engine.maintenance import check_schema
-from inturn.schema import migrate
 from inturn.testing import Queue
 from inturn.web import Access, create_app
+from tests.snapshot import snapshot
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -380,12 +380,13 @@ def test_migrate_replaces_functions_of_another_version_too(
 def test_migrate_zero_takes_the_queue_away_and_migrate_brings_it_back(
     app: App, django: Any, store_dsn: str
 ) -> None:
+    before = snapshot(store_dsn)
     django.call("migrate", "inturn", "zero", verbosity=0)
     with psycopg.connect(store_dsn) as connection:
         assert connection.execute("SELECT to_regclass('inturn.jobs')").fetchone() == (None,)
     django.call("migrate", verbosity=0)
     app.connector.run(check_schema(app.connector.schema))
-    migrate.check_models(store_dsn)
+    assert snapshot(store_dsn) == before
 
 
 # ---------------------------------------------------------------- the command

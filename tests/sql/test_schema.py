@@ -14,7 +14,7 @@ from psycopg.errors import CheckViolation, InvalidParameterValue
 from inturn import App, PsycopgConnector, sql
 from inturn.arguments import QUEUE, check_timeout
 from inturn.errors import BadArgument, ConnectorException, SchemaMismatch
-from inturn.schema.migrate import check_models, downgrade, migrate
+from inturn.schema.migrate import downgrade, migrate
 from tests.snapshot import SNAPSHOT, snapshot, tables
 
 pytestmark = pytest.mark.fresh_database
@@ -27,17 +27,6 @@ def test_migrations_make_the_tables_that_are_written_down(dsn: str) -> None:
     assert tables(dsn) == SNAPSHOT.read_text(encoding="utf-8"), (
         "run `make schema` and look at the difference"
     )
-
-
-def test_alembic_finds_no_difference_between_the_database_and_the_tables_module(dsn: str) -> None:
-    check_models(dsn)
-
-
-def test_alembic_would_find_a_difference(dsn: str) -> None:
-    with psycopg.connect(dsn) as connection:
-        connection.execute("ALTER TABLE inturn.jobs ADD COLUMN colour text")
-    with pytest.raises(Exception, match="colour"):
-        check_models(dsn)
 
 
 def test_down_and_up_again_ends_the_same(dsn: str) -> None:

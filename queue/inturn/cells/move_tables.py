@@ -9,29 +9,26 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from inturn.cells.move_servers import NewServer, Raw, ask, join
 from inturn.operations.engine import moving
+from inturn.sql import find_comments
 
 # The migration of the new server makes these, and `cell` differs.
-NOT_COPIED = ("cell", "schema_version", "applied_code")
+NOT_COPIED = ("cell", "schema_version", "applied_code", "finished_jobs_default")
 HISTORY = "finished_jobs"
 
 
 def list_tables() -> list[str]:
     """Return the names of the tables that are copied."""
-    from inturn.schema.tables import metadata
-
-    return sorted(set(metadata.tables) - set(NOT_COPIED))
+    return sorted(find_comments("TABLE").keys() - set(NOT_COPIED))
 
 
 def sum_tables(connection: Raw, schema: str) -> dict[str, list[Any]]:
     """Return the number of rows and their sum for each table that is copied, but the history."""
-    from inturn.schema.tables import metadata
-
+    columns = dict(ask(connection, moving.COLUMNS, schema))
     queries = [
         SQL(moving.SUM_ROWS).format(
             name=Literal(table),
             table=Identifier(schema, table),
-            # Their order differs if a table was not created by the same revision.
-            columns=join([Identifier(name) for name in sorted(metadata.tables[table].c.keys())]),
+            columns=join([Identifier(name) for name in columns[table]]),
         )
         for table in list_tables()
         if table != HISTORY

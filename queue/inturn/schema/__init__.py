@@ -1,1 +1,1 @@
-"""The tables and functions in the database: how to create them, and their SQLAlchemy models."""
+"""How to create the tables and functions in the database."""

@@ -175,12 +175,6 @@ def grant(
     return str(owner), warnings
 
 
-def check_models(dsn: str, schema: str = sql.SCHEMA) -> None:
-    """Raise if Alembic finds a difference between the migrated tables and `tables.py`."""
-    with _session(dsn, schema, create=False) as connection:
-        command.check(_config(connection, schema))
-
-
 def apply_script(connection: Connection, revision: str, direction: str) -> None:
     """Run `NNNN.up.sql` or `NNNN.down.sql` of a revision."""
     file = sql.find_folder("migrations") / "versions" / f"{revision}.{direction}.sql"

@@ -160,6 +160,13 @@ ORDER BY 1
 """
 
 # To compare both servers. Of the history, which is large and hardly changes, only what tells a job.
+# Sorted, since their order differs if a table was not created by the same revision.
+COLUMNS = """
+SELECT relname::text, array_agg(attname::text ORDER BY attname) FROM pg_attribute
+JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %s AND relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
+GROUP BY relname
+"""
 SUM_ROWS = """
 SELECT {name}, count(*), sum(hashtextextended(ROW({columns})::text, 0)) FROM {table}
 """
