@@ -9,23 +9,21 @@ from typing import Any
 
 import psycopg
 
+from inturn.database.drive import AsyncConnection, Connection
 from inturn.database.foreign_drivers import (
-    AsyncpgConnection,
     Psycopg2Connection,
     asyncpg_connection,
     sqlalchemy_on_asyncpg,
 )
 from inturn.errors import ConfigurationError
 
-Sync = psycopg.Connection[Any] | Psycopg2Connection
-Async = psycopg.AsyncConnection[Any] | AsyncpgConnection
 KNOWN = (
     "a psycopg, psycopg2 or asyncpg connection, a SQLAlchemy Connection, Session, AsyncConnection "
     "or AsyncSession on one of them, or a Django connection"
 )
 
 
-def find_connection(connection: Any) -> Sync:
+def find_connection(connection: Any) -> Connection:
     """Return the sync connection beneath this one, for `defer`."""
     match _sqlalchemy_class(connection):
         case "Session" | "scoped_session":
@@ -46,7 +44,7 @@ def find_connection(connection: Any) -> Sync:
     raise ConfigurationError(f"connection is a {_class_name(connection)}. Pass {KNOWN}")
 
 
-async def find_connection_async(connection: Any) -> Async:
+async def find_connection_async(connection: Any) -> AsyncConnection:
     """Return the async connection beneath this one, for `defer_async`."""
     if isinstance(connection, psycopg.AsyncConnection):
         return connection
@@ -91,7 +89,7 @@ def django_driver(connection: Any) -> psycopg.Connection[Any]:
     )
 
 
-async def _find_in_sqlalchemy(connection: Any) -> Async:
+async def _find_in_sqlalchemy(connection: Any) -> AsyncConnection:
     driver = (await connection.get_raw_connection()).driver_connection
     if isinstance(driver, psycopg.AsyncConnection):
         return driver
@@ -100,13 +98,13 @@ async def _find_in_sqlalchemy(connection: Any) -> Async:
     raise _refuse_driver(driver)
 
 
-def _check_sync(driver: object) -> Sync:
+def _check_sync(driver: object) -> Connection:
     if (own := _find_sync(driver)) is not None:
         return own
     raise _refuse_driver(driver)
 
 
-def _find_sync(driver: object) -> Sync | None:
+def _find_sync(driver: object) -> Connection | None:
     """Return what `drive` needs for a sync driver's connection, or None if it is not one."""
     if isinstance(driver, psycopg.Connection):
         return driver

@@ -5,61 +5,29 @@ therefore atomic. No transaction is opened here: on a caller's connection, the s
 part of the caller's transaction, which is never committed here.
 """
 
-from collections.abc import Awaitable, Generator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.rows import tuple_row
 
 from inturn.database import conditions
+from inturn.database.foreign_drivers import AsyncpgConnection, Psycopg2Connection
 from inturn.database.rights import Tried
 from inturn.errors import DatabaseUnavailable, InturnError
 from inturn.operations import Operation, Rows, Statement
 from inturn.sql import fill_schema
 
 T = TypeVar("T")
+# See `caller_connection`. Those of other drivers are also their own cursors.
+Connection = psycopg.Connection[Any] | Psycopg2Connection
+AsyncConnection = psycopg.AsyncConnection[Any] | AsyncpgConnection
+Cursor = psycopg.Cursor[Any] | Psycopg2Connection
+AsyncCursor = psycopg.AsyncCursor[Any] | AsyncpgConnection
 # A cursor keeps the rows of its last result, so it is closed after a larger one.
 MOST_ROWS_KEPT = 1000
 NOTHING = Statement("")
-
-
-class Cursor(Protocol):
-    """The part of a driver's cursor that runs an operation."""
-
-    @property
-    def rowcount(self) -> int: ...
-
-    def execute(self, query: bytes, parameters: Sequence[Any], /) -> object: ...
-
-    def fetchall(self) -> Rows: ...
-
-    def close(self) -> None: ...
-
-
-class AsyncCursor(Protocol):
-    """Like `Cursor`, in an event loop."""
-
-    @property
-    def rowcount(self) -> int: ...
-
-    def execute(self, query: bytes, parameters: Sequence[Any], /) -> Awaitable[object]: ...
-
-    def fetchall(self) -> Awaitable[Rows]: ...
-
-    def close(self) -> Awaitable[None]: ...
-
-
-class Connection(Protocol):
-    """A driver's connection; see `caller_connection`."""
-
-    def cursor(self, *, row_factory: Any) -> AbstractContextManager[Cursor]: ...
-
-
-class AsyncConnection(Protocol):
-    """Like `Connection`, in an event loop."""
-
-    def cursor(self, *, row_factory: Any) -> AbstractAsyncContextManager[AsyncCursor]: ...
 
 
 def run(operation: Operation[T], connection: Connection, schema: str) -> T:

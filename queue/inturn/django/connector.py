@@ -88,8 +88,9 @@ class DjangoConnector(Connector):
             return super().run(operation, connection)
         django = connections[connection or self.alias]
         try:
-            plain = _Plain(caller_connection.django_driver(django))
-            return drive.run(operation, plain, self.schema)
+            cursor = _plain_cursor(caller_connection.django_driver(django))
+            with drive.translate_errors(), cursor:
+                return drive.run_on(cursor, operation, self.schema)
         except ConnectorException as error:
             if django.in_atomic_block:
                 django.needs_rollback = True  # the server has aborted the transaction
@@ -103,17 +104,12 @@ class DjangoConnector(Connector):
         return await sync_to_async(self.run)(operation, connection)
 
 
-class _Plain:
-    """A connection with psycopg's own cursors.
+def _plain_cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
+    """Return a cursor of psycopg's own.
 
     Django's cursors put values into the text of a statement, and do not decode JSON.
     """
-
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self._connection = connection
-
-    def cursor(self, *, row_factory: object) -> "psycopg.Cursor[TupleRow]":
-        cursor = psycopg.Cursor(self._connection, row_factory=tuple_row)
-        cursor.adapters.register_loader("jsonb", JsonbLoader)
-        cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
-        return cursor
+    cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+    cursor.adapters.register_loader("jsonb", JsonbLoader)
+    cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
+    return cursor
