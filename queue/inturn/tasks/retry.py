@@ -55,8 +55,7 @@ class RetryDecision:
             raise BadArgument("retry_at", "was given together with retry_in. Pass only one")
         put = object.__setattr__  # the class is frozen
         put(self, "retry_at", arguments.check_moment("retry_at", retry_at))
-        wait = None if retry_in is None else arguments.check_wait("retry_in", retry_in)
-        put(self, "retry_in", None if wait is None else max(timedelta(0), wait))
+        put(self, "retry_in", arguments.check_span("retry_in", retry_in))
         put(self, "priority", None if priority is None else arguments.check_priority(priority))
         put(self, "queue", None if queue is None else arguments.check_queue(queue))
         put(self, "lock", arguments.check_lock(lock))
