@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import psycopg
 
 from inturn import arguments
-from inturn.errors import ConfigurationError, Snoozed
+from inturn.errors import BadArgument, ConfigurationError, Snoozed, kind_of
 from inturn.model import BatchCounts, Job, ProgressReport
 from inturn.tasks.headers import select_own
-from inturn.tasks.progress import check_report
+from inturn.whole_numbers import HIGHEST_ID
 
 if TYPE_CHECKING:
     from inturn.tasks.task import Task, TaskCollection
+
+LONGEST_TEXT = 200  # characters
 
 
 class JobTransaction(
@@ -157,7 +159,13 @@ class JobContext:
 
         Call it as often as you like, from any thread of the task. See docs/progress.md.
         """
-        report = check_report(self.job, done, total, text)
+        report = ProgressReport(
+            self.job.id,
+            self.job.fence,
+            arguments.check_whole("done", done, 0, HIGHEST_ID),
+            None if total is None else arguments.check_whole("total", total, 0, HIGHEST_ID),
+            None if text is None else _check_text(text),
+        )
         if self.note_progress is not None:  # else no worker runs the job
             self.note_progress(report)
 
@@ -188,3 +196,12 @@ class JobContext:
                     context.snooze({"minutes": 30})
         """
         raise Snoozed(max(timedelta(0), arguments.check_wait("schedule_in", schedule_in)))
+
+
+def _check_text(text: object) -> str:
+    """Return the text, cut if too long: it may be data that the task does not control."""
+    if not isinstance(text, str):
+        raise BadArgument("text", f"is {kind_of(text)}. Pass text or None")
+    text = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+    arguments.check_text("text", text)
+    return text
