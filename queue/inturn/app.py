@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from inturn import arguments
 from inturn.control.batches import BatchBlock, Batches
@@ -23,7 +23,6 @@ from inturn.control.schema import SchemaManager
 from inturn.control.verify import Verifier
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
-from inturn.database.opening import Opening
 from inturn.database.pools import AsyncPool, Pool
 from inturn.errors import ConfigurationError, LoadFromPathError, kind_of
 from inturn.operations.reading.verify import Verification
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from inturn.worker.options import WorkerOptions
 
 CELLS = "INTURN_CELLS"  # names the file of the map of cells
+AnyApp = TypeVar("AnyApp", bound="App")
 
 
 class App(Blueprint):
@@ -281,7 +281,7 @@ class App(Blueprint):
         `async with app.open_async():` closes them at the end of the block. If you pass your own
         `pool`, the app uses it and leaves it open.
         """
-        return Opening(self, self.connector, pool)
+        return Opening(self, pool)
 
     async def close_async(self) -> None:
         """Close the connections of `open_async`, and sync ones opened since."""
@@ -353,3 +353,22 @@ def _make_connector(dsn: str | None, cells: CellsOption | None) -> Connector:
     from inturn.cells.connector import Cells  # here, so that an app without cells does not load it
 
     return Cells(cells)
+
+
+class Opening(Generic[AnyApp]):
+    """Opens an app when it is awaited or entered with `async with`."""
+
+    def __init__(self, app: AnyApp, pool: AsyncPool | None) -> None:
+        self._app = app
+        self._connector = app.connector  # the app may have another one when it closes
+        self._pool = pool
+
+    def __await__(self) -> Generator[Any, None, AnyApp]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> AnyApp:
+        await self._connector.open_async(self._pool)
+        return self._app
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connector.close_async()
