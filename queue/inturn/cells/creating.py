@@ -11,7 +11,7 @@ from uuid import uuid4
 from inturn.cells.asking import ask_all
 from inturn.cells.connector import CellConnector, Cells
 from inturn.cells.map import name_schema
-from inturn.cells.map_file import quote
+from inturn.cells.map_file import write_server
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.database.connectors import PsycopgConnector
@@ -25,8 +25,6 @@ map = "{map}"
 of = {of}
 
 # Before cells are created, move their numbers to other [[servers]]. After that: queue cells move
-[[servers]]
-{dsn}{schema}cells = {cells}
 """
 
 
@@ -61,13 +59,9 @@ def refuse_other(cells: Cells, count: int | None, dsn: str | None, schema: str |
 
 def write_map(file: Path, count: int, dsn: str | None, schema: str | None) -> None:
     """Write the map of so many cells on one server. The file must not exist."""
-    text = TEXT.format(
-        map=uuid4(),
-        of=count,
-        dsn="" if dsn is None else f'dsn = "{quote(dsn)}"\n',
-        schema="" if schema in (None, SCHEMA) else f'schema = "{quote(schema)}"\n',
-        cells=list(range(count)),
-    )
+    own_schema = None if schema == SCHEMA else schema
+    server = {"dsn": dsn, "schema": own_schema, "cells": list(range(count))}
+    text = TEXT.format(map=uuid4(), of=count) + write_server(server)
     # The address may contain a password.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as opened:

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -103,20 +103,18 @@ def _move_in_text(text: str, read: dict[str, Any], wanted: dict[str, Any]) -> st
         parts.append(block)
     changed = "".join(parts)
     if len(wanted["servers"]) > len(read["servers"]):
-        changed = changed.rstrip("\n") + "\n" + _write_server(wanted["servers"][-1])
+        changed = changed.rstrip("\n") + "\n\n" + write_server(wanted["servers"][-1])
     return changed
 
 
-def _write_server(server: dict[str, Any]) -> str:
-    lines = ["", "[[servers]]", f'dsn = "{quote(server["dsn"])}"']
-    if "schema" in server:
-        lines.append(f'schema = "{quote(server["schema"])}"')
+def write_server(server: Mapping[str, Any]) -> str:
+    """Return a server with its cells, and with its address and schema if it has them."""
+    lines = ["[[servers]]"]
+    for name in ("dsn", "schema"):
+        if (text := server.get(name)) is not None:
+            quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+            lines.append(f'{name} = "{quoted}"')
     return "\n".join([*lines, f"cells = {server['cells']}", ""])
-
-
-def quote(text: str) -> str:
-    """Return text for a place between quotation marks in TOML."""
-    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _says(text: str, wanted: dict[str, Any]) -> bool:
