@@ -50,6 +50,8 @@ PLAN_CHANGED = (
     "CheckVarSlotCompatibility",  # attribute … of type record has been dropped
 )
 
+RAISED = "exec_stmt_raise"  # by one of our functions, and not by the server itself
+
 AT_LIMIT = ("too many connections", "too many clients", "remaining connection slots")
 
 
@@ -62,7 +64,12 @@ def translate(
     statement, if it is one of ours.
     """
     if error.sqlstate == FORBIDDEN:
-        return _refusal(error, tried)
+        who, advice = describe_refusal(tried)
+        return DatabaseUnavailable(
+            f"{who} lacks a privilege: {first_line(error)}. {advice}",
+            connection_lost=False,
+            outcome_unknown=False,
+        )
     return _condition(error, connecting) or _answer(error)
 
 
@@ -93,15 +100,6 @@ def _condition(error: psycopg.Error, connecting: bool) -> DatabaseUnavailable | 
     return None
 
 
-def _refusal(error: psycopg.Error, tried: Tried | None) -> DatabaseUnavailable:
-    who, advice = describe_refusal(tried)
-    return DatabaseUnavailable(
-        f"{who} lacks a privilege: {first_line(error)}. {advice}",
-        connection_lost=False,
-        outcome_unknown=False,
-    )
-
-
 def refuses_more(error: BaseException | None) -> bool:
     """Return True if the server, a database or a role has reached its connection limit.
 
@@ -125,7 +123,7 @@ def _answer(error: psycopg.Error) -> InturnError:
             )
         case pg.ObjectInUse():
             return LaneBusy(f"{reason}. Abort the job, or wait until it ends")
-        case pg.ObjectNotInPrerequisiteState() if _is_ours(error):
+        case pg.ObjectNotInPrerequisiteState() if error.diag.source_function == RAISED:
             return StaleFence(reason)
         case pg.NoDataFound():
             return WorkerLost(reason)
@@ -134,11 +132,6 @@ def _answer(error: psycopg.Error) -> InturnError:
             if argument in CHECKED_BY_SERVER:
                 return BadArgument(argument, problem)
     return ConnectorException(f"The database refused: {reason}")
-
-
-def _is_ours(error: psycopg.Error) -> bool:
-    """Return True if one of our functions raised it, not the server itself."""
-    return error.diag.source_function == "exec_stmt_raise"
 
 
 def first_line(error: BaseException) -> str:
