@@ -130,7 +130,9 @@ class Server:
             running.callback(_end, guardian)
             _wait_for_an_answer(self._dsn(folder), guardian, log)
             if self._port:
-                _set_password(self._dsn(folder), self._password)
+                change = sql.SQL("ALTER ROLE postgres PASSWORD {}")
+                with psycopg.connect(self._dsn(folder)) as connection:
+                    connection.execute(change.format(sql.Literal(self._password)))
             self._folder, self._running = folder, running.pop_all()
 
     def stop(self) -> None:
@@ -153,11 +155,6 @@ class Server:
     def _dsn(self, folder: Path, database: str = "postgres") -> str:
         host, port = quote(str(folder), safe=""), self._port or PORT
         return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={port}"
-
-
-def _set_password(dsn: str, password: str) -> None:
-    with psycopg.connect(dsn) as connection:
-        connection.execute(sql.SQL("ALTER ROLE postgres PASSWORD {}").format(sql.Literal(password)))
 
 
 def _temporary_folder(
