@@ -219,7 +219,7 @@ def test_a_task_that_the_worker_would_import_is_not_called_unknown(
             with psycopg.connect(store_dsn) as connection:
                 return connection.execute("SELECT task FROM inturn.unknown_tasks").fetchall()
         finally:
-            await parts.registration.unregister(None)
+            await parts.state.connection.run(parts.registration.unregister(None))
             await parts.close()
 
     assert async_to_sync(find_unknown)() == []

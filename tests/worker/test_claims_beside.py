@@ -121,7 +121,7 @@ async def test_an_aborted_worker_does_not_wait_for_its_claim_and_gives_the_jobs_
             await anyio.wait_all_tasks_blocked()
             parts.state.abort("test", time.monotonic(), may_abandon=True)
         assert parts.claiming.first_end.is_set()  # it must not outlive the worker
-        assert await parts.registration.unregister(None) == 1
+        assert await parts.state.connection.run(parts.registration.unregister(None)) == 1
 
     job_id = work.defer()
     with anyio.fail_after(LIMIT):
@@ -156,7 +156,7 @@ async def test_a_job_that_is_given_up_during_a_look_is_not_put_back_as_if_it_had
             parts.state.abort("test", time.monotonic(), may_abandon=True)
             await parts.running.wait_until_empty()
             link.arrive.set()
-        assert await parts.registration.unregister(None) == 1
+        assert await parts.state.connection.run(parts.registration.unregister(None)) == 1
 
     stay.defer()
     with anyio.fail_after(LIMIT):

@@ -59,7 +59,7 @@ class Heartbeat(ThreadBeside):
     def run_once(self, connection: psycopg.Connection) -> float:
         """Store one heartbeat, and call `lost` if others declared the worker dead."""
         worker_id = self._registration.worker_id
-        beat = self._registration.beat_operation(timedelta(seconds=self._blocked))
+        beat = self._registration.beat(timedelta(seconds=self._blocked))
         if not self._connector.run(beat, connection):
             self._reactions.lost(worker_id)
         return self._interval

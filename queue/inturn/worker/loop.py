@@ -179,7 +179,7 @@ class Recovery:
 
     async def _beat(self) -> None:
         self._beat_due = False
-        if not await self._registration.beat():
+        if not await self._connection.run(self._registration.beat()):
             self.note_lost(self._registration.worker_id)
         self._running.resume()
 

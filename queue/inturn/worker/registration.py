@@ -96,12 +96,11 @@ class Registration:
             ", ".join(self.queues or ["all"]),
         )
 
-    async def beat(self) -> bool:
-        """Store a heartbeat. Return False if the row is gone because others declared us dead."""
-        return await self._connection.run(self.beat_operation())
+    def beat(self, blocked: timedelta = timedelta(0)) -> Operation[bool]:
+        """Store a heartbeat. Return False if the row is gone because others declared us dead.
 
-    def beat_operation(self, blocked: timedelta = timedelta(0)) -> Operation[bool]:
-        """Return the operation of `beat`. `blocked` is how long the event loop has not turned."""
+        `blocked` is how long the event loop has not turned.
+        """
         asked_at = self.tenure.ask()
         is_known = yield from workers.record_heartbeat(
             self.worker_id, blocked, self.listens(), self.trouble, is_stopping=self.is_stopping
@@ -110,12 +109,8 @@ class Registration:
             self.tenure.confirm(asked_at)
         return is_known
 
-    async def unregister(self, error: str | None) -> int:
-        """Delete the row and give all jobs back to their lanes. Return their number."""
-        return await self._connection.run(self.unregister_operation(error))
-
-    def unregister_operation(self, error: str | None) -> Operation[int]:
-        """Return the operation of `unregister`.
+    def unregister(self, error: str | None) -> Operation[int]:
+        """Delete the row and give all jobs back to their lanes. Return their number.
 
         With an error, the jobs count as lost, as if the worker had died.
         """

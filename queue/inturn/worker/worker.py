@@ -324,7 +324,8 @@ class Worker:
             with suppress(InturnError):
                 await self._loop.report_last()
             try:
-                count = await self._state.registration.unregister(self._error_to_charge())
+                unregister = self._state.registration.unregister(self._error_to_charge())
+                count = await self._state.connection.run(unregister)
                 logger.info("worker.stopped: %s; jobs given back: %d", self._options.name, count)
             except InturnError as error:
                 logger.warning(
@@ -391,6 +392,6 @@ class Worker:
     def _leave_charged(self) -> None:
         """Unregister, and count all jobs in hand as lost, since one of them may be the cause."""
         error = "the event loop of its worker died while it had this job in hand"
-        unregister = self._state.registration.unregister_operation(error)
+        unregister = self._state.registration.unregister(error)
         with closing(self._connector.connect("worker")) as connection:
             self._connector.run(unregister, connection)
