@@ -41,7 +41,6 @@ def ask_all(
 async def ask_all_async(
     cells: Sequence[int], ask: Callable[[int], Awaitable[T]], *, most_at_once: int = MOST_THREADS
 ) -> dict[int, T]:
-    """Like `ask_all`, in an event loop."""
     turns = asyncio.Semaphore(most_at_once)
 
     async def ask_in_turn(cell: int) -> T:

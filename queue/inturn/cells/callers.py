@@ -14,8 +14,6 @@ Looks = Generator[tuple[Operation[Any], str], Any, frozenset[int]]
 
 
 class Home(Protocol):
-    """A cell's connector."""
-
     number: int
     schema: str
 
@@ -46,7 +44,6 @@ class Callers:
             answer = drive.run(operation, given, schema)
 
     async def find_cells_async(self, connection: object) -> frozenset[int]:
-        """Like `find_cells`, in an event loop."""
         looks = self._look(await caller_connection.find_connection_async(connection))
         answer = None
         while True:

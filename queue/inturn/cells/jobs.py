@@ -23,11 +23,9 @@ class CellJobs(Router):
     """The job manager of an app with cells."""
 
     def defer_job(self, job: NewJob, connection: object = None) -> DeferredJob[Any]:
-        """Like `Jobs.defer_job`."""
         return self.batch_defer_jobs([job], connection)[0]
 
     async def defer_job_async(self, job: NewJob, connection: object = None) -> DeferredJob[Any]:
-        """Like `Jobs.defer_job_async`."""
         return (await self.batch_defer_jobs_async([job], connection))[0]
 
     def batch_defer_jobs(
@@ -53,7 +51,6 @@ class CellJobs(Router):
     async def batch_defer_jobs_async(
         self, jobs: Sequence[NewJob], connection: object = None
     ) -> list[DeferredJob[Any]]:
-        """Like `batch_defer_jobs`, in an event loop."""
         local = (
             None if connection is None else await self._cells.callers.find_cells_async(connection)
         )
@@ -108,7 +105,6 @@ class CellBatches(Router):
     async def open_async(
         self, name: str, *, callback: Any = None, connection: object = None
     ) -> int:
-        """Like `open`, in an event loop."""
         local = (
             None if connection is None else await self._cells.callers.find_cells_async(connection)
         )

@@ -112,7 +112,6 @@ def _read_servers(file: Path, read: dict[str, Any]) -> CellMap:
 
 
 def name_schema(prefix: str, number: int) -> str:
-    """Return the schema of a cell."""
     return f"{prefix}_{number:02}"
 
 

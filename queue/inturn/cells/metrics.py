@@ -18,7 +18,6 @@ class CellMetrics:
         self._each = [DatabaseMetrics(home) for home in homes]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of all cells."""
         found: dict[str, Metric] = {}
         numbers = range(len(self._each))
         read = ask_all(numbers, lambda cell: list(self._each[cell].collect()))
@@ -34,6 +33,5 @@ class CellMetrics:
         yield from found.values()
 
     def close(self) -> None:
-        """Close the connections."""
         for each in self._each:
             each.close()

@@ -109,7 +109,6 @@ def with_deadlines(dsn: str, timeout: float) -> str:
 
 
 def judge_state(rows: list[Any], *, is_direct: bool) -> Verdict:
-    """Return the server's verdict on a session."""
     if not is_direct:
         return "unknown"
     state = rows[0][0] if rows else "gone"

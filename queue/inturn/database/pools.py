@@ -60,7 +60,6 @@ def open_sync(terms: Terms, session: dict[str, Any], options: dict[str, Any]) ->
 
 
 async def open_async(terms: Terms, session: dict[str, Any], options: dict[str, Any]) -> AsyncPool:
-    """Like `open_sync`, in an event loop."""
     with drive.translate_errors(connecting=True):
         await (await AsyncSession.connect(terms.address, terms=terms, **session)).close()
         pool = new_async(terms, session, options)
@@ -100,7 +99,6 @@ def take(pool: Pool, seconds: float, since: float = 0.0) -> psycopg.Connection[A
 async def take_async(
     pool: AsyncPool, seconds: float, since: float = 0.0
 ) -> psycopg.AsyncConnection[Any]:
-    """Like `take`, in an event loop."""
     try:
         while True:
             own = await pool.getconn(seconds)
@@ -118,7 +116,6 @@ def find_cursor(own: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
 
 
 def find_cursor_async(own: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[TupleRow]:
-    """Like `find_cursor`, in an event loop."""
     if isinstance(own, AsyncSession):
         return own.kept_cursor()
     return own.cursor(row_factory=tuple_row)

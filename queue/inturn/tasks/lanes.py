@@ -125,7 +125,6 @@ def first_lock(lock: str | JobLanes | None) -> str | None:
 
 
 def list_locks(lock: str | JobLanes | None) -> tuple[str, ...]:
-    """Return the locks of a job, or none."""
     return () if lock is None else lock.locks if isinstance(lock, JobLanes) else (lock,)
 
 

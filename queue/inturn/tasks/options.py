@@ -76,7 +76,6 @@ def check_key(kind: str, key: object) -> str | None:
 
 
 def check_batch(batch: object) -> int:
-    """Return the id of a batch, or raise BadArgument."""
     if not is_whole(batch, 1, HIGHEST_ID):
         raise BadArgument("batch", f"{batch!r} is not a batch. Pass what `app.batch` returned")
     return int(batch)

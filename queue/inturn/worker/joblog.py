@@ -12,7 +12,6 @@ logger = logging.getLogger("inturn.jobs")
 
 
 def fields(job: Job, action: str | None = None, seconds: float | None = None) -> dict[str, object]:
-    """Return the `extra` fields of a job."""
     return {
         **describe_job(job),
         **({"action": action} if action else {}),

@@ -144,7 +144,6 @@ class HeldLocks:
         self._leases: Sequence[AsyncLease] = ()
 
     async def take(self) -> None:
-        """Take all locks, or raise an error that ends, snoozes or skips the job."""
         spec = self._attempt.task.resources
         assert spec is not None
         wanted = [

@@ -100,7 +100,6 @@ def list_miscounted_limits() -> Operation[list[tuple[str, int, int]]]:
 
 
 def check_pattern(pattern: object) -> str:
-    """Return the pattern, or raise BadArgument."""
     text = check_lock(None if pattern == "" else pattern, "pattern")
     if text is None:
         raise BadArgument("pattern", "is missing. Give a key, or a prefix of keys and a *")

@@ -66,7 +66,6 @@ def list_cells(schemas: Sequence[str]) -> Operation[set[str]]:
 
 
 def show_cell(schema: str) -> Operation[CellIdentity | None]:
-    """Return which cell a schema is, or None."""
     return (yield from read_cell()) if (yield from list_cells([schema])) else None
 
 

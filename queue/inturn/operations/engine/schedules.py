@@ -64,7 +64,6 @@ def find_resumption(schedule: StoredSchedule, now: datetime) -> datetime:
 
 
 def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:
-    """Record which schedules a worker knows."""
     yield Statement(REGISTER, _columns(known))
 
 
