@@ -7,6 +7,7 @@ import logging
 import socket
 import socketserver
 from collections.abc import Callable, Mapping
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, NamedTuple, Self
@@ -39,7 +40,8 @@ class Endpoint:
                 f"Port {port} on {host} cannot be used: {error}. Choose another port, or find out "
                 "what uses it"
             ) from error
-        self._thread = Thread(target=self._serve, name="inturn endpoint", daemon=True)
+        serve = partial(self._server.serve_forever, STOP_SECONDS)
+        self._thread = Thread(target=serve, name="inturn endpoint", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -57,9 +59,6 @@ class Endpoint:
     def address(self) -> str:
         """Return the base of its URLs."""
         return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self.port}"
-
-    def _serve(self) -> None:
-        self._server.serve_forever(STOP_SECONDS)
 
 
 class _Server(ThreadingHTTPServer):
