@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from inturn.errors import EmbeddedServerError
 
@@ -29,15 +29,7 @@ class Account:
     gid: int | None = None
 
     def run(self, command: Sequence[str | Path]) -> None:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            check=False,
-            cwd="/",
-            user=self.uid,
-            group=self.gid,
-            extra_groups=self._groups,
-        )
+        done = subprocess.run(command, capture_output=True, check=False, **self._identity)
         if done.returncode != 0:
             raise EmbeddedServerError(
                 f"{command[0]} failed with status {done.returncode}: "
@@ -53,10 +45,7 @@ class Account:
             stdout=output,
             stderr=output,
             start_new_session=True,  # Ctrl-C is for us: workers need the server to finish
-            cwd="/",
-            user=self.uid,
-            group=self.gid,
-            extra_groups=self._groups,
+            **self._identity,
         )
 
     def take(self, folder: Path) -> None:
@@ -67,8 +56,9 @@ class Account:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     @property
-    def _groups(self) -> list[int] | None:
-        return None if self.uid is None else []
+    def _identity(self) -> dict[str, Any]:
+        groups: list[int] | None = None if self.uid is None else []
+        return {"cwd": "/", "user": self.uid, "group": self.gid, "extra_groups": groups}
 
 
 def server_account() -> Account:
