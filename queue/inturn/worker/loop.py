@@ -48,7 +48,14 @@ class Loop:
         try:
             while not self._is_over():
                 self.turned_at = time.monotonic()
-                await self._run_once_or_recover()
+                try:
+                    await self.run_once()
+                except WorkerLost:
+                    self._recovery.note_lost(self._state.registration.worker_id)
+                except InturnError as error:
+                    await self._failures.wait_after(error)
+                else:
+                    self._failures.note_turn()
         finally:
             await self._claiming.cancel()
 
@@ -56,16 +63,6 @@ class Loop:
         """Try once more to report what has ended. No jobs are handed over in return."""
         self._state.is_stopped = True
         await self._reporting.report_last()
-
-    async def _run_once_or_recover(self) -> None:
-        try:
-            await self.run_once()
-        except WorkerLost:
-            self._recovery.note_lost(self._state.registration.worker_id)
-        except InturnError as error:
-            await self._failures.wait_after(error)
-        else:
-            self._failures.note_turn()
 
     def run_once(self) -> Awaitable[None]:
         """Do the next thing, or wait until there is something to do."""
