@@ -102,6 +102,5 @@ def create_cells(
 
 def find_identity(home: Connector) -> CellIdentity | None:
     """Return which cell a database is, whatever the map says."""
-    session = Connector.connect(home)
-    with session:
+    with Connector.connect(home) as session:
         return drive.run(show_cell(home.schema), session, home.schema)

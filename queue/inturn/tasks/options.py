@@ -164,23 +164,18 @@ class ScheduleOptions(JobOptions, total=False):
     task_kwargs: Mapping[str, Any] | None
 
 
-def _find_stored() -> dict[str, Stored]:
-    hints = get_type_hints(JobOptions, include_extras=True)
-    return {
-        name: marker
-        for name, hint in hints.items()
-        for marker in getattr(hint, "__metadata__", ())
-        if isinstance(marker, Stored)
-    }
-
-
 def _make_tuple_class(stored: Mapping[str, Stored]) -> Any:
     # A plain namedtuple: the types of its fields are in `JobOptions`.
     defaults = [option.default for option in stored.values()]
     return namedtuple("_Values", stored, defaults=defaults)
 
 
-_STORED = _find_stored()
+_STORED: dict[str, Stored] = {
+    name: marker
+    for name, hint in get_type_hints(JobOptions, include_extras=True).items()
+    for marker in getattr(hint, "__metadata__", ())
+    if isinstance(marker, Stored)
+}
 _EXPIRY: dict[str, object] = dict.fromkeys(("expires_at", "expires_in"))
 _Values: Any = _make_tuple_class(_STORED)
 
