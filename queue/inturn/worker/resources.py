@@ -53,7 +53,7 @@ class ResourceLocks:
         self._database = name_of_database(connector)
         # Redis clients by address: a client per lock would mean a connection per lock.
         self._clients: dict[str, Any] = {}
-        self._held: dict[Key, HeldLocks] = {}
+        self.held: dict[Key, HeldLocks] = {}
         self._releasing: set[anyio.Event] = set()
 
     def lock(self, wanted: object, attempt: Attempt) -> AsyncLock:
@@ -68,7 +68,7 @@ class ResourceLocks:
 
     def judge(self, outcome: Outcome) -> Outcome:
         """Return the outcome to report. Work done without its locks does not count."""
-        held = self._held.get((outcome.job.id, outcome.job.claim_id))
+        held = self.held.get((outcome.job.id, outcome.job.claim_id))
         loss = held and held.loss()
         if (
             loss
@@ -78,19 +78,13 @@ class ResourceLocks:
             return Again(outcome.job, LOST_PAUSE, storable(f"{loss}\n{outcome.error or ''}"))
         return outcome
 
-    def add(self, held: "HeldLocks", attempt: Attempt) -> None:
-        self._held[key(attempt)] = held
-
-    def forget(self, attempt: Attempt) -> None:
-        self._held.pop(key(attempt), None)
-
     def release(self, outcomes: Sequence[Outcome]) -> Coroutine[Any, Any, None] | None:
         """Return a coroutine that releases the locks of these jobs, or None if they hold none.
 
         Their ends are stored. You may run the coroutine now or later.
         """
         keys = [(outcome.job.id, outcome.job.claim_id) for outcome in outcomes]
-        locks = [self._held.pop(key) for key in keys if key in self._held]
+        locks = [self.held.pop(key) for key in keys if key in self.held]
         if not locks:
             return None
         released = anyio.Event()
@@ -116,7 +110,7 @@ class ResourceLocks:
 
     async def close(self) -> None:
         """Release everything and close the connections."""
-        for held in list(self._held.values()):
+        for held in list(self.held.values()):
             await held.release()
         for client in self._clients.values():
             with suppress(Exception):  # the worker is ending, and nothing needs them any more
@@ -139,6 +133,7 @@ class HeldLocks:
 
     def __init__(self, attempt: Attempt, resource_locks: ResourceLocks) -> None:
         self._attempt = attempt
+        self._key: Key = (attempt.job.id, attempt.job.claim_id)
         self._resource_locks = resource_locks
         self._all: lock_all | None = None
         self._leases: Sequence[AsyncLease] = ()
@@ -163,7 +158,7 @@ class HeldLocks:
             logger.warning("resource.unavailable: job %s: %s", self._attempt.job.id, error)
             raise Snoozed(timedelta(seconds=spec.seconds)) from error
         self._all = locks
-        self._resource_locks.add(self, self._attempt)
+        self._resource_locks.held[self._key] = self
         if self._attempt.context is not None:
             self._attempt.context.provide_leases(tuple(self._leases))
         loop = asyncio.get_running_loop()
@@ -195,7 +190,7 @@ class HeldLocks:
         return Again(self._attempt.job, LOST_PAUSE, storable(str(loss)))
 
     async def release(self) -> None:
-        self._resource_locks.forget(self._attempt)
+        self._resource_locks.held.pop(self._key, None)
         locks, self._all = self._all, None
         if locks is None:
             return
@@ -235,10 +230,6 @@ async def _take_all_or_none(locks: lock_all) -> "Sequence[AsyncLease]":
             if not task.cancelled() and task.exception() is None:
                 await locks.__aexit__(None, None, None)
         raise
-
-
-def key(attempt: Attempt) -> Key:
-    return attempt.job.id, attempt.job.claim_id
 
 
 def name_of_database(connector: Connector) -> str:
