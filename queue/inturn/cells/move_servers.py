@@ -140,7 +140,7 @@ class MoveServer:
         return (rows[0][0] or "") if rows else None
 
     def find_owner(self, connection: Raw) -> str:
-        for (owner,) in ask(connection, moving.OWNER, self.schema):
+        for (owner,) in ask(connection, moving.SCHEMA_OWNER, self.schema):
             return str(owner)
         raise MoveOver(f"{self} has no schema {self.schema} any more")
 

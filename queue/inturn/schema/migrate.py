@@ -23,7 +23,7 @@ from inturn.database.conditions import first_line
 from inturn.errors import ConfigurationError, ConnectorException, MissingExtra
 from inturn.operations.engine.citus import DISTRIBUTED, HAS_CITUS, IS_DISTRIBUTED
 from inturn.operations.engine.maintenance import DAYS_AHEAD, check_is_known
-from inturn.operations.engine.moving import AWAIT_MIGRATION, IS_MOVING, MOVED
+from inturn.operations.engine.moving import AWAIT_MIGRATION, IS_MOVING, MOVED, SCHEMA_OWNER
 
 try:
     from alembic import command
@@ -61,10 +61,6 @@ END $$
 """
 
 
-OWNED_BY = """
-SELECT rolname FROM pg_namespace JOIN pg_roles ON pg_roles.oid = nspowner WHERE nspname = %s
-"""
-EXISTS = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
 # The owner of the existing objects, if we may act as it. New objects then belong to the same role,
 # even if another one migrates.
 OWNER = """
@@ -171,7 +167,7 @@ def grant(
             lambda told: warnings.append(f"{told.message_primary}. {told.message_detail}")
         )
         connection.execute(sql.grants(schema, prefix, members).encode())
-        ((owner,),) = connection.execute(OWNED_BY, [schema]).fetchall()
+        ((owner,),) = connection.execute(SCHEMA_OWNER, [schema]).fetchall()
     return str(owner), warnings
 
 
@@ -201,7 +197,7 @@ def _session(
         if not is_mover:
             _refuse_moving(raw, schema)
         # IF NOT EXISTS would need the privilege to create schemas even if it exists.
-        if create and raw.execute(EXISTS, [schema]).fetchone() == (0,):
+        if create and raw.execute(SCHEMA_OWNER, [schema]).fetchone() is None:
             raw.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         for (owner,) in raw.execute(OWNER, [schema]).fetchall():
             raw.execute(SQL("SET LOCAL ROLE {}").format(Identifier(str(owner))))

@@ -13,9 +13,9 @@ from inturn.database import drive
 from inturn.errors import BadArgument, SchemaMismatch
 from inturn.operations import Operation, Statement, ask
 from inturn.operations.engine import maintenance
+from inturn.operations.engine.moving import SCHEMA_OWNER
 from inturn.schema.migrate import plain_errors
 
-HAS_SCHEMA = "SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL"
 # Your views that read one of ours or call one of our functions, and views that read those.
 DEPENDENT_VIEWS = """
 WITH RECURSIVE ours AS (
@@ -55,7 +55,7 @@ def plan_migration(dsn: str, schema: str = sql.SCHEMA) -> MigrationPlan:
             return MigrationPlan(before, before, ())
         maintenance.check_is_known(schema, before)
         steps = []
-        if not drive.run(ask(bool, HAS_SCHEMA, schema), connection, schema):
+        if connection.execute(SCHEMA_OWNER, [schema]).fetchone() is None:
             steps.append(f"create the schema {schema}")
     folder = ScriptDirectory(str(sql.find_folder("migrations")))
     # Alembic walks from newest to oldest.
