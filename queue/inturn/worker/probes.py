@@ -83,11 +83,10 @@ def serve_probes(app: Blueprint, connector: Connector, options: Options) -> Iter
             served.setdefault(options.health_port, {}).update(health.routes())
         for port, routes in served.items():
             _serve(stack, options.bind, port or 0, routes)
-        interval = SECOND
         if notifier is not None and notifier.watchdog is not None:
-            interval = min(interval, notifier.watchdog / 3)
-            pulse.at_each_beat(notifier.say_alive)
-        pulse.start(interval)
+            pulse.start(min(SECOND, notifier.watchdog / 3), notifier.say_alive)
+        else:
+            pulse.start()
         yield Probes(metrics, health, notifier)
 
 

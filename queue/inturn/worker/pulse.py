@@ -16,15 +16,15 @@ class Pulse:
     """
 
     def __init__(self) -> None:
-        self._interval = SECOND
         self._due_at: float | None = None
         self._lateness: deque[float] = deque([0.0], maxlen=KEPT)
-        self._actions: list[Callable[[], object]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, interval: float = SECOND) -> None:
-        """Start the timer in the running event loop."""
-        self._interval = interval
+    def start(
+        self, interval: float = SECOND, at_each_beat: Callable[[], object] = lambda: None
+    ) -> None:
+        """Start the timer in the running event loop, and call a function there at each beat."""
+        self._interval, self._at_each_beat = interval, at_each_beat
         self._wind_up(asyncio.get_running_loop())
 
     def stop(self) -> None:
@@ -32,10 +32,6 @@ class Pulse:
         self._due_at = None
         if self._timer is not None:
             self._timer.cancel()
-
-    def at_each_beat(self, action: Callable[[], object]) -> None:
-        """Call this in the event loop at each beat."""
-        self._actions.append(action)
 
     def blocked(self) -> float:
         """Return for how many seconds the event loop has not turned."""
@@ -53,5 +49,4 @@ class Pulse:
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         self._lateness.append(self.blocked())
         self._wind_up(loop)
-        for action in self._actions:
-            action()
+        self._at_each_beat()
