@@ -15,6 +15,7 @@ from inturn.cells.connector import Cells
 from inturn.cells.map_file import rewrite_home
 from inturn.cells.move_servers import CannotMove, OldServer
 from inturn.cells.moving import CellMove
+from inturn.database import deadlines
 from inturn.errors import ConfigurationError, DatabaseUnavailable, WrongCell
 from inturn.operations.engine import moving
 from inturn.schema.migrate import adopt_cell, migrate
@@ -415,7 +416,7 @@ def test_a_pooler_between_is_refused(
     cells: Cells, empty: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would lose our settings, or give them to others."""
-    monkeypatch.setattr(moving, "IS_DIRECT", "SELECT %s = 0")
+    monkeypatch.setattr(deadlines, "SETTLE", "SELECT %s = 0")
     assert "is behind a pooler. Give the server's own address: --from, or in" in refuse(
         cells, empty[1]
     )

@@ -19,7 +19,7 @@ from inturn.cells.map import name_place
 from inturn.database import drive
 from inturn.database.conditions import first_line
 from inturn.database.connector import RELIED_ON, UNLIMITED
-from inturn.database.deadlines import SET, with_deadlines
+from inturn.database.deadlines import Terms, with_deadlines
 from inturn.errors import ConfigurationError, DatabaseBusy
 from inturn.operations.engine import moving
 from inturn.operations.engine.moving import MOVED, PREFIX
@@ -91,18 +91,15 @@ class MoveServer:
             yield connection
 
     def _settle(self, connection: Raw) -> None:
-        if ask(connection, moving.IS_DIRECT, connection.info.backend_pid) != [(True,)]:
+        idle = f"{moving.IDLE_SECONDS}s"
+        limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
+        terms = Terms("", settings=SETTINGS | AS_TEXT | limits)
+        [(is_direct, *_)] = connection.execute(*terms.settle(connection.info.backend_pid))
+        if not is_direct:
             raise CannotMove(
                 f"{self} is behind a pooler. Give the server's own address: {self.option}, or in "
                 "the map"
             )
-        idle = f"{moving.IDLE_SECONDS}s"
-        limits = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": idle}
-        settings = (SETTINGS | AS_TEXT | limits).items()
-        connection.execute(
-            "SELECT " + ", ".join([SET] * len(settings)),
-            [each for name, value in settings for each in (name, name, value)],
-        )
         if not connection.autocommit:
             connection.commit()
 

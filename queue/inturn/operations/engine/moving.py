@@ -21,8 +21,6 @@ SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
         - (SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL)::int
 """
 ENCODING = "SELECT current_setting('server_encoding')"
-# A pooler makes up the ids.
-IS_DIRECT = "SELECT pg_backend_pid() = %s"
 # Locks of a database are seen only in it. No other database, not even a copy of all its files, has
 # this one.
 HOLD_MARK = "SELECT pg_advisory_xact_lock(%s)"
