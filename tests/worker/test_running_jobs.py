@@ -40,7 +40,8 @@ def _running_jobs() -> RunningJobs:
     return RunningJobs(app, app.connector, Options(), lambda: None, chain, progress)
 
 
-def test_an_unknown_job_is_found_in_as_many_comparisons_as_there_are_claims() -> None:
+@pytest.mark.anyio
+async def test_an_unknown_job_is_found_in_as_many_comparisons_as_there_are_claims() -> None:
     running = _running_jobs()
     for number in range(COUNT):
         running.unreported.add(Ended(job(f"{number}"), Status.SUCCEEDED))

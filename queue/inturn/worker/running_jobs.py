@@ -161,7 +161,7 @@ class RunningJobs:
             time.time(),
             dict(o.additional_context or {}),
             begin=partial(FinishingTransaction, self._connector, attempt, o),
-            note_progress=self.progress.in_this_loop().note,
+            note_progress=self.progress.note,
         )
 
     def _make_locks(self, attempt: Attempt) -> "HeldLocks":

@@ -87,7 +87,7 @@ class ProgressReports:
     def __init__(self, connection: WorkerConnection, reported: Callable[[], None]) -> None:
         self._connection = connection
         self._reported = reported
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = asyncio.get_running_loop()
         self._newest: dict[int, ProgressReport] = {}
         self._has_called = False  # the event loop knows, or will know, that there is something
         self._due_at = 0.0
@@ -96,15 +96,10 @@ class ProgressReports:
     def __len__(self) -> int:
         return len(self._newest)
 
-    def in_this_loop(self) -> "ProgressReports":
-        """Note which event loop the worker runs in. Call it before the first `note`."""
-        self._loop = asyncio.get_running_loop()
-        return self
-
     def note(self, report: ProgressReport) -> None:
         """Keep this report until it is stored. It replaces an earlier one. Never waits."""
         self._newest[report.fence] = report
-        if not self._has_called and self._loop is not None:
+        if not self._has_called:
             self._has_called = True
             with suppress(RuntimeError):  # the loop is closed, but a thread runs on
                 self._loop.call_soon_threadsafe(self._reported)
