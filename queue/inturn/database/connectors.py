@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from inturn.database import caller_connection, drive, pools
+from inturn.database import drive, pools
 from inturn.database.connector import Connector
 from inturn.database.pools import AsyncPool, Pool, PoolUse
 from inturn.database.session import AsyncSession, check_event_loop
@@ -150,7 +150,7 @@ class PsycopgConnector(Connector):
     def run(self, operation: Operation[T], connection: object = None) -> T:
         """Run one of `inturn.operations` on your connection, or on one from the pool."""
         if connection is not None:
-            return drive.run(operation, caller_connection.find_connection(connection), self.schema)
+            return super().run(operation, connection)
         pool, again = self._sync_pool(), drive.Repeatable(operation)
         since = 0.0
         while True:
@@ -174,8 +174,7 @@ class PsycopgConnector(Connector):
     async def run_async(self, operation: Operation[T], connection: object = None) -> T:
         """Like `run`, in an event loop."""
         if connection is not None:
-            given = await caller_connection.find_connection_async(connection)
-            return await drive.run_async(operation, given, self.schema)
+            return await super().run_async(operation, connection)
         pool, again = await self._find_async_pool(), drive.Repeatable(operation)
         since = 0.0
         while True:

@@ -20,12 +20,11 @@ Read it in this order:
 
     worker          the lifetime: start, stop, abort, leave
     state           what the parts share
-    loop            what to do next: recover, report, claim, or wait
+    loop            what to do next: recover from what went wrong, report, claim, or wait
     claiming        when to claim, and how many
     running_jobs    the attempts in hand, in `slots`; each is an `attempt`
     reporting       how jobs ended
     failures        how long to wait after a call that failed
-    recovery        what to do when something went wrong
     maintenance, heartbeat, scheduler, listener
                     the services beside the loop, each with a `run_once`
 """

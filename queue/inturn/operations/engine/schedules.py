@@ -69,8 +69,7 @@ def register_schedules(known: Sequence[KnownSchedule]) -> Operation[None]:
 
 def get_progress(known: Sequence[KnownSchedule]) -> Operation[list[ScheduleProgress]]:
     """Return the progress of each schedule, in the given order."""
-    rows = yield Statement(PROGRESS, _columns(known))
-    return [ScheduleProgress(now, after) for now, after in rows]
+    return read(ScheduleProgress, PROGRESS, *_columns(known))
 
 
 def list_schedules(limit: int) -> Operation[list[StoredSchedule]]:

@@ -143,10 +143,7 @@ def register_worker(
     names = None if queues is None else list(queues)
     known = [None if tasks is None else list(tasks), list(schedules)]
     told = [heartbeat_every, keep_history, age, datetime.now(UTC)]
-    worker_id: UUID = yield from get_value(
-        REGISTER, name, hostname, pid, names, concurrency, *known, *told
-    )
-    return worker_id
+    return get_value(REGISTER, name, hostname, pid, names, concurrency, *known, *told)
 
 
 def record_heartbeat(
