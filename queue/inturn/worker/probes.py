@@ -72,17 +72,16 @@ def serve_probes(app: Blueprint, connector: Connector, options: Options) -> Iter
         pulse = Pulse()
         stack.callback(pulse.stop)
         notifier = _find_notifier(stack) if wants_systemd else None
-        metrics = (
-            None if options.metrics_port is None else _make_metrics(app, options, connector, pulse)
-        )
-        health = None if options.health_port is None else _make_health(stack, connector, pulse)
-        served: dict[int | None, dict[str, Route]] = {}
-        if metrics is not None:
+        metrics = health = None
+        served: dict[int, dict[str, Route]] = {}
+        if options.metrics_port is not None:
+            metrics = _make_metrics(app, options, connector, pulse)
             served.setdefault(options.metrics_port, {}).update(metrics.routes())
-        if health is not None:
+        if options.health_port is not None:
+            health = _make_health(stack, connector, pulse)
             served.setdefault(options.health_port, {}).update(health.routes())
         for port, routes in served.items():
-            _serve(stack, options.bind, port or 0, routes)
+            _serve(stack, options.bind, port, routes)
         if notifier is not None and notifier.watchdog is not None:
             pulse.start(min(SECOND, notifier.watchdog / 3), notifier.say_alive)
         else:
