@@ -38,11 +38,9 @@ class CellGate:
 
     def close(self) -> None:
         """Close the cell, or raise CannotMove and leave it open."""
-        deadline, reason, since = (
-            time.monotonic() + TRY_SECONDS,
-            "Others use it all the time. ",
-            None,
-        )
+        deadline = time.monotonic() + TRY_SECONDS
+        reason = "Others use it all the time. "
+        since = None
         while True:
             found = self.old.ask(moving.BLOCKERS, self.old.schema)
             # While one is there, all clients would wait behind us for nothing.
