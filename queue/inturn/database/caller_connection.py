@@ -108,10 +108,7 @@ def _find_sync(driver: object) -> Connection | None:
     """Return what `drive` needs for a sync driver's connection, or None if it is not one."""
     if isinstance(driver, psycopg.Connection):
         return driver
-    if any(
-        base.__module__ == "psycopg2.extensions" and base.__name__ == "connection"
-        for base in type(driver).__mro__
-    ):
+    if _is_of(driver, "psycopg2.extensions", "connection"):
         return Psycopg2Connection(driver)
     return None
 
@@ -126,11 +123,7 @@ def _is_async(connection: object) -> bool:
 
 def _is_asyncpg(connection: object) -> bool:
     """Return True for an asyncpg connection, or one lent by its pool."""
-    return any(
-        base.__module__.startswith("asyncpg.")
-        and base.__name__ in ("Connection", "PoolConnectionProxy")
-        for base in type(connection).__mro__
-    )
+    return _is_of(connection, "asyncpg.", "Connection", "PoolConnectionProxy")
 
 
 def _refuse_driver(driver: object) -> ConfigurationError:
@@ -151,9 +144,14 @@ def _sqlalchemy_class(connection: object) -> str:
 
 def _is_django(connection: object) -> bool:
     """Return True for `django.db.connection`, a proxy, or one of `django.db.connections`."""
+    return _is_of(connection, "django.db.") or _is_of(connection, "django.utils.connection")
+
+
+def _is_of(value: object, module: str, *names: str) -> bool:
+    """Return True if one of its classes is from these modules, and has one of the names, if any."""
     return any(
-        base.__module__.startswith(("django.db.", "django.utils.connection"))
-        for base in type(connection).__mro__
+        base.__module__.startswith(module) and (not names or base.__name__ in names)
+        for base in type(value).__mro__
     )
 
 
