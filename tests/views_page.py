@@ -1,4 +1,4 @@
-"""Write docs/views.md from what the SQL says about the views and their columns.
+"""Write docs/views.md from the comments on the views and their columns in the SQL.
 
 The test of this page compares it with the catalog of a migrated database.
 """
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from inturn.sql import find_comments, find_folder
+from inturn.sql import find_folder
 
 PAGE = Path(__file__).parent.parent / "docs" / "views.md"
 FIRST = ("all_jobs", "live_jobs", "claimed_jobs", "lane_status", "queue_status", "worker_status")
@@ -43,16 +43,18 @@ A job that has ended counts as `doing` until the worker has reported it, usually
 """
 NOTHING = "; NULL: none"  # the introduction says so of all columns
 FEWEST_SAME = 3  # columns for which a reader is sent to another view
-COMMENT = re.compile(r"COMMENT ON COLUMN ([\w.]+) IS\s+((?:'(?:[^']|'')*'\s*)+);")
+COMMENT = re.compile(r"COMMENT ON (?:VIEW|COLUMN) ([\w.]+) IS\s+((?:'(?:[^']|'')*'\s*)+);")
 
 
 def read_comments() -> dict[str, str]:
-    """Return the comment of each view, in the order of the page, and then of each column."""
-    folder, views = find_folder("sql"), find_comments("VIEW")
-    files = (*sorted((folder / "views").glob("*.sql")), folder / "privileges" / "surface.sql")
-    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    order = sorted(views, key=lambda view: FIRST.index(view) if view in FIRST else len(FIRST))
-    return {view: views[view] for view in order} | {
+    """Return the comment of each view and of each column, in the order of the files."""
+    folder = find_folder("sql")
+    views = sorted((folder / "views").glob("*.sql"))
+    views.sort(key=lambda file: FIRST.index(file.stem) if file.stem in FIRST else len(FIRST))
+    text = "\n".join(
+        file.read_text(encoding="utf-8") for file in (*views, folder / "privileges" / "surface.sql")
+    )
+    return {
         name: "".join(re.findall(r"'((?:[^']|'')*)'", literals)).replace("''", "'")
         for name, literals in COMMENT.findall(text)
     }

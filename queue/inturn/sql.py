@@ -60,7 +60,7 @@ def _read(file: Path) -> str:
 
 # A block of comment lines, and what is created below it.
 _DESCRIBED = re.compile(
-    r"((?:^--.*\n)+)CREATE (?:OR REPLACE )?(FUNCTION|TABLE|VIEW) (\w+)", re.MULTILINE
+    r"((?:^--.*\n)+)CREATE (?:OR REPLACE )?(FUNCTION|TABLE) (\w+)", re.MULTILINE
 )
 _NAMES_ITSELF = re.compile(r"^[a-z_]+: ")
 _SENTENCE = re.compile(r".*?[.](?= (?:[A-Z]|p_)|$)|.*")
@@ -71,8 +71,7 @@ DECLARE
     v_statement text;
 BEGIN
     FOR v_statement IN
-        SELECT format('COMMENT ON %s %s IS %L', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END,
-            pg_class.oid::regclass, told.sentence)
+        SELECT format('COMMENT ON TABLE %s IS %L', pg_class.oid::regclass, told.sentence)
         FROM unnest({}::text[], {}::text[]) AS told(name, sentence)
         JOIN pg_class ON relname = told.name
         WHERE relnamespace = quote_ident(current_schema())::regnamespace
@@ -92,17 +91,14 @@ _OTHER_TABLES = {"schema_version": "The revision of the tables."}
 
 @cache
 def find_comments(kind: str) -> Mapping[str, str]:
-    """Return the description of each TABLE, of each VIEW, or of each FUNCTION of the api.
+    """Return the description of each TABLE, or of each FUNCTION of the api.
 
     It is the first sentence above it in our own files, so it is written only once.
     """
-    root = find_folder("sql")
     if kind == "TABLE":
         files = sorted((find_folder("migrations") / "versions").glob("[0-9]*.up.sql"))
-    elif kind == "VIEW":
-        files = [*sorted((root / "views").glob("*.sql")), root / "privileges" / "surface.sql"]
     else:
-        files = sorted((root / "functions" / "api").glob("*.sql"))
+        files = sorted((find_folder("sql") / "functions" / "api").glob("*.sql"))
     found = dict(_OTHER_TABLES) if kind == "TABLE" else {}
     for file in files:
         for block, what, name in _DESCRIBED.findall(file.read_text(encoding="utf-8")):
@@ -121,8 +117,7 @@ def _first_sentence(block: str) -> str:
 
 def comments() -> str:
     """Return the SQL that stores these descriptions as comments, for psql and other clients."""
-    relations = {**find_comments("TABLE"), **find_comments("VIEW")}
-    told = [relations, find_comments("FUNCTION")]
+    told = [find_comments(kind) for kind in ("TABLE", "FUNCTION")]
     columns = [Literal(column) for each in told for column in (list(each), list(each.values()))]
     return SQL(DESCRIBE).format(*columns).as_string()
 

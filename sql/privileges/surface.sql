@@ -88,6 +88,7 @@ SELECT * FROM (VALUES
     ('table', 'shared_errors', '{monitor}', 'halted, retrying, job_id, task, lock')
 ) AS limited (kind, name, roles, columns);
 
+COMMENT ON VIEW surface IS 'What may be called and read from outside, and by which roles.';
 COMMENT ON COLUMN surface.kind IS 'function or table; a view counts as a table.';
 COMMENT ON COLUMN surface.name IS 'Its name.';
 COMMENT ON COLUMN surface.roles IS 'Who may: producer, worker, operator, monitor.';

@@ -17,6 +17,7 @@ SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_
        locks, shared, headers
 FROM finished_jobs;
 
+COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
 COMMENT ON COLUMN all_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN all_jobs.status IS
     'As in live_jobs until it ends, then succeeded, failed, cancelled, or aborted (while it ran).';

@@ -23,6 +23,7 @@ CROSS JOIN LATERAL (
     FROM batch_events WHERE batch_id = batches.id
 ) AS now_at;
 
+COMMENT ON VIEW batch_status IS 'Batches, and how their jobs have ended.';
 COMMENT ON COLUMN batch_status.id IS 'Its number.';
 COMMENT ON COLUMN batch_status.name IS 'Its name; several batches may have the same one.';
 COMMENT ON COLUMN batch_status.state IS

@@ -15,6 +15,7 @@ SELECT jobs.id,
 FROM jobs LEFT JOIN workers ON workers.id = jobs.worker_id
 WHERE jobs.status = 'doing';
 
+COMMENT ON VIEW claimed_jobs IS 'Jobs that workers have claimed, running or waiting for a slot.';
 COMMENT ON COLUMN claimed_jobs.id IS 'The job.';
 COMMENT ON COLUMN claimed_jobs.status IS
     'doing: it runs, or its worker is gone; claimed: its worker runs others first.';

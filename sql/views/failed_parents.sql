@@ -16,6 +16,8 @@ CROSS JOIN LATERAL (
 ) AS edge
 ORDER BY job.id LIMIT 1000;
 
+COMMENT ON VIEW failed_parents IS
+    'Jobs that stay pending because a job that they come after has failed.';
 COMMENT ON COLUMN failed_parents.job_id IS 'The job that waits.';
 COMMENT ON COLUMN failed_parents.queue IS 'Its queue.';
 COMMENT ON COLUMN failed_parents.task IS 'Its task.';

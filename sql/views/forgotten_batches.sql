@@ -30,6 +30,8 @@ WHERE batch.closed_at IS NULL AND batch.opened_at < clock() - interval '1 hour'
     ) IS NOT TRUE
 ORDER BY batch.opened_at LIMIT 1000;
 
+COMMENT ON VIEW forgotten_batches IS
+    'Open batches that no job has joined for an hour, perhaps left open by mistake.';
 COMMENT ON COLUMN forgotten_batches.id IS 'Its number.';
 COMMENT ON COLUMN forgotten_batches.name IS 'Its name; several batches may have the same one.';
 COMMENT ON COLUMN forgotten_batches.opened_at IS 'When it was opened.';

@@ -9,6 +9,8 @@ SELECT CASE WHEN status = 'paused' THEN 'task:' || task ELSE 'limit:' || limit_k
 FROM jobs
 WHERE status IN ('limited', 'paused');
 
+COMMENT ON VIEW gated_jobs IS
+    'Jobs that wait for their limit, or for the end of a pause of their task.';
 COMMENT ON COLUMN gated_jobs.gate IS
     'What it waits for: limit: and the key of its limit, or task: and its task.';
 COMMENT ON COLUMN gated_jobs.id IS 'The job.';

@@ -59,6 +59,7 @@ CROSS JOIN LATERAL (
 ) AS closed
 WHERE NOT EXISTS (SELECT FROM lanes WHERE lanes.lock = lane.lock);
 
+COMMENT ON VIEW idle_lanes IS 'Free lanes whose next job waits for another lane, at most 11,000.';
 COMMENT ON COLUMN idle_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN idle_lanes.job_id IS 'Its next job.';
 COMMENT ON COLUMN idle_lanes.since IS 'Since when that job has been due.';

@@ -75,6 +75,8 @@ LEFT JOIN LATERAL (
 ) AS failed ON true
 ORDER BY lanes.stopped IS NULL, lanes.stopped = 'paused', lanes.since;
 
+COMMENT ON VIEW lane_status IS
+    'Lanes that are held, reserved for a retry, paused, halted, delayed or idle.';
 COMMENT ON COLUMN lane_status.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN lane_status.state IS
     'held: a worker has a job of it; retrying: reserved for one job; paused or halted: stopped; '

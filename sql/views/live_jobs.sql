@@ -81,6 +81,7 @@ SELECT jobs.id,
        jobs.locks, jobs.shared, jobs.headers::jsonb
 FROM jobs;
 
+COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN live_jobs.status IS
     'todo, blocked, limited, scheduled, pending, claimed or doing.';

@@ -1,6 +1,6 @@
--- Keys of limits whose count differs from the number of running jobs, at most 1,000: there should
--- never be any. A key that counts too many appears full although its jobs could start, and one that
--- counts too few lets too many start.
+-- Keys of limits whose count differs from the number of running jobs, at most 1,000. A key that
+-- counts too many appears full although its jobs could start, and one that counts too few lets too
+-- many start. There should never be any.
 --
 -- Bounded: it looks at the keys of the running jobs, and at the first 1,000 keys that jobs wait
 -- for. If more than 10,000 jobs run, it returns nothing.
@@ -29,6 +29,8 @@ SELECT substr(key, length('limit:') + 1) AS key, counted, running FROM compared
 WHERE counted <> running AND (SELECT count(*) FROM in_hand) <= 10000
 ORDER BY key LIMIT 1000;
 
+COMMENT ON VIEW miscounted_limits IS
+    'Keys of limits whose count differs from the number of running jobs. There should be none.';
 COMMENT ON COLUMN miscounted_limits.key IS 'The key.';
 COMMENT ON COLUMN miscounted_limits.counted IS 'How many jobs it counts.';
 COMMENT ON COLUMN miscounted_limits.running IS 'How many jobs of it run.';

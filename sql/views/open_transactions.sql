@@ -1,4 +1,4 @@
--- The open transactions of this database's clients, and prepared ones, the oldest first, then the
+-- The open transactions of this database's clients, and prepared ones, the oldest first. Then the
 -- oldest queries of standbys that send feedback, perhaps through a slot. You see only those that
 -- your role may see.
 CREATE OR REPLACE VIEW open_transactions AS
@@ -39,6 +39,8 @@ FROM (
 CROSS JOIN (SELECT clock_timestamp() AS at) AS now
 ORDER BY one.since;
 
+COMMENT ON VIEW open_transactions IS
+    'Open transactions of this database, the oldest first, and those of standbys.';
 COMMENT ON COLUMN open_transactions.pid IS
     'The server process; NULL: it is prepared, or a slot holds it.';
 COMMENT ON COLUMN open_transactions.application IS

@@ -1,10 +1,11 @@
--- Paused tasks, of which no job starts, the longest first.
+-- Paused tasks, the longest first.
 CREATE OR REPLACE VIEW paused_tasks AS
 SELECT name AS task, paused_at, until, paused_by, reason
 FROM pauses
 WHERE kind = 'task' AND (until > clock()) IS NOT FALSE
 ORDER BY paused_at;
 
+COMMENT ON VIEW paused_tasks IS 'Paused tasks, of which no job starts.';
 COMMENT ON COLUMN paused_tasks.task IS 'The name of the task.';
 COMMENT ON COLUMN paused_tasks.paused_at IS 'Since when it is paused.';
 COMMENT ON COLUMN paused_tasks.until IS

@@ -5,6 +5,8 @@ SELECT at, name AS queue, succeeded, failed, cancelled, aborted,
        wait_p50, wait_p95, run_p50, run_p95
 FROM measure_history(clock() - interval '1 day', p_minutes => 5, p_by => 'queue');
 
+COMMENT ON VIEW queue_history IS
+    'Jobs of each queue that ended in each five minutes of the last day, and how fast they were.';
 COMMENT ON COLUMN queue_history.at IS 'When these five minutes began.';
 COMMENT ON COLUMN queue_history.queue IS 'The name of the queue.';
 COMMENT ON COLUMN queue_history.succeeded IS 'How many jobs have succeeded.';

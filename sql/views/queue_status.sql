@@ -1,5 +1,5 @@
--- Queues: which jobs could start now, which could not, and who serves them. One row for each queue
--- that has live jobs or a worker of its own.
+-- One row for each queue that has live jobs or a worker of its own. Jobs that could start now are
+-- counted separately from those that could not.
 --
 -- The cost does not grow with the number of waiting jobs. Each queue name takes one index probe.
 -- Runnable jobs are counted among the first 1,000 of a queue in each index that a claim reads (jobs
@@ -283,6 +283,8 @@ LEFT JOIN limited ON limited.queue = name.queue
 LEFT JOIN in_hand ON in_hand.queue = name.queue
 ORDER BY name.queue;
 
+COMMENT ON VIEW queue_status IS
+    'Queues: which jobs could start now, which could not, and who serves them.';
 COMMENT ON COLUMN queue_status.queue IS 'The name of the queue.';
 COMMENT ON COLUMN queue_status.runnable IS
     'Jobs that could start now: one of each free lane, all that may share one, and all without a '

@@ -21,6 +21,8 @@ FROM worded
 GROUP BY task, regexp_replace(error, '\S*\d\S*', '0', 'g')
 ORDER BY count(*) DESC, max(finished_at) DESC;
 
+COMMENT ON VIEW recent_failures IS
+    'Jobs that failed in the last hour, by task and error, the most common first.';
 COMMENT ON COLUMN recent_failures.task IS 'Their task.';
 COMMENT ON COLUMN recent_failures.failed IS 'How many failed, of the last 1,000 failures.';
 COMMENT ON COLUMN recent_failures.last_at IS 'When the last of them failed.';

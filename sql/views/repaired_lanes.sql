@@ -5,5 +5,6 @@ SELECT lock, at FROM (SELECT * FROM lane_audit ORDER BY id DESC LIMIT 10000) AS 
 WHERE operation = 'reconcile' AND at > clock() - interval '1 day'
 ORDER BY id DESC;
 
+COMMENT ON VIEW repaired_lanes IS 'Lanes that reconcile has repaired in the last day.';
 COMMENT ON COLUMN repaired_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN repaired_lanes.at IS 'When it was repaired.';

@@ -1,7 +1,7 @@
--- Tasks of the jobs that go next in queues that a worker serves: those that could start, or are due
--- within a minute. A worker that does not know a task tries its job again half a minute later.
--- Bounded: it looks at the first 1,000 jobs that could start, without a lock, with one, and with a
--- group, in each queue, and at the first 10,000 that are due within a minute.
+-- Queues and tasks of jobs that could start, or are due within a minute: a worker that does not
+-- know a task tries its job again half a minute later. Bounded: it looks at the first 1,000 jobs
+-- that could start, without a lock, with one, and with a group, in each queue that a worker serves,
+-- and at the first 10,000 that are due within a minute.
 CREATE OR REPLACE VIEW runnable_tasks AS
 WITH served AS MATERIALIZED (
     SELECT queue FROM queue_status WHERE workers > 0
@@ -31,5 +31,6 @@ SELECT queue, task::text FROM (
 ) AS waiting
 ORDER BY queue, task;
 
+COMMENT ON VIEW runnable_tasks IS 'Tasks of the jobs that go next in queues that a worker serves.';
 COMMENT ON COLUMN runnable_tasks.queue IS 'The queue of the jobs.';
 COMMENT ON COLUMN runnable_tasks.task IS 'Their task.';

@@ -39,6 +39,8 @@ FROM worded WHERE error IS NOT NULL
 GROUP BY regexp_replace(error, '\S*\d\S*', '0', 'g') HAVING count(*) > 1
 ORDER BY count(*) DESC, min(id);
 
+COMMENT ON VIEW shared_errors IS
+    'Errors that several lanes or jobs now have in common, the most common first.';
 COMMENT ON COLUMN shared_errors.halted IS 'How many lanes the error has halted.';
 COMMENT ON COLUMN shared_errors.retrying IS 'How many jobs wait for a retry after this error.';
 COMMENT ON COLUMN shared_errors.job_id IS 'The first of these jobs.';

@@ -32,6 +32,7 @@ WITH front AS MATERIALIZED (
 )
 SELECT id, queue::text, task::text, lock::text, deaths FROM counted WHERE crashed OR deaths > 1;
 
+COMMENT ON VIEW suspect_jobs IS 'Jobs that may be killing their workers.';
 COMMENT ON COLUMN suspect_jobs.id IS 'The job.';
 COMMENT ON COLUMN suspect_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN suspect_jobs.task IS 'Its task.';

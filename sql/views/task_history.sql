@@ -5,6 +5,8 @@ SELECT at, name AS task, succeeded, failed, cancelled, aborted,
        wait_p50, wait_p95, run_p50, run_p95
 FROM measure_history(clock() - interval '1 day', p_minutes => 5, p_by => 'task');
 
+COMMENT ON VIEW task_history IS
+    'Jobs of each task that ended in each five minutes of the last day, and how fast they were.';
 COMMENT ON COLUMN task_history.at IS 'When these five minutes began.';
 COMMENT ON COLUMN task_history.task IS 'The name of the task.';
 COMMENT ON COLUMN task_history.succeeded IS 'How many jobs have succeeded.';

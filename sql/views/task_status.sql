@@ -9,6 +9,8 @@ SELECT name AS task, succeeded, failed, cancelled, aborted,
 FROM measure_history(clock() - interval '1 hour', p_by => 'task')
 ORDER BY succeeded + failed + cancelled + aborted DESC, name;
 
+COMMENT ON VIEW task_status IS
+    'Tasks: how many of their jobs ended in the last hour, how, and how fast they were.';
 COMMENT ON COLUMN task_status.task IS 'The name of the task.';
 COMMENT ON COLUMN task_status.succeeded IS 'How many jobs have succeeded.';
 COMMENT ON COLUMN task_status.failed IS 'How many have failed for good.';

@@ -13,5 +13,6 @@ WHERE NOT EXISTS (
 )
 ORDER BY queue, task;
 
+COMMENT ON VIEW unknown_tasks IS 'Tasks of waiting jobs that no live worker knows.';
 COMMENT ON COLUMN unknown_tasks.queue IS 'The queue of the jobs.';
 COMMENT ON COLUMN unknown_tasks.task IS 'Their task.';

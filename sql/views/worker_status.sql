@@ -1,4 +1,4 @@
--- Worker processes, late ones first. If a worker's heartbeat is late, other workers will soon take
+-- One row for each registered worker. If a worker's heartbeat is late, other workers will soon take
 -- over its jobs.
 CREATE OR REPLACE VIEW worker_status AS
 SELECT workers.id, name, hostname, pid,
@@ -25,6 +25,7 @@ CROSS JOIN LATERAL (
 ) AS in_hand
 ORDER BY heard.lately, name, started_at;
 
+COMMENT ON VIEW worker_status IS 'Worker processes, late ones first.';
 COMMENT ON COLUMN worker_status.id IS 'Random, new with each start.';
 COMMENT ON COLUMN worker_status.name IS 'The name it was started with.';
 COMMENT ON COLUMN worker_status.hostname IS 'The machine it runs on.';
