@@ -23,8 +23,10 @@ BEGIN
     cancelled := 0;
     asked := 0;
     IF p_after = 0 THEN
-        PERFORM audit('cancel-batch', NULL, remaining, p_by, name, NULL, p_id)
-        FROM batch_status WHERE id = p_id AND state <> 'ended' AND p_by IS NOT NULL;
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('cancel-batch', NULL, remaining, p_by, name, NULL, p_id)
+            FROM batch_status WHERE id = p_id AND state <> 'ended';
+        END IF;
         PERFORM close_batch(p_id);
     END IF;
     -- A single job is usually followed by another one.

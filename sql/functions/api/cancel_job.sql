@@ -32,15 +32,17 @@ BEGIN
     SELECT status INTO v_status FROM archive_jobs(v_ids);
     IF v_status IS NOT NULL THEN
         PERFORM reopen_lanes(v_lanes, v_kept);
-        PERFORM audit('cancel-job', v_locks[1], 1, p_by, NULL, p_id) WHERE p_by IS NOT NULL;
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('cancel-job', v_locks[1], 1, p_by, NULL, p_id);
+        END IF;
     ELSE
         PERFORM reopen_lane(lane) FROM unnest(v_locks) AS lane;
     END IF;
     IF v_status IS NULL AND p_abort THEN
         UPDATE jobs SET abort = true WHERE id = p_id AND status = 'doing';
-        IF FOUND THEN
-            PERFORM pg_notify(current_schema(), '!');
-            PERFORM audit('abort-job', v_locks[1], 1, p_by, NULL, p_id) WHERE p_by IS NOT NULL;
+        PERFORM pg_notify(current_schema(), '!') WHERE FOUND;
+        IF FOUND AND p_by IS NOT NULL THEN
+            PERFORM audit('abort-job', v_locks[1], 1, p_by, NULL, p_id);
         END IF;
     END IF;
     RETURN coalesce(

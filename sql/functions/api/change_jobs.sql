@@ -111,11 +111,14 @@ BEGIN
     UPDATE jobs SET abort = true WHERE jobs.id = ANY (v_asked);
     PERFORM pg_notify(current_schema(), '!') WHERE v_asked IS NOT NULL;
     PERFORM reopen_lane(lane) FROM unnest(v_held) AS lane;
-    PERFORM audit(step.operation, (p_filter).lock, cardinality(step.ids), p_by,
-        concat_ws(', ', 'to priority ' || p_priority, 'to queue ' || p_queue,
-            describe_filter(p_filter)),
-        CASE cardinality(step.ids) WHEN 1 THEN step.ids[1] END)
-    FROM (VALUES (p_action || '-jobs', v_done), ('abort-jobs', v_asked)) AS step(operation, ids)
-    WHERE step.ids <> '{}' AND p_by IS NOT NULL;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit(step.operation, (p_filter).lock, cardinality(step.ids), p_by,
+            concat_ws(', ', 'to priority ' || p_priority, 'to queue ' || p_queue,
+                describe_filter(p_filter)),
+            CASE cardinality(step.ids) WHEN 1 THEN step.ids[1] END)
+        FROM (VALUES (p_action || '-jobs', v_done), ('abort-jobs', v_asked))
+            AS step(operation, ids)
+        WHERE step.ids <> '{}';
+    END IF;
     RETURN QUERY SELECT * FROM unnest(v_result.ids, v_result.outcomes);
 END $$;

@@ -10,8 +10,10 @@ BEGIN
     IF EXISTS (SELECT FROM batches WHERE id = p_id AND closed_at IS NULL) THEN
         PERFORM note_batch_event(p_id, 'closed', 0);
         PERFORM notify_workers(NULL);
-        PERFORM audit('close-batch', NULL, 0, p_by, name, NULL, p_id)
-        FROM batches WHERE id = p_id AND p_by IS NOT NULL;
+        IF p_by IS NOT NULL THEN
+            PERFORM audit('close-batch', NULL, 0, p_by, name, NULL, p_id)
+            FROM batches WHERE id = p_id;
+        END IF;
     END IF;
     RETURN true;
 END $$;

@@ -16,6 +16,8 @@ BEGIN
         RETURN false;
     END IF;
     DELETE FROM progress WHERE job_id = p_id;
-    PERFORM audit('delete-job', v_lock, 1, p_by, NULL, p_id) WHERE p_by IS NOT NULL;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit('delete-job', v_lock, 1, p_by, NULL, p_id);
+    END IF;
     RETURN true;
 END $$;

@@ -6,6 +6,8 @@ DECLARE
     v_lane lanes := lock_lane(p_lock);
 BEGIN
     PERFORM clear_stop(p_lock);
-    PERFORM audit('resume', p_lock, 0, p_by, v_lane.stop_reason) WHERE v_lane.stopped IS NOT NULL;
+    IF v_lane.stopped IS NOT NULL THEN
+        PERFORM audit('resume', p_lock, 0, p_by, v_lane.stop_reason);
+    END IF;
     RETURN v_lane.stopped IS NOT NULL;
 END $$;

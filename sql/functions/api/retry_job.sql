@@ -20,7 +20,8 @@ BEGIN
     IF NOT retry_at_its_place(p_id) THEN
         RETURN false;
     END IF;
-    PERFORM audit('retry-job', lock, 1, p_by, NULL, p_id) FROM jobs
-    WHERE id = p_id AND p_by IS NOT NULL;
+    IF p_by IS NOT NULL THEN
+        PERFORM audit('retry-job', (SELECT lock FROM jobs WHERE id = p_id), 1, p_by, NULL, p_id);
+    END IF;
     RETURN true;
 END $$;

@@ -70,7 +70,9 @@ BEGIN
     PERFORM join_lanes(ARRAY[p_id]) WHERE v_locks IS NOT NULL;
     v_changes := concat_ws(', ', 'not before ' || p_at, 'priority ' || p_priority,
         'queue ' || p_queue, 'lock ' || p_lock);
-    PERFORM audit('change-job', lock, 1, p_by, v_changes, p_id) FROM jobs
-    WHERE id = p_id AND p_by IS NOT NULL AND v_changes <> '';
+    IF p_by IS NOT NULL AND v_changes <> '' THEN
+        PERFORM audit('change-job', (SELECT lock FROM jobs WHERE id = p_id), 1, p_by, v_changes,
+            p_id);
+    END IF;
     RETURN true;
 END $$;
