@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from inturn.migrate import apply_script
+from inturn.schema.migrate import apply_script
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inturn import App
 from inturn.cells.creating import TEXT
+from inturn.cells.map_file import write_server
 from inturn.cli.arguments.confirm import confirm
 from inturn.cli.output.printing import Output, remark
 from inturn.cli.over_cells import run_over_cells
@@ -124,9 +125,8 @@ def test_an_interrupted_create_is_finished_by_another(
 ) -> None:
     file = tmp_path / "cells.toml"
     file.write_text(
-        TEXT.format(
-            map="6d9f3c1e-9d3c-4b0e-8f0a-6f0c5b7e2d11", of=2, dsn="", schema="", cells="[0]"
-        )
+        TEXT.format(map="6d9f3c1e-9d3c-4b0e-8f0a-6f0c5b7e2d11", of=2)
+        + write_server({"cells": [0]})
         + SERVER.format(AWAY, [1])
     )
     env = {"INTURN_DSN": empty[0], "INTURN_CELLS": str(file)}

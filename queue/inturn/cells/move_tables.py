@@ -12,13 +12,13 @@ from inturn.operations.engine import moving
 from inturn.sql import find_comments
 
 # The migration of the new server makes these, and `cell` differs.
-NOT_COPIED = ("cell", "schema_version", "applied_code", "finished_jobs_default")
+NOT_COPIED = ("cell", "schema_version", "applied_code")
 HISTORY = "finished_jobs"
 
 
 def list_tables() -> list[str]:
-    """Return the names of the tables that are copied."""
-    return sorted(find_comments("TABLE").keys() - set(NOT_COPIED))
+    """Return the names of the tables that are copied, without the partitions of the history."""
+    return sorted(find_comments("TABLE").keys() - {*NOT_COPIED, f"{HISTORY}_default"})
 
 
 def sum_tables(connection: Raw, schema: str) -> dict[str, list[Any]]:
