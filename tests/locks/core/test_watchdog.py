@@ -51,7 +51,7 @@ def test_a_signal_handler_can_take_a_lock_while_the_watchdog_hears_of_another(
         heappush(*arguments)
 
     monkeypatch.setattr(heapq, "heappush", interrupted)
-    thread = threading.Thread(target=clock.after, args=(60.0, print), daemon=True)
+    thread = threading.Thread(target=clock.after, args=(60.0, int), daemon=True)
     thread.start()
     thread.join(30)
     assert not thread.is_alive()
