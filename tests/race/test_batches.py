@@ -57,7 +57,7 @@ UNTOLD = Mutation(
     "tell_batch(gone.id, gone.batch_id, gone.outcome)",
     "true",
 )
-UNSETTLED = Mutation("no claim counts", "settle_due.sql", "PERFORM settle_batches(250);", "NULL;")
+UNSETTLED = Mutation("no claim counts", "settle_due.sql", "PERFORM settle_batches(p_most);", "NULL;")
 UNSHARED = Mutation(
     "who joins does not share the gate",
     "join_batches.sql",

@@ -28,7 +28,7 @@ UNSEEN = Mutation(
     "false AND coalesce(NOT",
 )
 UNSETTLED = Mutation(
-    "no claim looks at the ends", "settle_due.sql", "PERFORM settle_ends(100, 250);", "NULL;"
+    "no claim looks at the ends", "settle_due.sql", "PERFORM settle_ends(100, p_most);", "NULL;"
 )
 
 
@@ -187,7 +187,7 @@ def test_children_that_are_locked_do_not_keep_others_from_their_turn(stage: Stag
     locked, beside = producer.defer_after(first), producer.defer_after(first)
     behind = producer.defer_after(second)
     worker.claim()
-    stage.adjust("settle_due.sql", "settle_ends(100, 250)", "settle_ends(1, 3)")
+    stage.adjust("settle_due.sql", "settle_ends(100, p_most)", "settle_ends(1, 3)")
     producer.begin()
     producer.run("SELECT FROM jobs WHERE id = %s FOR UPDATE", locked)
     worker.finish(*running)
@@ -502,7 +502,7 @@ def test_nobody_looks_all_the_time_at_children_that_an_open_transaction_has_lock
     running = worker.claim_one()
     child, other = producer.defer_after(parent), producer.defer_after(parent)
     worker.claim()
-    stage.adjust("settle_due.sql", "settle_ends(100, 250)", "settle_ends(1, 1)")
+    stage.adjust("settle_due.sql", "settle_ends(100, p_most)", "settle_ends(1, 1)")
     worker.hasten("0")  # its clock stands still
     worker.finish(running)
     producer.begin()

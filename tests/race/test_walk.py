@@ -171,7 +171,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "nobody settles the ends of parents": (
         ("parents",),
         "settle_due.sql",
-        "PERFORM settle_ends(100, 250);",
+        "PERFORM settle_ends(100, p_most);",
         "NULL;",
     ),
     "a retry does not rejoin its batch": (
@@ -183,7 +183,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "nobody settles the batches": (
         ("batches",),
         "settle_due.sql",
-        "PERFORM settle_batches(250);",
+        "PERFORM settle_batches(p_most);",
         "NULL;",
     ),
 }

@@ -3,7 +3,8 @@
 -- its events stay for the next call.
 --
 -- The batch row is locked first and its events are taken afterwards, in a new statement, so no
--- event counts twice. They are taken by their place: a join would leave the planner a choice.
+-- event counts twice. They are taken by their ctid: a join would leave the planner a choice, and so
+-- would a comparison of due_at that an index can answer.
 CREATE OR REPLACE FUNCTION settle_batches(p_limit integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -20,7 +21,7 @@ BEGIN
             FROM unnest(v_ids) AS ours(id)
             CROSS JOIN LATERAL (
                 SELECT e.ctid AS place FROM batch_events AS e
-                WHERE e.batch_id = ours.id AND e.due_at <= clock() LIMIT p_limit
+                WHERE e.batch_id = ours.id AND (e.due_at <= clock()) IS TRUE LIMIT p_limit
             ) AS event
             LIMIT p_limit))
         RETURNING batch_id, event, jobs, at
@@ -49,7 +50,7 @@ BEGIN
     END IF;
     -- Events of deleted batches need no counting.
     IF cardinality(v_ids) < cardinality(v_due) THEN
-        DELETE FROM batch_events WHERE batch_id = ANY (v_due)
-            AND (SELECT true FROM batches WHERE id = batch_events.batch_id LIMIT 1) IS NULL;
+        DELETE FROM batch_events WHERE batch_id = ANY (ARRAY(
+            SELECT unnest(v_due) EXCEPT SELECT id FROM batches WHERE id = ANY (v_due)));
     END IF;
 END $$;

@@ -38,7 +38,9 @@ BEGIN
     END IF;
     v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
     IF v_is_due THEN
-        PERFORM settle_due(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
+        -- A worker that runs many jobs must settle as many.
+        PERFORM settle_due(greatest(r.asked, 250), v_due.jobs, v_due.expiries, v_due.ends,
+            v_due.batches, v_due.looks);
     END IF;
     -- What was due may include jobs with a group.
     r.fair := coalesce(v_due.groups, v_is_due, false);

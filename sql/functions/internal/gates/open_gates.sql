@@ -7,7 +7,8 @@
 -- or an open transaction may have it or its lane locked. While jobs that could start still wait,
 -- claims check again and again.
 --
--- Bounded: 1,000 jobs, or 100 of each gate if there are many. The rest follow at the next claims.
+-- Bounded: of a gate that is open to any number, 1,000 jobs, or fewer if there are many gates, but
+-- at least 100. The rest follow at the next claims.
 --
 -- One statement handles all gates, since a call may end jobs of a hundred, and a short one suffices
 -- if no job waits at any of them.
@@ -29,6 +30,7 @@ BEGIN
     WITH room AS MATERIALIZED (
         SELECT own.key, own.used, now.tokens, now.refilled_at, own.look_at, now.next_at,
             least(coalesce(now.free, most), most) AS free, most, now.free IS NULL AS is_open,
+            now.free > most AS is_cut,
             ARRAY(SELECT queue FROM gate_queues(own.key) AS queue) AS queues
         FROM (
             SELECT key, count(*) AS times, greatest(1000 / count(*) OVER (), 100) AS most
@@ -64,7 +66,7 @@ BEGIN
                   OFFSET cardinality(best.ids) LIMIT 1)   -- jobs other than these
             THEN least(next_at, clock() + CASE WHEN ids = '{}' THEN interval '1 s'
                 WHEN is_open THEN interval '0'
-                WHEN cardinality(ids) >= most THEN interval '0.1 s'
+                WHEN is_cut THEN interval '0.1 s'
                 ELSE interval '5 s' END) END AS next_look
         FROM best
     ), noted AS (

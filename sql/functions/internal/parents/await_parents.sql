@@ -6,7 +6,7 @@
 -- before the mark is then seen in the history, and one that ends later sees the mark. Never waits:
 -- if another session has a parent locked, the children are left for a later claim.
 --
--- Bounded: 1,000 children and parents in total. The rest are left for the next claim.
+-- Bounded: about 1,000 children and parents in total. The rest are left for the next claim.
 --
 -- A parent in neither table counts as succeeded, because its history may have been deleted or never
 -- written. But an open transaction may still add it. That transaction's id is lower than that of
