@@ -93,7 +93,8 @@ _OTHER_TABLES = {"schema_version": "The revision of the tables."}
 def find_comments(kind: str) -> Mapping[str, str]:
     """Return the description of each TABLE, or of each FUNCTION of the api.
 
-    It is the first sentence above it in our own files, so it is written only once.
+    It is the first sentence above it in our own files, so it is written only once. Each table must
+    have one: the move of a cell copies the tables that are listed here.
     """
     if kind == "TABLE":
         files = sorted((find_folder("migrations") / "versions").glob("[0-9]*.up.sql"))

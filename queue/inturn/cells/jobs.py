@@ -23,9 +23,11 @@ class CellJobs(Router):
     """The job manager of an app with cells."""
 
     def defer_job(self, job: NewJob, connection: object = None) -> DeferredJob[Any]:
+        """Like `Jobs.defer_job`."""
         return self.batch_defer_jobs([job], connection)[0]
 
     async def defer_job_async(self, job: NewJob, connection: object = None) -> DeferredJob[Any]:
+        """Like `Jobs.defer_job_async`."""
         return (await self.batch_defer_jobs_async([job], connection))[0]
 
     def batch_defer_jobs(

@@ -18,7 +18,6 @@ from types import FrameType
 import click
 
 from inturn.cli.output.exit_status import leave_threads_behind, report_error
-from inturn.cli.output.terminal import prepare
 from inturn.cli.processes.dev_server import use_dev_server
 from inturn.cli.settings import ENTRY, Settings, app_option, verbose_option
 from inturn.cli.suggestions import did_you_mean
@@ -128,7 +127,6 @@ def main(
 
 def run(arguments: Sequence[str], settings: Settings, name: str = "queue") -> int:
     """Run one command, report any error, and return the exit status."""
-    prepare()
     try:
         code = queue.main(list(arguments), prog_name=name, standalone_mode=False, obj=settings)
     except BaseException as error:

@@ -31,7 +31,6 @@ def family(name: str, values: Mapping[Any, float] | float) -> Metric:
 
 
 def make_route(source: Source) -> dict[str, Route]:
-
     def serve(accept: str) -> Answer:
         encode, content_type = choose_encoder(accept)
         return Answer(200, content_type, encode(source))

@@ -43,6 +43,7 @@ class MisfirePolicy:
 
 
 def make_default_policy(given: Mapping[str, Any]) -> MisfirePolicy:
+    """Return the policy of an app, or raise BadArgument."""
     for name in given:
         if name not in ("max_delay", "catch_up"):
             raise BadArgument("periodic_defaults", f"{name!r} is not one of max_delay and catch_up")

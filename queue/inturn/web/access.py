@@ -157,6 +157,7 @@ class Guesses:
                 raise _too_many(wait)
 
     def add(self, guesser: object) -> None:
+        """Count a wrong password."""
         count, _ = self._failed.pop(guesser, (0, 0.0))
         if len(self._failed) >= MOST_GUESSERS:
             del self._failed[next(iter(self._failed))]

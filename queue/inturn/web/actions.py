@@ -68,6 +68,7 @@ class Change:
     schema: str
 
     def run(self, operation: Operation[T]) -> T:
+        """Run an operation and commit it."""
         return drive.run(operation, self.connection, self.schema)
 
     def transaction(self) -> Any:

@@ -8,7 +8,10 @@ CHECK_FENCE = "SELECT {schema}.check_fence(%s, %s)"
 
 
 def check_fence(resource: object, token: object) -> Operation[None]:
-    """Remember the token, or raise if the resource has seen a higher one."""
+    """Remember the token, or raise if the resource has seen a higher one.
+
+    The arguments are checked at once, before there is a connection.
+    """
     if (
         not isinstance(resource, str)
         or "\0" in resource
@@ -21,4 +24,8 @@ def check_fence(resource: object, token: object) -> Operation[None]:
         raise BadArgument(
             "token", f"{token!r:.80} is not a fence. Pass the attempt's context.fence"
         )
+    return _send(resource, token)
+
+
+def _send(resource: str, token: object) -> Operation[None]:
     yield Statement(CHECK_FENCE, [resource, token])

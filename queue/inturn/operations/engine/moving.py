@@ -44,6 +44,7 @@ WHERE nspname = %(schema)s AND NOT (pg_has_role(nspowner, 'USAGE')
 ORDER BY 1
 """
 HAS_SCHEMA = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s"
+# No row: there is no such schema.
 SCHEMA_OWNER = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = %s"
 HAS_TABLE = "SELECT to_regclass(format('%%I.%%I', %s::text, %s::text)) IS NOT NULL"
 # Whether this login can use a cell of these roles.
@@ -157,7 +158,6 @@ WHERE nspname = %s AND inhparent = (
 ORDER BY 1
 """
 
-# To compare both servers. Of the history, which is large and hardly changes, only what tells a job.
 # Sorted, since their order differs if a table was not created by the same revision.
 COLUMNS = """
 SELECT relname::text, array_agg(attname::text ORDER BY attname) FROM pg_attribute
@@ -165,6 +165,7 @@ JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid =
 WHERE nspname = %s AND relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
 GROUP BY relname
 """
+# To compare both servers. Of the history, which is large and hardly changes, only what tells a job.
 SUM_ROWS = """
 SELECT {name}, count(*), sum(hashtextextended(ROW({columns})::text, 0)) FROM {table}
 """

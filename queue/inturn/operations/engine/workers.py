@@ -143,7 +143,10 @@ def register_worker(
     names = None if queues is None else list(queues)
     known = [None if tasks is None else list(tasks), list(schedules)]
     told = [heartbeat_every, keep_history, age, datetime.now(UTC)]
-    return get_value(REGISTER, name, hostname, pid, names, concurrency, *known, *told)
+    worker_id: UUID = yield from get_value(
+        REGISTER, name, hostname, pid, names, concurrency, *known, *told
+    )
+    return worker_id
 
 
 def record_heartbeat(

@@ -80,6 +80,7 @@ class BulkRuns:
         threading.Thread(target=self._run, args=(run,), name="inturn-web-bulk", daemon=True).start()
 
     def get(self, name: str) -> BulkRun | None:
+        """Return a run of this process, or None."""
         return self._runs.get(name)
 
     def close(self) -> None:
