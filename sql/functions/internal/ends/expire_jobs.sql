@@ -17,7 +17,9 @@ DECLARE
     v_gone record;
 BEGIN
     WITH late AS MATERIALIZED (
-        SELECT id, lanes_of(lock, locks) AS locks, row_number() OVER (ORDER BY expires_at) AS place
+        -- ROWS: before PostgreSQL 16, all jobs of one instant would be read otherwise.
+        SELECT id, lanes_of(lock, locks) AS locks,
+            row_number() OVER (ORDER BY expires_at ROWS UNBOUNDED PRECEDING) AS place
         FROM jobs
         WHERE expires_at <= v_now AND expires_at IS NOT NULL AND status <> 'doing'
             AND NOT was_attempted
