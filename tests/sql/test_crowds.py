@@ -13,7 +13,7 @@ import pytest
 from inturn.testing import Databases
 from tests.sql.counted import Counter
 
-pytestmark = pytest.mark.fresh_database
+pytestmark = [pytest.mark.fresh_database, pytest.mark.landing]
 
 SMALL, LARGE = 2_000, 6_000
 CLAIMS = 3
