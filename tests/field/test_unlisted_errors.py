@@ -13,8 +13,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier, Literal
 
 from inturn import App
-from inturn.cli.commands.health import ask
 from inturn.health.checks import READY
+from inturn.health.probe import ask
 from inturn.worker import listener
 from tests.chaos.server import free_port
 from tests.conftest import Query, Until

@@ -1,5 +1,5 @@
 """Is this worker alive, and is it ready for jobs?
 
-`checks` says what is looked at, `database_check` asks the database, and `systemd` tells systemd.
-Nothing here is imported until it is used.
+`checks` says what is looked at, `database_check` asks the database, `systemd` tells systemd, and
+`probe` asks a worker from outside. Nothing here is imported until it is used.
 """

@@ -1,16 +1,10 @@
 """`queue health`: ask whether a worker is alive and ready for jobs."""
 
-import json
-from http.client import HTTPConnection, HTTPException
-from typing import NamedTuple
-
 import click
 
 from inturn.cli.output.exit_status import UNHEALTHY
 from inturn.cli.settings import combine
 from inturn.cli.values import Number
-
-PATIENCE = 5.0  # seconds for a response
 
 probe_options = combine(
     click.option(
@@ -66,36 +60,10 @@ def ready(port: int, host: str, processes: int) -> None:
 
 
 def _ask(host: str, port: int, processes: int, path: str) -> None:
+    from inturn.health.probe import ask
+
     replies = {each: ask(host, each, path) for each in range(port, port + processes)}
     for each, reply in replies.items():
         click.echo(f"{host}:{each} {reply.text}" if processes > 1 else reply.text)
     if not all(reply.is_ok for reply in replies.values()):
         raise SystemExit(UNHEALTHY)
-
-
-class Reply(NamedTuple):
-    """A worker's response, or why there was none."""
-
-    is_ok: bool
-    text: str
-
-
-def ask(host: str, port: int, path: str) -> Reply:
-    connection = HTTPConnection(host, port, timeout=PATIENCE)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return Reply(response.status == 200, _shorten(response.read()))
-    except (OSError, HTTPException) as error:
-        return Reply(False, f"no answer: {str(error) or type(error).__name__}")
-    finally:
-        connection.close()
-
-
-def _shorten(body: bytes) -> str:
-    """Return the checks in one line."""
-    try:
-        checks = json.loads(body)["checks"]
-    except (ValueError, KeyError, TypeError):
-        return "not a worker's health endpoint"
-    return ", ".join(f"{name}: {result}" for name, result in checks.items())
