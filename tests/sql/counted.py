@@ -12,6 +12,8 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.errors import Diagnostic
 
+from inturn.testing import Databases
+
 REPORT: LiteralString = """
 LOAD 'auto_explain';
 SET auto_explain.log_min_duration = 0;
@@ -76,3 +78,13 @@ class Counter:
         finally:
             self._connection.execute("SET auto_explain.log_min_duration = -1")
             work.plans = list(self._plans)
+
+
+@contextmanager
+def open_clone(databases: Databases) -> Iterator[psycopg.Connection[Any]]:
+    """Connect to a database of its own, which is dropped afterwards."""
+    with (
+        databases.clone() as dsn,
+        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection,
+    ):
+        yield connection

@@ -3,15 +3,14 @@
 Rows are counted, also with statistics from a moment when the tables of what is due were empty.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, LiteralString
 
 import psycopg
 import pytest
 
 from inturn.testing import Databases
-from tests.sql.counted import Counter
+from tests.sql.counted import Counter, open_clone
 
 pytestmark = [pytest.mark.fresh_database, pytest.mark.landing]
 
@@ -53,8 +52,8 @@ class Queue:
             pass
         return worker
 
-    def claim(self) -> list[tuple[Any, ...]]:
-        return self.query("SELECT id FROM claim(%s, '{this}', 1)", self.worker)
+    def claim(self, limit: int = 1) -> list[tuple[Any, ...]]:
+        return self.query("SELECT id FROM claim(%s, '{this}', %s)", self.worker, limit)
 
 
 def due(queue: Queue, count: int) -> str:
@@ -73,12 +72,12 @@ def new_children(queue: Queue, count: int) -> str:
     queue.defer(
         count, f"p_after => array_fill({parent}::bigint, ARRAY[{count}]), p_after_of => {numbers}"
     )
-    return "SELECT"
+    return "SELECT true"
 
 
 def children_whose_parent_ends(queue: Queue, count: int) -> str:
     new_children(queue, count)
-    while queue.query("SELECT FROM jobs WHERE status = 'scheduled' LIMIT 1"):
+    while queue.query("SELECT true FROM jobs WHERE status = 'scheduled' LIMIT 1"):
         queue.claim()
     return "SELECT cancel_job(min(id)) FROM jobs"
 
@@ -90,7 +89,7 @@ def batches(queue: Queue, count: int) -> str:
         count,
     )
     worker = queue.claim_all()
-    while queue.query("SELECT FROM batch_events LIMIT 1"):  # so that it is analysed empty
+    while queue.query("SELECT true FROM batch_events LIMIT 1"):  # so that it is analysed empty
         queue.claim()
     return (
         f"SELECT finish('{worker}', '{{other}}', 0, array_agg(id), array_agg(claim_id), "
@@ -120,18 +119,15 @@ CROWDS: list[Crowd] = [
 ]  # fmt: skip
 
 
-@contextmanager
-def queue(databases: Databases) -> Iterator[Queue]:
-    with (
-        databases.clone() as dsn,
-        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection,
-    ):
-        yield Queue(connection)
+def open_other(connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+    """Open another session of the same database, in a transaction."""
+    return psycopg.connect(connection.info.dsn, options="-c search_path=inturn")
 
 
 def most_rows(databases: Databases, crowd: Crowd, count: int, *, analysed: bool) -> int:
     """Return the rows that the most expensive of some claims meets."""
-    with queue(databases) as here:
+    with open_clone(databases) as connection:
+        here = Queue(connection)
         instant = crowd(here, count)
         if analysed:
             here.query("VACUUM ANALYZE")
@@ -154,3 +150,53 @@ def test_a_claim_does_bounded_work_for_what_is_due_in_another_queue(
     )
     assert 500 < small <= MOST_ROWS
     assert large <= SAME * small
+
+
+@pytest.mark.parametrize(("limit", "settled"), [(1, 250), (1_000, 1_000)])
+def test_a_claim_settles_as_many_children_as_it_asks_for_jobs(
+    databases: Databases, limit: int, settled: int
+) -> None:
+    with open_clone(databases) as connection:
+        here = Queue(connection)
+        here.query(children_whose_parent_ends(here, SMALL))
+        here.claim(limit)
+        assert here.query("SELECT count(*) FROM jobs") == [(SMALL - settled,)]
+
+
+def test_a_claim_reads_no_events_of_batches_that_another_one_counts(databases: Databases) -> None:
+    rows = []
+    for count in (SMALL, LARGE):
+        with open_clone(databases) as connection, open_other(connection) as other:
+            here = Queue(connection)
+            here.query("SELECT open_batch('b')")
+            here.query(
+                "INSERT INTO batch_events (batch_id, xact, event, jobs, at) "
+                "SELECT 1, n, 'joined', 1, now() FROM generate_series(1, %s) AS n", count,
+            )  # fmt: skip
+            other.execute("SELECT FROM batches FOR NO KEY UPDATE")
+            with here.counter.count() as work:
+                here.claim()
+            rows.append(work.rows)
+    assert rows[1] <= SAME * rows[0]
+
+
+@pytest.mark.parametrize(("slots", "pause"), [(100, "00:00:05"), (1_000, "00:00:00.1")])
+def test_a_limit_is_looked_at_soon_only_if_it_has_more_slots_than_a_claim_opens(
+    databases: Databases, slots: int, pause: str
+) -> None:
+    with open_clone(databases) as connection:
+        here = Queue(connection)
+        connection.execute(
+            "CREATE OR REPLACE FUNCTION clock() RETURNS timestamptz LANGUAGE sql STABLE "
+            "AS $$ SELECT timestamptz '2026-01-01 00:00:00+00' $$"
+        )
+        here.query("SELECT set_limit('k*', %s)", slots)
+        keys = "ARRAY(SELECT 'k' || n % 10 FROM generate_series(1, 2000) AS n)"
+        here.defer(2_000, f"p_limit_keys => {keys}")
+        here.query("UPDATE jobs SET status = 'limited'")
+        here.query("INSERT INTO gates (key, look_at) SELECT 'limit:k' || n, clock() "
+                   "FROM generate_series(0, 9) AS n")  # fmt: skip
+        here.claim()
+        assert here.query("SELECT count(*) FROM jobs WHERE status = 'todo'") == [(1_000,)]
+        looks = here.query("SELECT DISTINCT look_at - clock() = %s::interval FROM gates", pause)
+        assert looks == [(True,)]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import LiteralString
 
-import psycopg
 import pytest
 
 from inturn.testing import Databases
+from tests.sql.counted import open_clone
 from tests.sql.one_worker import AT_ONCE, CLAIM, LANES, Worker
 
 pytestmark = pytest.mark.fresh_database
@@ -22,10 +22,7 @@ SAME = 1.15
 
 @contextmanager
 def worker(databases: Databases) -> Iterator[Worker]:
-    with (
-        databases.clone() as dsn,
-        psycopg.connect(dsn, autocommit=True, options="-c search_path=inturn") as connection,
-    ):
+    with open_clone(databases) as connection:
         yield Worker(connection)
 
 

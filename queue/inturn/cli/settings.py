@@ -45,6 +45,7 @@ class Settings:
 
     @property
     def app(self) -> str | None:
+        """The app of -a or of the embedding program; see `app_path` for the other sources."""
         return self.default_app if self.given_app is None else self.given_app
 
     def app_path(self) -> str | None:

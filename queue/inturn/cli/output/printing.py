@@ -34,7 +34,7 @@ Total = Callable[[Sequence[Any]], str]
 
 
 class Result(NamedTuple):
-    """What a command prints on standard output."""
+    """What a command prints: records, or why there are none."""
 
     form: str
     records: Sequence[Any]

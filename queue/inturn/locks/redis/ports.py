@@ -1,4 +1,4 @@
-"""Ports on Redis clients, which may decode replies or leave them as bytes."""
+"""What all Redis locks share: ports on clients, which may decode replies or not, and waiting."""
 
 import asyncio
 import time
@@ -122,7 +122,8 @@ class AsyncRedisPort:
 
 
 class RedisContender(Contender):
-    longest_pause = 1.0  # releases are announced, but not when another holder's lock expires
+    # Releases are announced, but not when another holder's lock expires.
+    longest_pause = 1.0  # seconds
 
     def __init__(self, lock: Any, lock_id: str | None = None) -> None:
         super().__init__(lock, lock_id)

@@ -44,7 +44,7 @@ WHERE nspname = %(schema)s AND NOT (pg_has_role(nspowner, 'USAGE')
 ORDER BY 1
 """
 HAS_SCHEMA = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s"
-# No row: there is no such schema.
+# Returns no row if the schema does not exist.
 SCHEMA_OWNER = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = %s"
 HAS_TABLE = "SELECT to_regclass(format('%%I.%%I', %s::text, %s::text)) IS NOT NULL"
 # Whether this login can use a cell of these roles.

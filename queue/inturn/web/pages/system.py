@@ -21,7 +21,7 @@ OTHERS = ("queue", "limit", "group", "task")  # targets of operations other than
 
 def read(view: View) -> dict[str, Any]:
     stored = view.read(history.measure_size())
-    # Those that need no more statements.
+    # Only the checks that need no more statements.
     found = [] if view.header.value is None else list(verdict.examine(view.header.value))
     if stored.value is not None:
         found.append(judge_history(stored.value))
