@@ -10,7 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test proof stress fair-shares graph chaos witness check bench bench-surface
-.PHONY: bench-contention bench-flow bench-growth bench-public bench-reads bench-scale schema docs
+.PHONY: bench-contention bench-flow bench-growth bench-neighbours bench-public bench-reads
+.PHONY: bench-scale schema docs
 .PHONY: patroni recording screenshots wheel-demo lock locked clean
 
 help: ## list these commands
@@ -101,6 +102,10 @@ bench-scale: bench/.venv/installed ## measure throughput, and where a job's time
 # On two cores, one round takes about twenty minutes.
 bench-contention: bench/.venv/installed ## see what 1 to 64 workers of a server wait for
 	@bench/.venv/bin/python -m bench.contention $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# One round takes about six minutes.
+bench-neighbours: bench/.venv/installed ## see what crowds of other queues cost a worker
+	@bench/.venv/bin/python -m bench.neighbours $(if $(ROUNDS),--rounds $(ROUNDS))
 
 schema: .venv/installed ## regenerate sql/tables.sql from the migrations
 	@$(python) tests/snapshot.py

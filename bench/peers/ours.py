@@ -23,7 +23,9 @@ UNFINISHED = "SELECT count(*) FROM inturn.jobs"
 BURST_SHARE = 10  # a burst is a tenth of what a rate allows in a second
 UVLOOP = "--uvloop"
 POOLED = "--pooled"
+ONE_QUEUE = "--one-queue"
 FLAGS = {
+    ONE_QUEUE: ", serves only the default queue",
     POOLED: ", through PgBouncer in transaction mode",
     UVLOOP: ", uvloop",
 }
@@ -153,12 +155,15 @@ class Adapter:
     def work(self, dsn: str, load: Load, run: Run) -> None:
         app, _ = self._app(dsn, run)
         _set_limit(app, load)
+        options: dict[str, Any] = {"concurrency": SLOTS}
+        if ONE_QUEUE in self._flags:
+            options["queues"] = ["default"]
         if UVLOOP in self._flags:
             import uvloop
 
-            uvloop.run(app.run_worker_async(concurrency=SLOTS))
+            uvloop.run(app.run_worker_async(**options))
         else:
-            app.run_worker(concurrency=SLOTS)
+            app.run_worker(**options)
 
     def _app(self, dsn: str, run: Run | None) -> tuple[Any, Any]:
         from inturn import App, PsycopgConnector

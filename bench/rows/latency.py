@@ -2,7 +2,7 @@
 
 The first is measured on an idle queue, and beside a producer that works at half of its speed. The
 second is the hand-over within a lane. A queue cannot avoid a commit and a round trip there, so
-these are measured too.
+these are measured too. A cold worker's first job tells how long a worker takes to start.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from statistics import median
 
 from bench.arena import Arena, Drained
-from bench.jobs import WARM, Load, Ran
+from bench.jobs import FREE_JOBS, WARM, Load, Ran
 from bench.peers.registry import FLOOR
 from bench.rows.row import Reading, Row, Scale, Scene
 
 PAUSE = 0.023  # seconds between two jobs, not a multiple of any peer's timer
 PROBE = 200  # jobs that tell how long a producer takes for one
 COMMITS = 300
+STARTS = 9
 
 IDLE = "enqueue to start when idle, {jobs} jobs, "
 LOADED = "enqueue to start beside a producer at half speed, {jobs} jobs, "
@@ -40,6 +42,13 @@ HANDOVER_ROWS = {
     workers: _rows(f"handover_{workers}", f"{HANDOVER}{workers} worker{'s' * (workers > 1)}, ", 500)
     for workers in (1, 2)
 }
+FIRST_JOB = Row(
+    "first_job",
+    f"a cold worker's start to its first job, p50 of {STARTS} workers",
+    "ms",
+    more=False,
+    digits=1,
+)
 COMMIT = Row("commit_50", "a commit and a round trip, p50", "ms", more=False, digits=2)
 
 
@@ -80,6 +89,18 @@ def handover(count: int, arena: Arena, scale: Scale) -> dict[str, Reading]:
     return _read(rows, gaps, drained)
 
 
+def first_job(arena: Arena, scale: Scale) -> dict[str, Reading]:
+    waits = []
+    for number in range(STARTS):
+        workers = arena.cold_workers(1, FREE_JOBS)
+        arena.enqueue(1, FREE_JOBS, first=number)
+        drained = arena.drain(workers, 1, scale.limit)
+        if not drained.done:
+            return {FIRST_JOB.name: Reading(drained.seconds * 1000, drained.note)}
+        waits.append((drained.trace[0].start - drained.began) * 1000)
+    return {FIRST_JOB.name: Reading(median(waits))}
+
+
 def commit(arena: Arena, scale: Scale) -> dict[str, Reading]:
     """Measure the server itself, so once in a round and not for each peer."""
     return {COMMIT.name: Reading(arena.commit_ms(COMMITS))} if arena.peer.name == FLOOR else {}
@@ -108,5 +129,6 @@ SCENES = [
     Scene(LOADED_ROWS, loaded),
     Scene(HANDOVER_ROWS[1], partial(handover, 1), lanes=1),
     Scene(HANDOVER_ROWS[2], partial(handover, 2), lanes=1),
+    Scene((FIRST_JOB,), first_job),
     Scene((COMMIT,), commit),
 ]
