@@ -67,12 +67,12 @@ Happen = tuple[LiteralString, list[Any]]  # the statement with which it happens 
 def become_due(session: Session) -> Happen:
     _defer(session)
     session.execute(DELAY)
-    return "UPDATE inturn.jobs SET scheduled_at = now()", []
+    return "UPDATE inturn.jobs SET scheduled_at = now() WHERE queue = 'neighbour'", []
 
 
 def expire(session: Session) -> Happen:
     _defer(session, expires_in="1 h")
-    return "UPDATE inturn.jobs SET expires_at = now()", []
+    return "UPDATE inturn.jobs SET expires_at = now() WHERE queue = 'neighbour'", []
 
 
 def get_a_parent(session: Session) -> Happen:
@@ -122,7 +122,11 @@ CROWDS: dict[str, Callable[[Session], Happen]] = {
 
 
 def _get(session: Session, statement: LiteralString) -> Any:
-    row = session.execute(statement).fetchone()
+    return _get_first(session.execute(statement))
+
+
+def _get_first(cursor: psycopg.Cursor[Any]) -> Any:
+    row = cursor.fetchone()
     assert row is not None
     return row[0]
 
@@ -173,7 +177,13 @@ def _measure(arena: Arena, crowd: str, measure: Callable[..., Reading]) -> Readi
         happen: Happen = CROWDS[crowd](session) if crowd in CROWDS else ("SELECT 1", [])
         session.execute("VACUUM (ANALYZE)")
         session.execute("CHECKPOINT")
-        return measure(fresh, lambda: session.execute(*happen))
+        return measure(fresh, lambda: _let_happen(session, happen))
+
+
+def _let_happen(session: Session, happen: Happen) -> None:
+    done = session.execute(*happen)
+    if done.rowcount < 1 or (done.description and not _get_first(done)):
+        raise SystemExit(f"nothing happened to the crowd: {happen[0]}")
 
 
 def _pace(arena: Arena, happen: Callable[[], object]) -> Reading:
@@ -182,11 +192,11 @@ def _pace(arena: Arena, happen: Callable[[], object]) -> Reading:
     arena.producer.one_by_one(BEFORE, first=WARM, pause=PAUSE)
     _await_warmth(worker, BEFORE)
     happen()
-    before = arena.server_cpu_seconds
-    called = arena.producer.one_by_one(PACED, pause=PAUSE)["at"]
+    arena.producer.begin(count=PACED, pause=PAUSE)
     drained = _require_all(arena.drain([worker], PACED, LIMIT, settle=False))
-    used = arena.server_cpu_seconds - before
-    return Reading(used / PACED * 1e6, [ran.start - called[ran.number] for ran in drained.trace])
+    called = arena.producer.answer()["at"]
+    waits = [ran.start - called[ran.number] for ran in drained.trace]
+    return Reading(drained.server_cpu_seconds / PACED * 1e6, waits)
 
 
 def _drain(arena: Arena, happen: Callable[[], object]) -> Reading:
