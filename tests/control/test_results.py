@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -405,6 +406,29 @@ def test_a_waiting_thread_leaves_nothing_behind(app: App) -> None:
         if thread.name == "inturn results":
             thread.join(30)
             assert not thread.is_alive()
+
+
+def test_a_forked_process_listens_for_itself(app: App, query: Query) -> None:
+    """The thread of its parent is not alive there, and nothing is polled."""
+    parents, childs = app.configure_task("unknown").batch_defer({}, {})
+
+    def wait_in_child() -> None:
+        with pytest.raises(JobCancelled):
+            app.job_manager.result(childs, LONG)
+        wait_until(lambda: "inturn results" not in {each.name for each in threading.enumerate()})
+
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(app.job_manager.result, parents, LONG)
+        wait_until(lambda: query(LISTENERS) == [(1,)])
+        child = multiprocessing.get_context("fork").Process(target=wait_in_child)
+        child.start()
+        wait_until(lambda: query(LISTENERS) == [(2,)] or not child.is_alive())
+        query("SELECT cancel_job(%s)", childs)
+        child.join()
+        query("SELECT cancel_job(%s)", parents)
+        with pytest.raises(JobCancelled):
+            first.result()
+    assert child.exitcode == 0
 
 
 def test_a_waiter_that_comes_while_the_thread_disconnects_starts_no_second_thread(

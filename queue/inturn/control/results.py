@@ -5,14 +5,18 @@ notification. All waiters share one thread and one listening connection. If a no
 the waiter finds the end when it checks again, after a few seconds.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event, Lock, Thread
+from weakref import WeakSet
 
 import anyio
 
@@ -28,11 +32,27 @@ LINGER = 0.2  # seconds for which the thread outlives the last waiter
 Callback = Callable[[], object]
 
 
+_listeners: WeakSet[ResultListener] = WeakSet()
+
+
+def _forget_all() -> None:
+    for listener in _listeners:
+        listener.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
 class ResultListener:
     """Waits for jobs, and calls the callback of each waiter when its job ends."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
+        self.forget()
+        _listeners.add(self)
+
+    def forget(self) -> None:
+        """Forget all waiters and the thread: in a forked process, there are none."""
         self._lock = Lock()
         self._callbacks: dict[str, list[Callback]] = {}  # by job id, as notifications spell it
         self._listens = False
