@@ -459,3 +459,28 @@ def test_a_page_whose_database_is_away_says_so_and_greys(
             expect(main).to_have_css("opacity", "0.45")
         expect(away).to_be_hidden()
         expect(main).to_have_css("opacity", "1")
+
+
+def test_a_page_that_cannot_be_read_after_an_outage_is_read_again(
+    shop: Shop, offer: Offer, visit: Visit
+) -> None:
+    with visit() as visitor:
+        page = visitor.open(f"{offer()}/lanes")
+        expect(page.locator("#status")).to_have_text("live")
+        refused: list[Route] = []
+
+        def refuse(route: Route) -> None:
+            refused.append(route)
+            route.fulfill(status=503)
+
+        page.route("**/lanes", refuse)
+        shop.app.lanes.pause("new", reason="a new pause")
+        expect(page.locator("#away")).to_contain_text("The database has not responded since")
+        expect(page.locator("#status")).to_have_text("delayed")
+        page.evaluate("window.ticks = 0; setInterval(() => { ticks += 1; }, 1000)")
+        wait_in(page, "ticks >= 3")
+        assert 2 <= len(refused) <= 6, "once a second is enough"
+        page.unroute("**/lanes")
+        page.get_by_text("a new pause").wait_for()
+        expect(page.locator("#away")).to_be_hidden()
+        expect(page.locator("#status")).to_have_text("live")

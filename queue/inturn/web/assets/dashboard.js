@@ -22,12 +22,13 @@
 
   // ---- page state that a swap must not disturb
   let state = "live", pending = false, gone = false;
+  let unread = false; // the server had an error when the page was fetched again
   const paused = () => storage.get("inturn-paused") === "yes";
   function decorate() {
     const button = $("#theme"), help = $("#help"), status = $("#status");
     if (button) { button.hidden = false; button.textContent = `Theme: ${theme()}`; }
     if (help) { help.hidden = false; help.ariaLabel = "Keys"; }
-    const shown = paused() ? "paused" : state;
+    const shown = paused() ? "paused" : unread ? "delayed" : state;
     if (status) { status.dataset.state = shown; status.textContent = shown; }
     $("#apply").hidden = !pending;
     showAway();
@@ -35,7 +36,7 @@
   // During an outage the page shows old data, so it must not look live.
   let awaySince = null;
   function showAway() {
-    const banner = $("#away"), isAway = state === "delayed";
+    const banner = $("#away"), isAway = unread || state === "delayed";
     if (isAway) awaySince ??= new Date(Date.now() - skew).toISOString().slice(11, 19);
     else awaySince = null;
     banner.hidden = !isAway && !gone;
@@ -72,7 +73,8 @@
       offerAll();
       tick();
       showZone([...document.querySelectorAll(":hover")].at(-1)); // a hand at rest
-      if (pending) changed(); // what has happened since the page was read
+      if (unread) pending = true; // in a second
+      else if (pending) changed(); // what has happened since the page was read
     }
   }
   function changed() {
@@ -83,6 +85,8 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr.status;
     if (status < 300) gone = status === 204;
+    if (status >= 500) unread = true;
+    else if (asked || !mustStay()) unread = false;
     if (asked || !mustStay()) return;
     event.detail.shouldSwap = false;
     pending = true;
