@@ -22,7 +22,7 @@ from typing import Any, Literal
 from inturn.errors import ConfigurationError, MissingExtra
 from inturn.model import Job, Outcome, Status, name_outcome
 from inturn.tasks.deferred import DeferredJob
-from inturn.tasks.headers import TRACE
+from inturn.tasks.headers import TRACE, add_header
 from inturn.tasks.lanes import first_lock
 from inturn.tasks.options import CheckedOptions, NewJob
 
@@ -212,9 +212,8 @@ class SendingSpan:
 def _add_context(options: CheckedOptions, context: dict[str, str]) -> CheckedOptions:
     if not context:  # there is no SDK, or it creates no spans here
         return options
-    headers = {} if options.headers is None else json.loads(options.headers)
-    text = json.dumps({**headers, TRACE: context}, ensure_ascii=False, separators=(",", ":"))
-    changed: CheckedOptions = options._replace(headers=text)
+    headers = add_header(options.headers, TRACE, context)
+    changed: CheckedOptions = options._replace(headers=headers)
     return changed
 
 

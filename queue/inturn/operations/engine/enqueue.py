@@ -29,11 +29,13 @@ _COLUMNS = """
 """
 # `defer_job` is for jobs without these options.
 _RARE = ("queueing_lock", "limit", "group", "expires_at", "expires_in", "after", "batch")
+# See _list_parents and _list_batches. The locks contain the cell.
+_NO_COLUMNS = ("after", "on_parent", "batch", "cell")
 _SCALARS = attrgetter(
     *(
         name
         for name in CheckedOptions._fields
-        if name not in (*_RARE, "headers", "on_conflict", "on_parent", "cell")
+        if name not in (*_RARE, *_NO_COLUMNS, "headers", "on_conflict")
     )
 )
 _RARELY_SET = attrgetter(*_RARE)
@@ -139,9 +141,8 @@ def _columns(jobs: Sequence[NewJob]) -> list[Any]:
     if columns["lock"] is not None:  # see _list_lanes
         locks = columns["lock"]
         columns["lock"] = [None if isinstance(lock, JobLanes) else lock for lock in locks]
-    # See _list_parents and _list_batches.
-    del columns["after"], columns["on_parent"], columns["batch"]
-    del columns["cell"]  # locks contain it
+    for name in _NO_COLUMNS:
+        del columns[name]
     columns["on_conflict"] = _policy(jobs) if columns["queueing_lock"] else OnConflict.RAISE
     return [[job.task_name for job in jobs], [job.args for job in jobs], *columns.values()]
 
