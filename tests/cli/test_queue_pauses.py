@@ -28,7 +28,7 @@ def test_a_job_behind_a_job_in_a_paused_queue_learns_of_the_pause(
     engine.query("SELECT pause_queue('mail', 'no paper', NULL, 'eve')")
     assert reasons(queue, behind) == ["lane head waits", "queue paused", "queue unserved"]
     said = queue("jobs", "explain", str(behind)).stdout
-    assert "job 1 (t) goes first and is in a paused queue" in said
+    assert "job 1 (t) goes first and its queue is paused" in said
     assert "queue mail has been paused by eve" in said
     command = advice_in(said)[0]
     assert command == "queue queues resume mail"

@@ -67,8 +67,7 @@ BEGIN
                         WHEN v_first.status = 'limited' THEN ' and waits for its limit'
                         WHEN v_other IS NOT NULL THEN ' and waits for lane ' || v_other
                         WHEN v_shared THEN ' and waits for the jobs that share the lane'
-                        WHEN v_paused = 'task paused' THEN ' and its task is paused'
-                        WHEN v_paused IS NOT NULL THEN ' and is in a paused queue'
+                        WHEN v_paused IS NOT NULL THEN ' and its ' || replace(v_paused, ' ', ' is ')
                         ELSE ' and waits for a worker of queue ' || v_first.queue END
                 || v_where,
             CASE WHEN v_later
