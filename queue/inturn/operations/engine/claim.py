@@ -11,14 +11,15 @@ from inturn.arguments import decode, to_json
 from inturn.model import BatchCounts, Job
 from inturn.operations import Operation, Rows, Statement, ask
 
-# The columns of a `Job`. The database counts attempts that were started. People count those before
-# this one: `attempts - 1`.
+# The columns of a `Job`, in its order. The database counts attempts that were started. People count
+# those before this one: `attempts - 1`.
 _JOB: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
     "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END, "
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
     "headers::text, date_part('epoch', started_at - coalesce(scheduled_at, created_at)) "
 )
+_READ = len(Job._fields) - 1  # all but `handed_over`
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
     _JOB + ", was_attempted, current_setting('inturn.turns', true) "
@@ -143,7 +144,7 @@ def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[J
                 row[13] and BatchCounts(row[12], *row[13]),
                 row[14],
                 row[15] and decode(row[15]),
-                row[16],
+                *row[16:_READ],
                 handed_over,
             )
         )
