@@ -107,6 +107,15 @@ def brief(length: timedelta | None) -> str:
     return f"{seconds:.1f}s" if seconds < MINUTE else span(length)
 
 
+def exact(length: timedelta) -> str:
+    """Return all of a duration as commands read it: 0.05s, 90s, 10m, 2h or 7d."""
+    seconds = length.total_seconds()
+    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
+        if seconds % unit == 0:
+            return f"{seconds / unit:.0f}{name}"
+    return f"{seconds:.15g}s"
+
+
 def relative(at: datetime | None, now: datetime) -> str:
     """Return a time as `48s ago` or `in 3m12s`, or "" for None."""
     if at is None:

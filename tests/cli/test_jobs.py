@@ -220,11 +220,11 @@ def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: 
         "WHERE id = 1 RETURNING 1"
     )
     words = [line.split() for line in queue("jobs", "show", "1").stdout.splitlines()]
-    assert [line for line in (["queueing", "lock", "k"], ["timeout", "00:01:30"],
+    assert [line for line in (["queueing", "lock", "k"], ["timeout", "90s"],
                               ["result", '{"n":', "1}"])
             if line not in words] == []  # fmt: skip
     job = json.loads(queue("jobs", "show", "1", "--json").stdout)
-    assert (job["queueing_lock"], job["timeout"], job["result"]) == ("k", "00:01:30", {"n": 1})
+    assert (job["queueing_lock"], job["timeout"], job["result"]) == ("k", 90, {"n": 1})
 
 
 def test_a_job_shows_how_far_it_is_even_after_its_end(mixed: Engine, queue: Run) -> None:

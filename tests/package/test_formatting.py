@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inturn.formatting import at_least, list_remedies, relative, size
+from inturn.cli.values import read_duration
+from inturn.formatting import at_least, exact, list_remedies, relative, size
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -22,6 +23,11 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 )
 def test_a_time_to_come_is_rounded_up_and_a_time_past_down(seconds: float, words: str) -> None:
     assert relative(NOW + timedelta(seconds=seconds), NOW) == words
+
+
+@pytest.mark.parametrize("text", ["0.001s", "90.5s", "90s", "90m", "365d", "31535999.999999s"])
+def test_an_exact_length_is_one_that_commands_read(text: str) -> None:
+    assert exact(read_duration(text)) == text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from uuid import UUID
 from inturn.cli.database import Database
 from inturn.cli.output.printing import details
 from inturn.doctor.failed_attempts import FailedAttempt, read_attempts
-from inturn.formatting import name_locks, on_clock, span, visible
+from inturn.formatting import exact, name_locks, on_clock, span, visible
 from inturn.model import Progress, StoredJob
 
 ALL = 10_000  # workers
@@ -18,7 +18,6 @@ ALL = 10_000  # workers
 
 def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]:
     """Return the lines about a job: its fields, and the errors of its attempts."""
-    stored = in_words_of_sql(job)
     times = ("created_at", "scheduled_at", "expires_at", "started_at", "finished_at")
     facts = {
         "job": f"{job.id} {job.status}",
@@ -34,8 +33,8 @@ def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]
         "group": visible(job.group) if job.group else None,
         "batch": str(job.batch) if job.batch else None,
         "priority": str(job.priority),
-        "timeout": stored["timeout"],
-        "attempts": str(stored["attempts"]),
+        "timeout": exact(job.timeout) if job.timeout else None,
+        "attempts": str(in_words_of_sql(job)["attempts"]),
         **{
             _title(name, job.status): on_clock(at, now)
             for name in times
@@ -104,5 +103,4 @@ def in_words_of_sql(job: StoredJob) -> dict[str, Any]:
     }
     values = {names.get(each.name, each.name): getattr(job, each.name) for each in fields(job)}
     values["attempts"] += job.status in ("claimed", "doing")
-    values["timeout"] = None if job.timeout is None else f"{job.timeout!s:0>8}"
     return values

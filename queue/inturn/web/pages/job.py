@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from inturn.doctor.failed_attempts import read_attempts
-from inturn.formatting import argument, at_least, option_value, requote
+from inturn.formatting import argument, at_least, exact, option_value, requote
 from inturn.model import Reason, StoredJob
 from inturn.operations.changes import jobs, lanes
 from inturn.operations.changes.jobs import JobSummary
@@ -110,7 +110,7 @@ def _make_command(job: StoredJob, arguments: Any) -> str:
     for lock in locks:
         words.append(f"--{'shared' if lock in (job.shared or ()) else 'lock'} {option_value(lock)}")
     words.append(f"--queue {option_value(job.queue)}")
-    timeout = None if job.timeout is None else f"{job.timeout.total_seconds()}s"
+    timeout = exact(job.timeout) if job.timeout else None
     for name, value in (("limit", job.limit), ("group", job.group), ("timeout", timeout)):
         if value is not None:
             words.append(f"--{name} {option_value(value)}")
