@@ -214,6 +214,7 @@ def test_the_command_of_a_job_defers_the_same_job_again(
     )
     first = task.defer(amount=17)
     page = client.get(f"/jobs/{first}").text
+    assert "<dt>Timeout</dt><dd>90.5s</dd>" in page
     found = re.search(r'<pre id="command"[^>]*>(.*?)</pre>', page)
     assert found is not None
     command, *words = shlex.split(html.unescape(found[1]))

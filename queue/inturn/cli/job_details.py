@@ -10,7 +10,8 @@ from uuid import UUID
 from inturn.cli.database import Database
 from inturn.cli.output.printing import details
 from inturn.doctor.failed_attempts import FailedAttempt, read_attempts
-from inturn.formatting import exact, name_locks, on_clock, span, visible
+from inturn.doctor.job_facts import list_facts
+from inturn.formatting import name_locks, on_clock, span, visible
 from inturn.model import Progress, StoredJob
 
 ALL = 10_000  # workers
@@ -28,12 +29,7 @@ def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]
         ),
         "queue": visible(job.queue),
         "lock": visible(name_locks(job.lock, job.locks, job.shared)) if job.lock else None,
-        "queueing lock": visible(job.queueing_lock) if job.queueing_lock else None,
-        "limit": visible(job.limit) if job.limit else None,
-        "group": visible(job.group) if job.group else None,
-        "batch": str(job.batch) if job.batch else None,
-        "priority": str(job.priority),
-        "timeout": exact(job.timeout) if job.timeout else None,
+        **{title: visible(text) for title, text in list_facts(job)},
         "attempts": str(in_words_of_sql(job)["attempts"]),
         **{
             _title(name, job.status): on_clock(at, now)

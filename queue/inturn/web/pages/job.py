@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from inturn.doctor.failed_attempts import read_attempts
-from inturn.formatting import argument, at_least, exact, option_value, requote
+from inturn.doctor.job_facts import REPEATED, list_facts
+from inturn.formatting import argument, at_least, option_value, requote
 from inturn.model import Reason, StoredJob
 from inturn.operations.changes import jobs, lanes
 from inturn.operations.changes.jobs import JobSummary
@@ -44,6 +45,7 @@ def read(view: View) -> dict[str, Any]:
         "offers": list(_list_offers(job, line.value or [])) if job else [],
         "timeline": draw_timeline(job, view.now) if job else [],
         "attempts": read_attempts(job) if job else [],
+        "facts": list_facts(job) if job else [],
         "worker": _name_worker(view, job) if job else None,
         **(_show_data(job, view) if job and view.access.may("view_args") else {}),
     }
@@ -110,10 +112,7 @@ def _make_command(job: StoredJob, arguments: Any) -> str:
     for lock in locks:
         words.append(f"--{'shared' if lock in (job.shared or ()) else 'lock'} {option_value(lock)}")
     words.append(f"--queue {option_value(job.queue)}")
-    timeout = exact(job.timeout) if job.timeout else None
-    for name, value in (("limit", job.limit), ("group", job.group), ("timeout", timeout)):
-        if value is not None:
-            words.append(f"--{name} {option_value(value)}")
+    words += [f"--{name} {option_value(text)}" for name, text in list_facts(job, REPEATED)]
     if job.priority:
         words.append(f"--priority {job.priority}")
     return " ".join([*words, argument(job.task_name), option_value(values)])
