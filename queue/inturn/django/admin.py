@@ -23,6 +23,7 @@ from inturn.whole_numbers import read_id
 MOST = 1000  # rows on all pages; search for older ones by id
 NEWEST = 10_000  # jobs that a filter by status searches, and finished ones that a search covers
 DAY = timedelta(days=1)
+JOB_COLUMNS = ("id", "status", "task", "all_locks", "queue", "batch", "limit_key", "attempts")
 
 
 class BoundedPaginator(Paginator):
@@ -132,20 +133,8 @@ class JobPage(SearchPage):
 @admin.register(Job)
 class JobAdmin(JobPage):
     list_display = (
-        "id",
-        "status",
-        "task",
-        "all_locks",
-        "queue",
-        "group",
-        "batch",
-        "limit_key",
-        "priority",
-        "attempts",
-        "told",
-        "scheduled_at",
-        "expires_at",
-        "started_at",
+        *JOB_COLUMNS,
+        *("group", "priority", "told", "scheduled_at", "expires_at", "started_at"),
     )
     list_filter = (StatusFilter,)
     actions = actions.make_actions(actions.RUN_NOW, actions.CANCEL, actions.ABORT)
@@ -166,20 +155,8 @@ class JobAdmin(JobPage):
 
 @admin.register(FinishedJob)
 class FinishedJobAdmin(JobPage):
-    list_display = (
-        "id",
-        "status",
-        "task",
-        "all_locks",
-        "queue",
-        "group_key",
-        "batch",
-        "limit_key",
-        "attempts",
-        "started_at",
-        "finished_at",
-        "outcome",
-    )
+    # Without a link to the group's jobs, which no index finds in the history.
+    list_display = (*JOB_COLUMNS, "group_key", "started_at", "finished_at", "outcome")
     list_filter = (StatusFilter,)
     search_help_text = (
         "The id of a job, or a lock, a queueing lock, a task or a group of the newest "
