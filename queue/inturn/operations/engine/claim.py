@@ -11,9 +11,9 @@ from inturn.arguments import decode, to_json
 from inturn.model import BatchCounts, Job
 from inturn.operations import Operation, Rows, Statement, ask
 
-# The columns of a `Job`, in its order. The database counts attempts that were started. People count
-# those before this one: `attempts - 1`.
-_JOB: LiteralString = (
+# The beginning of statements that return a `Job`, in its order. The database counts attempts that
+# were started. People count those before this one: `attempts - 1`.
+job_row: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
     "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END, "
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
@@ -22,13 +22,13 @@ _JOB: LiteralString = (
 _READ = len(Job._fields) - 1  # all but `handed_over`
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
-    _JOB + ", was_attempted, current_setting('inturn.turns', true) "
+    job_row + ", was_attempted, current_setting('inturn.turns', true) "
     "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s)" + _IN_ORDER
 )
 CLAIM_FURTHER = (
-    _JOB + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
+    job_row + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
 )
-JOBS_OF_WORKER = _JOB + "FROM {schema}.jobs_of_worker(%s)"
+JOBS_OF_WORKER = job_row + "FROM {schema}.jobs_of_worker(%s)"
 CLAIMS_OF_WORKER = "SELECT id, claim_id::text FROM {schema}.jobs_of_worker(%s)"
 NEXT_WAKE = (
     "SELECT delay, notified, horizon::text, newest "

@@ -9,22 +9,15 @@ from inturn.arguments import to_json
 from inturn.errors import DatabaseUnavailable
 from inturn.model import Again, Ended, Job, Status
 from inturn.operations import Operation, Statement, read, unless_all
-from inturn.operations.engine.claim import Floors, Queues, to_jobs
+from inturn.operations.engine.claim import Floors, Queues, job_row, to_jobs
 
 # Arrays in binary (%b): in text, each element costs a microsecond, for each of the ended jobs.
-FINISH = """
-SELECT finished_id, busy_id, (next).id, (next).claim_id::text, (next).fence, (next).task,
-       (next).queue, (next).lock, (next).priority, (next).attempts - 1, (next).scheduled_at,
-       (next).args::text, (next).timeout,
-       CASE WHEN NOT (next).was_attempted THEN (next).expires_at - (next).started_at END,
-       (next).batch_id, CASE WHEN (next).batch_id IS NOT NULL
-           THEN {schema}.batch_counts((next).id, (next).batch_id) END, (next).locks,
-       (next).headers::text, date_part('epoch', (next).started_at
-           - coalesce((next).scheduled_at, (next).created_at))
-FROM {schema}.finish(
-    %s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[],
-    %s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[], %s::jsonb, %s)
-"""
+FINISH = (
+    job_row + ", finished_id, busy_id FROM {schema}.finish("
+    "%s, %s::text[], %s, %b::bigint[], %b::text[]::uuid[], %b::text[]::{schema}.job_status[], "
+    "%s::jsonb[], %b::text[]::jsonb[], %s::text[]::{schema}.job_status[], %s::jsonb, %s) AS done "
+    "CROSS JOIN LATERAL (SELECT (done.next).*) AS job"
+)
 RETRY = """
 SELECT id, busy FROM {schema}.retry(
     %s::bigint[], %s::text[]::uuid[], %s::interval[], %s::jsonb[],
@@ -95,11 +88,11 @@ def finish(
             horizon,
         ],
     )
-    next_rows = [row[2:] for row in rows if row[2] is not None]
+    next_rows = [row for row in rows if row[0] is not None]
     return Finished(
-        {row[0] for row in rows if row[0] is not None},
+        {row[-2] for row in rows if row[-2] is not None},
         to_jobs(next_rows, asked_at, handed_over=True),
-        {row[1] for row in rows if row[1] is not None},
+        {row[-1] for row in rows if row[-1] is not None},
     )
 
 
