@@ -64,7 +64,7 @@ SELECT * FROM (VALUES
     ('table', 'all_jobs', '{monitor}',
         'id, status, queue, task, lock, priority, attempts, created_at, scheduled_at, started_at, '
         'finished_at, worker_id, fence, queueing_lock, timeout, stored_as, expires_at, '
-        'limit_key, group_key, batch_id, locks, shared'),
+        'limit_key, group_key, batch_id, locks, shared, abort'),
     ('table', 'live_jobs', '{monitor}',
         'id, status, stored_as, queue, task, lock, priority, attempts, created_at, scheduled_at, '
         'started_at, worker_id, fence, queueing_lock, timeout, abort, expires_at, '

@@ -139,7 +139,7 @@ def test_a_job_shows_its_locks_limit_group_batch_and_expiry_as_long_as_it_is_kno
 # What a view or a table has, and no model shows, for it is the engine's own.
 HIDDEN = {
     "live_jobs": {"stored_as"},
-    "all_jobs": {"stored_as"},
+    "all_jobs": {"stored_as", "abort"},
     "finished_jobs": {"on_retry", "on_failure"},
     "lanes": {"worker_id", "job_id", "look_at", "stopped"},
     "worker_status": {"loop_turned_at", "listens", "trouble"},
