@@ -361,18 +361,6 @@ CREATE TABLE inturn.lane_audit (
     batch_id bigint
 );
 COMMENT ON TABLE inturn.lane_audit IS 'What people changed, and what the reconciler repaired.';
-CREATE TABLE inturn.schedules (
-    task text NOT NULL COLLATE pg_catalog."C",
-    periodic_id text NOT NULL COLLATE pg_catalog."C",
-    cron text NOT NULL,
-    tz text NOT NULL,
-    since timestamp with time zone NOT NULL,
-    last_instant timestamp with time zone,
-    last_job_id bigint,
-    CONSTRAINT schedules_periodic_id_length CHECK ((octet_length(periodic_id) <= 512))
-)
-WITH (fillfactor='50');
-COMMENT ON TABLE inturn.schedules IS 'Periodic jobs: a row for each (task, periodic_id) that a worker has registered, none for its instants.';
 CREATE TABLE inturn.pauses (
     kind inturn.pause_kind NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -403,6 +391,18 @@ CREATE TABLE inturn.waits (
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 COMMENT ON TABLE inturn.waits IS 'The lines of lanes, besides jobs_lane: a job with `locks` has a row for each of its lanes after the first, exactly while it is in line.';
+CREATE TABLE inturn.schedules (
+    task text NOT NULL COLLATE pg_catalog."C",
+    periodic_id text NOT NULL COLLATE pg_catalog."C",
+    cron text NOT NULL,
+    tz text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    last_instant timestamp with time zone,
+    last_job_id bigint,
+    CONSTRAINT schedules_periodic_id_length CHECK ((octet_length(periodic_id) <= 512))
+)
+WITH (fillfactor='50');
+COMMENT ON TABLE inturn.schedules IS 'Periodic jobs: a row for each (task, periodic_id) that a worker has registered, none for its instants.';
 CREATE TABLE inturn.applied_code (
     checksum text NOT NULL,
     applied_at timestamp with time zone NOT NULL

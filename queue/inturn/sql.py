@@ -16,9 +16,8 @@ from psycopg.sql import SQL, Identifier, Literal
 SCHEMA = "inturn"
 OWNER = "owner"
 KINDS = ("producer", "worker", "operator", "monitor")
-FUNCTION_FOLDERS = ("api", "internal")
-# Other views read them.
-FIRST_VIEWS = ("claimed_jobs", "gated_jobs", "paused_queues", "paused_tasks", "live_jobs")
+# The view whose rows functions return, after what it calls and reads.
+FIRST = ("clock", "claimed_jobs", "paused_tasks", "live_jobs", "all_jobs")
 
 
 @cache
@@ -41,15 +40,13 @@ def function_file(name: str) -> Path:
 def code() -> Iterator[str]:
     """Yield the text of each function and view, then of the scripts that set plans and access.
 
-    Functions come first, since views may call them.
+    After the FIRST, functions come before the other views, which may call them.
     """
     root = find_folder("sql")
-    for folder in FUNCTION_FOLDERS:
-        functions = (root / "functions" / folder).rglob("*.sql")
-        yield from map(_read, sorted(functions, key=lambda file: (file.parent, file.name)))
-    views = {file.stem: file for file in sorted((root / "views").glob("*.sql"))}
-    first = [views.pop(name) for name in FIRST_VIEWS]
-    yield from map(_read, (*first, *views.values()))
+    folders = (root / "functions", root / "views")
+    files = {file.stem: file for folder in folders for file in sorted(folder.rglob("*.sql"))}
+    first = [files.pop(name) for name in FIRST]
+    yield from map(_read, (*first, *files.values()))
     for name in ("planner", "privileges/surface", "privileges/grant_to", "privileges/close"):
         yield _read(root / f"{name}.sql")
 

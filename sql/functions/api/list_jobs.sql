@@ -10,18 +10,10 @@ CREATE OR REPLACE FUNCTION list_jobs(
     p_filter    job_filter DEFAULT NULL,   -- see jobs_where
     p_before_id bigint     DEFAULT NULL,
     p_search    integer    DEFAULT 10000
-) RETURNS TABLE (
-    id bigint, status job_status, queue text, task text, lock text, queueing_lock text,
-    priority integer, attempts integer, args jsonb, errors jsonb, created_at timestamptz,
-    scheduled_at timestamptz, started_at timestamptz, finished_at timestamptz, worker_id uuid,
-    abort boolean, fence bigint, timeout interval, result jsonb, expires_at timestamptz,
-    limit_key text, group_key text, batch_id bigint, progress jsonb, locks text[], shared text[],
-    headers jsonb
-)
+) RETURNS SETOF all_jobs
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_custom_plan   -- the plan leaves out conditions that are NULL
 AS $$
-#variable_conflict use_column
 DECLARE
     v_statuses job_status[] := (p_filter).statuses;
     v_ids      bigint[];
@@ -44,35 +36,26 @@ BEGIN
             ORDER BY job.id DESC LIMIT p_limit
         ) AS found;
     END IF;
+    -- The planner drops the half without such jobs, and the second half drops the other days.
     RETURN QUERY
-    SELECT found.id, found.status, found.queue, found.task, found.lock, found.queueing_lock,
-           found.priority, found.attempts, found.args, found.errors, found.created_at,
-           found.scheduled_at, found.started_at, found.finished_at, found.worker_id,
-           EXISTS (SELECT FROM jobs WHERE jobs.id = found.id AND jobs.abort),
-           found.fence, found.timeout, found.result, found.expires_at, found.limit_key,
-           found.group_key, found.batch_id, found.progress, found.locks, found.shared,
-           found.headers
-    FROM (
-        -- The planner drops the half without such jobs, and the second half drops the other days.
-        (SELECT * FROM all_jobs AS job
-         WHERE job.finished_at IS NULL AND job.id = ANY (v_ids)
-             AND (p_before_id IS NULL OR job.id < p_before_id)
-             AND (v_statuses IS NULL OR job.status = ANY (v_statuses))
-             AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
-                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-                 job.created_at)
-         ORDER BY job.id DESC LIMIT p_limit)
-        UNION ALL
-        (SELECT * FROM all_jobs AS job
-         WHERE job.finished_at IS NOT NULL AND v_finished
-             AND (p_before_id IS NULL OR job.id < p_before_id)
-             AND (v_ended IS NULL
-                 OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
-             AND (v_statuses IS NULL OR job.status = ANY (v_statuses))
-             AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
-                 job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
-                 job.finished_at)
-         ORDER BY job.id DESC LIMIT p_limit)
-        ORDER BY id DESC LIMIT p_limit
-    ) AS found;
+    (SELECT * FROM all_jobs AS job
+     WHERE job.finished_at IS NULL AND job.id = ANY (v_ids)
+         AND (p_before_id IS NULL OR job.id < p_before_id)
+         AND (v_statuses IS NULL OR job.status = ANY (v_statuses))
+         AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
+             job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+             job.created_at)
+     ORDER BY job.id DESC LIMIT p_limit)
+    UNION ALL
+    (SELECT * FROM all_jobs AS job
+     WHERE job.finished_at IS NOT NULL AND v_finished
+         AND (p_before_id IS NULL OR job.id < p_before_id)
+         AND (v_ended IS NULL
+             OR job.id = ANY (v_ended) AND job.finished_at BETWEEN v_from AND v_until)
+         AND (v_statuses IS NULL OR job.status = ANY (v_statuses))
+         AND matches(p_filter, job.id, job.queue, job.task, job.lock, job.locks,
+             job.queueing_lock, job.worker_id, job.batch_id, job.group_key, job.errors,
+             job.finished_at)
+     ORDER BY job.id DESC LIMIT p_limit)
+    ORDER BY id DESC LIMIT p_limit;
 END $$;

@@ -28,17 +28,14 @@ RETRY_CHANGED = "SELECT {schema}.retry_job_changed(%s, %s, %s, %s, %s, %s)"
 _JOB: LiteralString = (
     "SELECT id, status::text, queue, priority, lock, queueing_lock, task, args::text, "
     "scheduled_at, attempts - (status IN ('claimed', 'doing'))::int, abort, worker_id, created_at, "
-    "started_at, "
+    "started_at, finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
+    "shared, errors::text, result::text, progress::text, headers::text FROM "
 )
-_STALLED_PROGRESS: LiteralString = (
-    "(SELECT live.progress::text FROM {schema}.live_jobs AS live WHERE live.id = stalled.id) "
-)
+# With the stored status: for the one that people see, each job would read all of its worker's.
 STALLED: LiteralString = (
-    _JOB
-    + "NULL::timestamptz, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
-    + "shared, errors::text, NULL, "
-    + _STALLED_PROGRESS
-    + ", headers::text FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled"
+    _JOB + "(SELECT stalled.*, NULL::timestamptz AS finished_at, NULL::jsonb AS result, "  # noqa: S608 (of constants)
+    "(SELECT progress FROM {schema}.live_jobs AS live WHERE live.id = stalled.id) AS progress "
+    "FROM {schema}.stalled_jobs(%s, %s, %s, %s, %s) AS stalled) AS job"
 )
 COUNT_BY = """
 SELECT name, jobs_count, todo, blocked, limited, scheduled, pending, claimed, doing, succeeded,
@@ -148,11 +145,7 @@ class JobSummary:
     )
 
 
-LIST: LiteralString = (
-    _JOB + "finished_at, fence, timeout, expires_at, limit_key, group_key, batch_id, locks, "
-    "shared, errors::text, result::text, progress::text, headers::text "
-    "FROM {schema}.list_jobs" + JobFilter.page_text
-)
+LIST: LiteralString = _JOB + "{schema}.list_jobs" + JobFilter.page_text
 GET: LiteralString = LIST + " ORDER BY finished_at DESC NULLS FIRST LIMIT 1"
 LIST_SUMMARIES: LiteralString = (
     "SELECT " + JobSummary.columns + " FROM {schema}.list_jobs" + JobFilter.page_text  # noqa: S608 (of constants)
