@@ -1,17 +1,20 @@
 -- Live and finished jobs together, as people see them. To filter by status, filter by stored_as
--- first (see live_jobs). The columns of live_jobs come last, since a view gets new ones at its end.
+-- first (see live_jobs).
 CREATE OR REPLACE VIEW all_jobs AS
-SELECT NULL::timestamptz AS finished_at, NULL::jsonb AS result, live_jobs.*
+SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
+       started_at, NULL::timestamptz AS finished_at, worker_id, fence, queueing_lock, timeout,
+       NULL::jsonb AS result, stored_as, expires_at, limit_key, group_key, batch_id,
+       progress, locks, shared, headers, abort
 FROM live_jobs
 UNION ALL
-SELECT finished_at, result, id, status, status, queue, task, lock, priority, attempts, args, errors,
-       created_at, scheduled_at, started_at, worker_id, fence, queueing_lock, timeout, false,
+SELECT id, status, queue, task, lock, priority, attempts, args, errors, created_at, scheduled_at,
+       started_at, finished_at, worker_id, fence, queueing_lock, timeout, result, status,
        expires_at, limit_key, group_key, batch_id,
        (SELECT jsonb_build_object('done', reported.done, 'total', reported.total,
             'text', reported.text, 'updated_at', reported.updated_at)
         FROM progress AS reported
         WHERE reported.job_id = finished_jobs.id AND reported.fence = finished_jobs.fence),
-       locks, shared, headers
+       locks, shared, headers, false
 FROM finished_jobs;
 
 COMMENT ON VIEW all_jobs IS 'Every job, live and finished.';
