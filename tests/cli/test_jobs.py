@@ -227,6 +227,13 @@ def test_a_job_shows_its_result_timeout_and_queueing_lock(mixed: Engine, queue: 
     assert (job["queueing_lock"], job["timeout"], job["result"]) == ("k", 90, {"n": 1})
 
 
+def test_a_job_shows_its_headers(mixed: Engine, queue: Run) -> None:
+    mixed.query(
+        "UPDATE finished_jobs SET headers = %s::jsonb WHERE id = 1", '{"tenant": "ä\\u001b"}'
+    )
+    assert r'headers    {"tenant": "ä\u001b"}' in queue("jobs", "show", "1").stdout.splitlines()
+
+
 def test_a_job_shows_how_far_it_is_even_after_its_end(mixed: Engine, queue: Run) -> None:
     for done, total, text in ((2_500, 10_000, "page \x1b[31m9"), (7, None, None), (1, 0, "odd")):
         mixed.query(

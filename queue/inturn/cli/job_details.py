@@ -27,6 +27,7 @@ def list_details(database: Database, job: StoredJob, now: datetime) -> list[str]
             getattr(job.task_kwargs, "reason", None)
             or json.dumps(job.task_kwargs, ensure_ascii=False)
         ),
+        "headers": visible(json.dumps(job.headers, ensure_ascii=False)) if job.headers else None,
         "queue": visible(job.queue),
         "lock": visible(name_locks(job.lock, job.locks, job.shared)) if job.lock else None,
         **{title: visible(text) for title, text in list_facts(job)},
