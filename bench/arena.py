@@ -170,12 +170,7 @@ class Arena:
     def _warm(self, worker: WorkerProcess, first: int, load: Load) -> None:
         count = WARM_JOBS_OF_A_LANE if load.lanes == 1 else WARM_JOBS
         self.producer.bulk(count, first=first, **load._asdict())
-        _until(lambda: worker.ran >= count or not worker.alive, WARM_SECONDS)
-        if worker.ran < count:
-            raise worker.failed(
-                f"ran only {worker.ran} of {count} warm-up jobs in {WARM_SECONDS:g} s"
-            )
-        worker.warmed = count
+        await_warmth(worker, count)
         self.settle()
 
     def pause(self, worker: WorkerProcess) -> None:
@@ -220,6 +215,14 @@ class Arena:
         row = self._observer.execute(self.peer.unfinished.encode()).fetchone()
         assert row is not None
         return int(row[0])
+
+
+def await_warmth(worker: WorkerProcess, count: int) -> None:
+    """Wait until the worker has run so many warm-up jobs."""
+    _until(lambda: worker.ran >= count or not worker.alive, WARM_SECONDS)
+    if worker.ran < count:
+        raise worker.failed(f"ran only {worker.ran} of {count} warm-up jobs in {WARM_SECONDS:g} s")
+    worker.warmed = count
 
 
 def wait_until_ran(workers: Sequence[WorkerProcess], count: int, seconds: float) -> bool:

@@ -17,11 +17,10 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from bench.arena import Arena, Drained, wait_until_ran
+from bench.arena import Arena, Drained, await_warmth
 from bench.jobs import FREE_JOBS, WARM, Load
 from bench.peers import ours
 from bench.peers.adapter import ROOT
-from bench.processes import WorkerProcess
 from bench.server import bed
 
 Session = psycopg.Connection[Any]
@@ -190,7 +189,7 @@ def _pace(arena: Arena, happen: Callable[[], object]) -> Reading:
     [worker] = arena.cold_workers(1, FREE_JOBS)
     worker.resume()
     arena.producer.one_by_one(BEFORE, first=WARM, pause=PAUSE)
-    _await_warmth(worker, BEFORE)
+    await_warmth(worker, BEFORE)
     happen()
     arena.producer.begin(count=PACED, pause=PAUSE)
     drained = _require_all(arena.drain([worker], PACED, LIMIT, settle=False))
@@ -203,18 +202,12 @@ def _drain(arena: Arena, happen: Callable[[], object]) -> Reading:
     [worker] = arena.cold_workers(1, LANES)
     worker.resume()
     arena.producer.bulk(BEFORE, first=WARM, **LANES._asdict())
-    _await_warmth(worker, BEFORE)
+    await_warmth(worker, BEFORE)
     arena.pause(worker)
     arena.enqueue(DRAINED, LANES, calls=DRAINED // LANES.lanes)
     happen()
     drained = _require_all(arena.drain([worker], DRAINED, LIMIT, settle=False))
     return Reading(drained.server_cpu_seconds / DRAINED * 1e6, [])
-
-
-def _await_warmth(worker: WorkerProcess, count: int) -> None:
-    if not wait_until_ran([worker], count, LIMIT):
-        raise worker.failed(f"ran only {worker.ran} of {count} jobs in {LIMIT:g} s")
-    worker.warmed = count
 
 
 def _require_all(drained: Drained) -> Drained:
