@@ -19,7 +19,6 @@ job_row: LiteralString = (
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
     "headers::text, date_part('epoch', started_at - coalesce(scheduled_at, created_at)) "
 )
-_READ = len(Job._fields) - 1  # all but `handed_over`
 _IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
     job_row + ", was_attempted, current_setting('inturn.turns', true) "
@@ -144,7 +143,7 @@ def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[J
                 row[13] and BatchCounts(row[12], *row[13]),
                 row[14],
                 row[15] and decode(row[15]),
-                *row[16:_READ],
+                row[16],
                 handed_over,
             )
         )
