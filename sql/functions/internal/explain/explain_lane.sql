@@ -11,7 +11,7 @@ DECLARE
     v_retry text;               -- the command that retries the job that halted the lane
     v_other text;               -- another lane that this job waits for
     v_shared boolean;           -- it waits for jobs that share this lane
-    v_paused text;              -- its queue or its task is paused
+    v_paused text;              -- 'queue paused' or 'task paused'
     v_stops boolean := false;   -- a free slot would not be enough to start it
 BEGIN
     SELECT * INTO v_lane FROM lanes WHERE lock = p_lock;
