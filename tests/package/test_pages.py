@@ -32,7 +32,6 @@ WITH_LINKS = [
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "sql/functions/README.md",
-    ROOT / "sql/functions/internal/README.md",
     ROOT / "tests/race/combinations.md",
     *PAGES,
     *DECISIONS,

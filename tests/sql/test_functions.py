@@ -109,25 +109,17 @@ def test_the_list_of_functions_names_each_public_one_once() -> None:
     assert sorted(name for name, _ in listed) == sorted(function_names("api"))
 
 
-def test_the_list_of_internal_functions_names_each_once_by_its_folder() -> None:
-    folder = sql.find_folder("sql") / "functions" / "internal"
+def test_the_list_names_each_folder_of_internal_functions_once() -> None:
+    folder = sql.find_folder("sql") / "functions"
     text = (folder / "README.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\* \[(\w+)\]\((\w+/\1)\.sql\) – \w", text, re.MULTILINE)
-    files = {str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.sql")}
-    assert sorted(path for _, path in listed) == sorted(files)
+    listed = re.findall(r"^\* \[(\w+)\]\(internal/\1\): \w", text, re.MULTILINE)
+    assert sorted(listed) == sorted(each.name for each in (folder / "internal").glob("*/"))
 
 
 def test_a_folder_of_functions_is_read_at_a_glance() -> None:
     internal = sql.find_folder("sql") / "functions" / "internal"
     sizes = {folder.name: len(list(folder.iterdir())) for folder in internal.glob("*/")}
     assert {name: size for name, size in sizes.items() if size > 25} == {}
-
-
-def test_the_list_names_each_view_once() -> None:
-    text = (sql.find_folder("sql") / "functions" / "README.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\* \[(\w+)\]\(\.\./views/\1\.sql\) – \w", text, re.MULTILINE)
-    views = (sql.find_folder("sql") / "views").glob("*.sql")
-    assert sorted(listed) == sorted(file.stem for file in views)
 
 
 def test_no_statement_of_python_reads_a_table() -> None:
