@@ -5,6 +5,7 @@ another session holds. While it waits, `pg_locks` tells for what, and probes fin
 """
 
 import re
+from pathlib import Path
 from typing import LiteralString, NamedTuple
 
 from psycopg.sql import SQL, Identifier
@@ -18,7 +19,7 @@ LANES: LiteralString = (
     "SELECT pg_advisory_xact_lock(lock_key('lane', lock)) "
     "FROM unnest('{a,b,d,h,p,z}'::text[]) AS lock"
 )
-TABLES = ("workers", "lanes", "jobs", "gates", "batch_gates", "finished_jobs")
+TABLES = ("schedules", "workers", "lanes", "jobs", "gates", "batch_gates", "finished_jobs")
 ROWS = SQL("SELECT FROM {} FOR UPDATE")
 ANY_LOCKED = SQL(
     "SELECT (SELECT count(*) FROM {0}) > "
@@ -36,6 +37,16 @@ NAMED: LiteralString = (
 )
 WORKER = {"lanes", "jobs", "gates"}
 PERSON = {NAMES, "lanes"}
+
+
+JOB: LiteralString = "'{task}', '{\"{}\"}', '{null}', '{null}', '{null}', '{null}', '{null}'"
+REPLACE: LiteralString = (
+    f"SELECT FROM defer_jobs({JOB}, p_queueing_locks => '{{q}}', p_limit_keys => '{{k}}', "
+    "p_on_conflict => %s)"
+)
+BULK: LiteralString = (
+    "SELECT FROM change_jobs(%s, %s, jobs_where('{todo,blocked,doing,failed,succeeded}'))"
+)
 
 
 class Call(NamedTuple):
@@ -61,6 +72,9 @@ def make_calls(person: Session, worker: Worker) -> dict[str, Call]:
     [later] = person.defer("a", delay="1 hour")
     person.pause("p")
     [free] = person.defer(None, limit="k")
+    person.run("SELECT defer('task', queueing_lock => 'q', limit_key => 'k')")
+    person.run("SELECT register_schedules('{task}', '{\"\"}', '{* * * * *}', '{UTC}')")
+    ids = [waiting, free, ended, running[0].id]
     ours: tuple[object, ...] = [job.id for job in running], [job.claim_id for job in running]
     return {
         "claim": Call(set(), "SELECT FROM claim(%s, NULL, 10)", (worker.id,)),
@@ -76,6 +90,10 @@ def make_calls(person: Session, worker: Worker) -> dict[str, Call]:
         "put back": Call(WORKER, "SELECT FROM put_back(%s, %s)", ours),
         "unregister": Call(WORKER, "SELECT unregister_worker(%s)", (worker.id,)),
         "beat": Call({"workers"}, "SELECT heartbeat(%s)", (worker.id,)),
+        "awake": Call({"workers"}, "SELECT set_awake(%s, true)", (worker.id,)),
+        "has ended": Call(
+            {"jobs"}, "SELECT has_ended(%s, %s, 1)", (running[0].id, running[0].claim_id)
+        ),
         "rescue": Call(set(), "SELECT rescue(5)"),
         "reconcile": Call(set(), "SELECT reconcile('', 100)"),
         "pause": Call(PERSON, "SELECT pause_lane('a', 'a reason')"),
@@ -98,7 +116,20 @@ def make_calls(person: Session, worker: Worker) -> dict[str, Call]:
         "defer": Call(
             {"batch_gates"}, "SELECT defer('task', lock => 'a', limit_key => 'k', batch_id => 1)"
         ),
+        "defer in a batch": Call(
+            {"batch_gates"}, f"SELECT FROM defer_jobs({JOB}, p_batch_ids => '{{1}}')"
+        ),
+        "replace": Call({"jobs"}, REPLACE, ("replace",)),
+        "rely on": Call({"jobs"}, REPLACE, ("skip",)),
+        "defer of a schedule": Call(
+            {"schedules"}, f"SELECT defer_periodic('', '2000-01-01', {JOB})"
+        ),
         "cancel batch": Call(set(), "SELECT cancel_batch(1, 0)"),
+        **{
+            f"bulk {action}": Call(set(), BULK, (action, ids))
+            for action in ("cancel", "retry", "delete")
+        },
+        "bulk skip": Call(set(), "SELECT FROM change_lanes('skip-head', '{a,b,h,z}', NULL)"),
     }
 
 
@@ -162,11 +193,28 @@ def is_locked(stage: Stage, kind: str) -> bool:
     return row == (True,)
 
 
+def find_functions() -> dict[str, str]:
+    """Return the text of each function without its comments."""
+    files = README.parent.rglob("*.sql")
+    return {file.stem: re.sub("--.*", "", file.read_text(encoding="utf-8")) for file in files}
+
+
 def test_the_readme_names_each_function_that_waits_for_locks() -> None:
     waits = re.compile(
         r"FOR (NO KEY |KEY )?(UPDATE|SHARE)\b(?!( OF \w+)?\s+SKIP)"
         r"|(?<!try_)advisory_xact_lock|LOCK TABLE"
     )
-    texts = {each.stem: each.read_text(encoding="utf-8") for each in README.parent.rglob("*.sql")}
-    found = {name for name, text in texts.items() if waits.search(re.sub("--.*", "", text))}
+    texts = find_functions()
+    found = {name for name, text in texts.items() if waits.search(text)}
     assert found == set(re.findall(r"`(\w+)`", section())) & texts.keys()
+
+
+def test_each_call_that_may_wait_for_a_row_or_a_lane_is_tried() -> None:
+    texts = find_functions()
+    calls = {name: set(re.findall(r"\w+(?=\()", text)) for name, text in texts.items()}
+    may_wait = calls.keys() & re.findall(r"`(\w+)`", section().partition("\n2. ")[2])
+    while more := {name for name in calls.keys() - may_wait if calls[name] & may_wait}:
+        may_wait |= more
+    public = {file.stem for file in (README.parent / "api").glob("*.sql")}
+    tried = Path(__file__).read_text(encoding="utf-8")
+    assert {name for name in may_wait & public if f"{name}(" not in tried} == set()
