@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from inturn import states
@@ -154,6 +154,8 @@ class Limit:
     assert limit.concurrency == 5 and limit.running == 0
     """
 
+    BY_CELL: ClassVar = ("running", "limited")  # differs by cell (cells/asking.py)
+
     pattern: str
     concurrency: int | None
     rate: str | None
@@ -173,6 +175,8 @@ class Group:
     [group] = app.groups.list()
     assert group.weight == 3 and group.waiting == 0
     """
+
+    BY_CELL: ClassVar = ("waiting", "running")
 
     name: str
     weight: int

@@ -12,19 +12,9 @@ from functools import reduce
 from typing import Any, TypeVar
 
 from inturn.errors import CellsUnanswered, InturnError
-from inturn.model import Group, Limit
-from inturn.operations.changes.pauses import PausedQueue, PausedTask
 
 T = TypeVar("T")
 MOST_THREADS = 64
-# What tells rows of the same type apart. The rest of them is added up.
-SAME: dict[Any, tuple[str, ...]] = {
-    dict: ("name",),
-    Limit: ("pattern", "concurrency", "rate", "burst"),
-    Group: ("name", "weight"),
-    PausedQueue: ("queue", "until", "by", "reason"),
-    PausedTask: ("task", "until", "by", "reason"),
-}
 
 
 def ask_all(
@@ -99,17 +89,16 @@ def _add(one: Any, other: Any) -> Any:
 
 
 def _merge_rows(rows: list[Any]) -> list[Any]:
-    """Return one row for what each cell has one of, such as a limit."""
-    if not rows or (made := type(rows[0])) not in SAME:
+    """Return one row for what each cell has one of, such as a limit or a metric."""
+    made = type(rows[0]) if rows else None
+    if made is None or not (made is dict or hasattr(made, "BY_CELL")):
         return rows
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         given = row if made is dict else {name: getattr(row, name) for name in row.__slots__}
-        key = tuple(given[name] for name in SAME[made])
+        added = given.keys() - {"name"} if made is dict else made.BY_CELL
+        key = tuple(value for name, value in given.items() if name not in added)
         known = found.setdefault(key, given)
         if known is not given:
-            found[key] = {
-                name: value if name in SAME[made] else _add(value, known[name])
-                for name, value in given.items()
-            }
+            found[key] = given | {name: _add(given[name], known[name]) for name in added}
     return [made(**values) for values in found.values()]

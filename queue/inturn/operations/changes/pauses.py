@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import LiteralString
+from typing import ClassVar, LiteralString
 
 from inturn.operations import Operation, Statement, ask, read
 
@@ -23,6 +23,8 @@ SELECT task, paused_at AS since, until, paused_by AS by, reason FROM {schema}.pa
 
 @dataclass(frozen=True, slots=True)
 class PausedQueue:
+    BY_CELL: ClassVar = ("since",)
+
     queue: str | None  # None: all queues
     since: datetime
     until: datetime | None  # None: until it is resumed
@@ -32,6 +34,8 @@ class PausedQueue:
 
 @dataclass(frozen=True, slots=True)
 class PausedTask:
+    BY_CELL: ClassVar = ("since",)
+
     task: str
     since: datetime
     until: datetime | None  # None: until it is resumed
