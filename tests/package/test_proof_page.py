@@ -49,15 +49,6 @@ def test_the_table_counts_the_mutants_of_the_walks() -> None:
     assert told == {f"{name}: {count}" for name, count in Counter(features).items()}
 
 
-def test_the_page_counts_all_stories() -> None:
-    files = [
-        file for file in (ROOT / "tests/race").glob("test_*.py") if "@story" in file.read_text()
-    ]
-    counts = [count_stories(file.stem.removeprefix("test_")) for file in files]
-    stories, mutants = (sum(each) for each in zip(*counts, strict=True))
-    assert f"there are {stories}, with {mutants} mutants" in PAGE
-
-
 def test_the_table_names_rules_of_the_judge() -> None:
     assert {name for row in ROWS for name in re.findall(r"`([^`]+)`", row[4])} <= PROMISES.keys()
 
