@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from graphlib import TopologicalSorter
 from hashlib import sha256
 from pathlib import Path
 from typing import LiteralString
@@ -16,8 +17,6 @@ from psycopg.sql import SQL, Identifier, Literal
 SCHEMA = "inturn"
 OWNER = "owner"
 KINDS = ("producer", "worker", "operator", "monitor")
-# The view whose rows functions return, after what it calls and reads.
-FIRST = ("clock", "claimed_jobs", "paused_tasks", "live_jobs", "all_jobs")
 
 
 @cache
@@ -30,25 +29,33 @@ def find_folder(folder: str) -> Path:
     raise FileNotFoundError(f"inturn was installed without its folder {folder!r}. Reinstall it")
 
 
-def function_file(name: str) -> Path:
-    """Return the file of a function, public (`api`) or not (`internal`)."""
-    for file in (find_folder("sql") / "functions").rglob(f"{name}.sql"):
-        return file
-    raise FileNotFoundError(f"there is no SQL function {name!r}")
+def source_file(name: str) -> Path:
+    """Return the file of a function, public (`api`) or not (`internal`), or of a view."""
+    for folder in ("functions", "views"):
+        for file in (find_folder("sql") / folder).rglob(f"{name}.sql"):
+            return file
+    raise FileNotFoundError(f"there is no SQL function or view {name!r}")
 
 
 def code() -> Iterator[str]:
     """Yield the text of each function and view, then of the scripts that set plans and access.
 
-    After the FIRST, functions come before the other views, which may call them.
+    What a view calls or reads comes before it, and it comes before functions that return its rows.
     """
     root = find_folder("sql")
     folders = (root / "functions", root / "views")
-    files = {file.stem: file for folder in folders for file in sorted(folder.rglob("*.sql"))}
-    first = [files.pop(name) for name in FIRST]
-    yield from map(_read, (*first, *files.values()))
+    texts = {file.stem: _read(file) for each in folders for file in sorted(each.rglob("*.sql"))}
+    needs = {name: sorted(_find_needs(texts[name]) & texts.keys() - {name}) for name in texts}
+    yield from map(texts.__getitem__, TopologicalSorter(needs).static_order())
     for name in ("planner", "privileges/surface", "privileges/grant_to", "privileges/close"):
         yield _read(root / f"{name}.sql")
+
+
+def _find_needs(text: str) -> set[str]:
+    """Return words that may name what must exist first: functions find the rest when they run."""
+    code = re.sub("--.*", "", text).partition("COMMENT ON")[0]
+    is_view = code.lstrip().startswith("CREATE OR REPLACE VIEW")
+    return set(re.findall(r"\w+" if is_view else r"SETOF (\w+)", code))
 
 
 def _read(file: Path) -> str:

@@ -24,7 +24,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg.types.json import Jsonb
 
-from inturn.sql import SCHEMA, function_file
+from inturn.sql import SCHEMA, source_file
 from tests import kept
 
 PATIENCE = 20.0  # seconds after which a step that should go on is considered stuck
@@ -38,7 +38,10 @@ SELECT rescued.id FROM (
 """
 DEFINITION = """
 SELECT pg_get_functiondef(oid) FROM pg_proc
-WHERE proname = %s AND pronamespace = current_schema()::regnamespace
+WHERE proname = %(name)s AND pronamespace = current_schema()::regnamespace
+UNION ALL
+SELECT format('CREATE OR REPLACE VIEW %%I AS %%s', viewname, definition) FROM pg_views
+WHERE viewname = %(name)s AND schemaname = current_schema()
 """
 # A lock that cannot be taken for so long is held until the end of a transaction.
 NO_WAIT = "500ms"
@@ -574,9 +577,9 @@ class Stage:
 
     def _replace(self, mutation: Mutation) -> None:
         name, file, old, new, _ = mutation
-        function = file.removesuffix(".sql")
-        text = self._texts.get(file) or function_file(function).read_text(encoding="utf-8")
-        for (shipped,) in self.control.execute(DEFINITION, [function]).fetchall():
+        source = file.removesuffix(".sql")
+        text = self._texts.get(file) or source_file(source).read_text(encoding="utf-8")
+        for (shipped,) in self.control.execute(DEFINITION, {"name": source}).fetchall():
             self._undo.append(shipped.encode())
         self._texts[file] = replace_once(text, old, new, f"{file} for {name!r}")
         self.control.execute(self._texts[file].encode())

@@ -25,7 +25,7 @@ from inturn.model import Ended, Job, Status
 from inturn.operations import Operation
 from inturn.operations.engine import claim, finish
 from inturn.schema.migrate import migrate
-from inturn.sql import SCHEMA, function_file
+from inturn.sql import SCHEMA, source_file
 from inturn.worker import floors
 from inturn.worker.connection import WorkerConnection
 from inturn.worker.floors import Floors
@@ -325,7 +325,7 @@ def test_a_search_from_the_floor_finds_what_one_from_the_front_finds(
         migrate(server.dsn())
         run = Run(server.dsn(), seed)
         if mutant is not None:
-            text = function_file(mutant.file.removesuffix(".sql")).read_text(encoding="utf-8")
+            text = source_file(mutant.file.removesuffix(".sql")).read_text(encoding="utf-8")
             text = replace_once(text, mutant.old, mutant.new, mutant.file)
             with closing(run.connect()) as connection:
                 connection.execute(text.encode())

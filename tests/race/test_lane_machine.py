@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 )
 from psycopg.errors import ObjectInUse
 
-from inturn.sql import SCHEMA, function_file
+from inturn.sql import SCHEMA, source_file
 from tests.race.harness import replace_once
 from tests.race.lane_book import Book, Job, Place
 
@@ -383,7 +383,7 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_the_stories_find_what_is_wrong(dsn: str, mutant: tuple[str, str, str]) -> None:
     file, old, new = mutant
-    text = function_file(file.removesuffix(".sql")).read_text(encoding="utf-8")
+    text = source_file(file.removesuffix(".sql")).read_text(encoding="utf-8")
     with closing(
         psycopg.connect(dsn, autocommit=True, options=f"-c search_path={SCHEMA}")
     ) as connection:

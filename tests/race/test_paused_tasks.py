@@ -36,6 +36,7 @@ def left(session: Session) -> int:
 @story(
     CLAIM_KNOWS_NO_PAUSE,
     Mutation("a resume notifies no worker", "resume.sql", "PERFORM notify_workers(NULL);", "NULL;"),
+    Mutation("no task counts as paused", "paused_tasks.sql", "kind = 'task'", "false"),
 )
 def test_a_claim_starts_no_job_of_a_paused_task(stage: Stage) -> None:
     session, worker = stage.session(), stage.worker()

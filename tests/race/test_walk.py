@@ -10,7 +10,7 @@ from random import Random
 import psycopg
 import pytest
 
-from inturn.sql import function_file
+from inturn.sql import source_file
 from tests.race.harness import Mutation, PromiseBroken, Stage, replace_once
 from tests.race.walk import FEATURES, Walk
 
@@ -208,7 +208,7 @@ def test_each_promise_holds_whatever_happens(stage: Stage, seed: int) -> None:
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_each_mutant_takes_out_text_that_is_there(mutant: str) -> None:
     _, file, old, new = MUTANTS[mutant]
-    replace_once(function_file(file.removesuffix(".sql")).read_text(), old, new, file)
+    replace_once(source_file(file.removesuffix(".sql")).read_text(), old, new, file)
 
 
 @pytest.mark.proof

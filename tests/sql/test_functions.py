@@ -87,7 +87,7 @@ def test_every_function_body_fits_the_tables(dsn: str) -> None:
     assert len(refusals) > 10
 
 
-def test_a_function_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:
+def test_a_source_file_opens_with_what_it_promises_and_holds_one_function_of_its_name() -> None:
     for file in (sql.find_folder("sql") / "functions").rglob("*.sql"):
         text = file.read_text(encoding="utf-8")
         assert text.startswith("-- "), file.name

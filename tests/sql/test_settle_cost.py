@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from inturn.sql import function_file
+from inturn.sql import source_file
 from inturn.testing import Databases
 from tests.sql.counted import Counter
 
@@ -181,7 +181,7 @@ def test_a_claim_does_the_same_work_however_many_children_wait(
 
 
 def test_a_claim_that_looks_at_all_locked_children_is_noticed(databases: Databases) -> None:
-    text = function_file("settle_ends").read_text(encoding="utf-8")
+    text = source_file("settle_ends").read_text(encoding="utf-8")
     unbounded = text.replace("LIMIT v_left", "")
     assert unbounded != text
     small, large = (

@@ -15,7 +15,7 @@ from inturn.arguments import check_moment
 from inturn.database import drive
 from inturn.database.connector import Connector
 from inturn.operations.engine.maintenance import get_now
-from inturn.sql import function_file
+from inturn.sql import source_file
 
 FROZEN = """
 CREATE OR REPLACE FUNCTION {schema}.clock() RETURNS timestamptz LANGUAGE sql STABLE AS {body}
@@ -48,7 +48,7 @@ class Clock:
     def thaw(self) -> None:
         """Go back to the server's clock."""
         if self.frozen:
-            self._replace(function_file("clock").read_bytes())
+            self._replace(source_file("clock").read_bytes())
             self.frozen = False
 
     def _replace(self, function: Composed | bytes) -> None:
