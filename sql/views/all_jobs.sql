@@ -30,8 +30,7 @@ BEGIN
         EXECUTE v_comment;
     END LOOP;
 END $$;
-COMMENT ON COLUMN all_jobs.status IS
-    'As in live_jobs until it ends, then succeeded, failed, cancelled, or aborted (while it ran).';
+COMMENT ON COLUMN all_jobs.status IS 'As in live_jobs until it ends, then how it ended.';
 COMMENT ON COLUMN all_jobs.finished_at IS 'When it ended; NULL: not yet.';
 COMMENT ON COLUMN all_jobs.worker_id IS 'The worker that has it or ended it; NULL: none.';
 COMMENT ON COLUMN all_jobs.result IS 'What the task returned; NULL: nothing, or not yet.';

@@ -85,8 +85,7 @@ COMMENT ON COLUMN lane_status.state IS
 COMMENT ON COLUMN lane_status.since IS
     'Since when it is held or retrying or, if idle, its next job has been due.';
 COMMENT ON COLUMN lane_status.job_id IS 'The job that its worker has, or that goes next.';
-COMMENT ON COLUMN lane_status.job_status IS
-    'The status of that job: doing if it runs, claimed if its worker runs others first.';
+COMMENT ON COLUMN lane_status.job_status IS 'The status of that job.';
 COMMENT ON COLUMN lane_status.task IS 'The task of that job.';
 COMMENT ON COLUMN lane_status.attempts IS
     'Attempts of that job, including the one that it is claimed for.';
@@ -101,8 +100,7 @@ COMMENT ON COLUMN lane_status.last_error IS
 COMMENT ON COLUMN lane_status.stopped IS
     'paused or halted, even while a job still runs; NULL: neither.';
 COMMENT ON COLUMN lane_status.stopped_at IS 'Since when it is stopped.';
-COMMENT ON COLUMN lane_status.stopped_until IS
-    'When it resumes by itself; NULL: not before you resume it.';
+COMMENT ON COLUMN lane_status.stopped_until IS 'When it resumes by itself.';
 COMMENT ON COLUMN lane_status.stopped_by IS
     'Who stopped it; on_failure: the policy of the failed job.';
 COMMENT ON COLUMN lane_status.stop_reason IS 'The reason given.';

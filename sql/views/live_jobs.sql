@@ -85,8 +85,7 @@ COMMENT ON VIEW live_jobs IS 'Jobs that have not ended.';
 COMMENT ON COLUMN live_jobs.id IS 'Its number, which rises with each job.';
 COMMENT ON COLUMN live_jobs.status IS
     'todo, blocked, limited, scheduled, pending, claimed or doing.';
-COMMENT ON COLUMN live_jobs.stored_as IS
-    'The status in the tables: todo or paused for some blocked jobs, and doing for claimed ones.';
+COMMENT ON COLUMN live_jobs.stored_as IS 'Its status in the tables.';
 COMMENT ON COLUMN live_jobs.queue IS 'Its queue.';
 COMMENT ON COLUMN live_jobs.task IS 'Its task.';
 COMMENT ON COLUMN live_jobs.lock IS 'Its lock, which names its lane; NULL: none.';
