@@ -43,6 +43,18 @@ def one(session: Session, statement: str, *parameters: object) -> Any:
 # ------------------------------------------------------------------ what they may
 
 
+def test_explain_blames_no_transaction_at_once_whose_age_its_owner_cannot_see(
+    granted: str, log_in: Log, admin: Session
+) -> None:
+    with App(granted).open() as root:
+        job = root.configure_task("t").defer()
+    with admin.transaction():
+        admin.execute("SELECT FROM inturn.jobs FOR UPDATE")
+        busy = "SELECT unblock FROM inturn.explain(%s) WHERE reason = 'busy'"
+        unblock = one(log_in("operator"), busy, job)
+        assert unblock.startswith("if it is still there in some seconds, commit it or roll it")
+
+
 def test_a_producer_defers_waits_for_the_result_and_cancels_while_a_worker_does_the_job(
     granted: str, log_in: Log
 ) -> None:

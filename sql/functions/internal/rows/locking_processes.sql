@@ -3,8 +3,9 @@
 -- transactions that the number in the row could mean.
 --
 -- A worker's own session and a transaction younger than two seconds get no name and no remedy: they
--- end by themselves, and ending a worker's session does harm. A prepared transaction has no
--- process, and ends only if a person ends it.
+-- end by themselves, and ending a worker's session does harm. An owner that is not a member of
+-- pg_read_all_stats sees no ages. A prepared transaction has no process, and ends only if a person
+-- ends it.
 CREATE OR REPLACE FUNCTION locking_processes(p_what text, p_xmin xid, p_xmax xid, p_table oid)
     RETURNS TABLE (detail text, unblock text)
 LANGUAGE sql STABLE AS $$
@@ -17,7 +18,9 @@ LANGUAGE sql STABLE AS $$
         CASE WHEN gid IS NOT NULL
              THEN 'if it is abandoned: ROLLBACK PREPARED ' || quote_literal(gid)
              WHEN NOT passes THEN
-            'commit it or roll it back; if you cannot: SELECT pg_terminate_backend(' || pid || ')'
+            CASE WHEN since IS NULL THEN 'if it is still there in some seconds, ' ELSE '' END
+                || 'commit it or roll it back; if you cannot: SELECT pg_terminate_backend('
+                || pid || ')'
         END
     FROM (
         SELECT locks.pid, prepared.gid, coalesce(activity.xact_start, prepared.prepared) AS since,
