@@ -3,13 +3,11 @@
 A process starts one server, migrates one template, and lends one clone of it to one test after
 another (see tests/pool.py). A test that creates or changes objects has a clone of its own, by
 `@pytest.mark.fresh_database`.
-Three variables change that:
+Two variables change that:
 
 * INTURN_TEST_DSN names a server to use instead of an embedded one. Its user must be allowed to
-  create databases.
+  create databases and roles.
 * INTURN_TEST_PG_BIN names the binaries of another PostgreSQL for the embedded server.
-* INTURN_TEST_ROLES=1 lets apps log in with the rights to defer, work and operate only (see
-  docs/security.md), and not as a superuser.
 """
 
 import os
@@ -56,7 +54,13 @@ FOR_TESTS = (
 for name in [each for each in os.environ if each.startswith(("INTURN_", "DATABASE_URL"))]:
     if not name.startswith(FOR_TESTS):
         del os.environ[name]
-WITH_ROLES = os.environ.get("INTURN_TEST_ROLES") == "1"
+# Where apps log in with the rights to defer, work and operate only (docs/security.md). Elsewhere they
+# are superusers.
+LEAST_RIGHTS = (
+    "control/", "database/", "tasks/", "worker/", "stress/test_crash", "sql/test_defer",
+    "package/test_api_reference", "package/test_right_where_others_are_wrong",
+)  # fmt: skip
+TESTS = Path(__file__).parent
 
 
 def set_autovacuum(databases: Databases, value: str) -> None:
@@ -80,7 +84,7 @@ def bin_dir() -> Path | None:
 
 @pytest.fixture(scope="session")
 def databases(bin_dir: Path | None) -> Iterator[Databases]:
-    with Databases(bin_dir=bin_dir, prepare=grant_roles if WITH_ROLES else None) as databases:
+    with Databases(bin_dir=bin_dir) as databases:
         set_autovacuum(databases, "off")  # at any moment, it would change what a test counts
         yield databases
         kept.close()
@@ -89,31 +93,55 @@ def databases(bin_dir: Path | None) -> Iterator[Databases]:
 
 @pytest.fixture(scope="session")
 def pool(databases: Databases) -> Iterator[Pool]:
+    with closing(make_pool(databases)) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def granted_databases(databases: Databases) -> Iterator[Databases]:
+    """Databases of an owner who is no superuser. All roles have their rights."""
+    with Databases(databases.server_dsn, prepare=grant_roles) as granted:
+        yield granted
+
+
+@pytest.fixture(scope="session")
+def granted_pool(granted_databases: Databases) -> Iterator[Pool]:
+    with closing(make_pool(granted_databases)) as pool:
+        yield pool
+
+
+def make_pool(databases: Databases) -> Pool:
     @contextmanager
     def clone() -> Iterator[str]:
         with databases.clone() as dsn:
             prepare_history(dsn)  # as `queue migrate` does, or each first worker would
             yield dsn
 
-    with closing(Pool(clone)) as pool:
-        yield pool
+    return Pool(clone)
 
 
 @pytest.fixture
-def dsn(request: pytest.FixtureRequest, databases: Databases, pool: Pool) -> Iterator[str]:
+def dsn(request: pytest.FixtureRequest) -> Iterator[str]:
     """A migrated database that only this test uses now."""
+    kind = "granted_" if has_least_rights(request) else ""
     if request.node.get_closest_marker("fresh_database"):
+        databases: Databases = request.getfixturevalue(f"{kind}databases")
         with databases.clone() as dsn:
             yield dsn
     else:
+        pool: Pool = request.getfixturevalue(f"{kind}pool")
         yield pool.lend()
         pool.take_back()
 
 
 @pytest.fixture
-def app_dsn(dsn: str) -> str:
+def app_dsn(request: pytest.FixtureRequest, dsn: str) -> str:
     """The test's database as an app reaches it."""
-    return as_login(dsn, APP) if WITH_ROLES else dsn
+    return as_login(dsn, APP) if has_least_rights(request) else dsn
+
+
+def has_least_rights(request: pytest.FixtureRequest) -> bool:
+    return request.path.relative_to(TESTS).as_posix().startswith(LEAST_RIGHTS)
 
 
 @pytest.fixture

@@ -1,28 +1,15 @@
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any
 
 import psycopg
 import pytest
 
-from inturn.testing import Databases
 from tests.pool import Pool
-from tests.roles import LOGINS, as_login, grant_roles
+from tests.roles import LOGINS, as_login
 
 Session = psycopg.Connection[Any]
 Log = Callable[[str], Session]
-
-
-@pytest.fixture(scope="session")
-def granted_databases(databases: Databases) -> Iterator[Databases]:
-    with Databases(databases.server_dsn, prepare=grant_roles) as granted:
-        yield granted
-
-
-@pytest.fixture(scope="session")
-def granted_pool(granted_databases: Databases) -> Iterator[Pool]:
-    with closing(Pool(granted_databases.clone)) as pool:
-        yield pool
 
 
 @pytest.fixture
