@@ -5,23 +5,18 @@
 -- before may no longer be the next. Lane candidates are read without row locks, because row locks
 -- would make claims deadlock.
 --
--- The cost does not grow with the number of waiting jobs. A claim looks at a window of tokens in
--- front. Tokens of busy lanes that it sees there are set `blocked`, which takes them out of the
--- index. The window widens from round to round, so a few calls clear away a burst of one lane's
--- jobs in front of everything. Jobs that a user's open transaction has locked cannot be cleared
--- away: the last round looks past some thousands of them.
+-- The cost does not grow with the number of waiting jobs. A claim looks at a window of tokens, and
+-- sets those of busy lanes `blocked`, which takes them out of the index. The window widens in each
+-- round, so a few calls clear away a burst of one lane's jobs. Jobs that a user's transaction has
+-- locked cannot be cleared away: the last round looks past some thousands of them.
 --
--- Jobs with several or shared lanes start one by one, after the others (start_in_lanes).
+-- A job of a paused task, or of a limit without room, is made to wait at its gate when a claim wins
+-- its lane and finds it at the head (pass_gates). A job with a limit starts only if it can begin
+-- now, or while half of its slots stay free (take_slots). Jobs with several or shared lanes start
+-- one by one, after the others (start_in_lanes).
 --
 -- While jobs with a group wait, the groups take turns (see fair_candidates), and no job is claimed
--- ahead: the worker would run it before the next group's. p_turns is the value of the setting
--- inturn.turns after the worker's last claim.
---
--- A job of a paused task, or of a limit without room, is made to wait at its gate when a claim
--- meets it, once its lane is won and it is the head (pass_gates). Later claims do not meet it.
---
--- A job with a limit starts only if it can begin now, or while half of the slots of its limit stay
--- free (take_slots).
+-- ahead of its turn. p_turns is the setting inturn.turns after the worker's last claim.
 --
 -- With p_since, it looks only at jobs with higher ids, so it does not walk over what an open
 -- snapshot keeps in front of the indexes, unless groups take turns or a queue is paused. It settles
