@@ -99,7 +99,7 @@ def pool(databases: Databases) -> Iterator[Pool]:
 
 @pytest.fixture(scope="session")
 def granted_databases(databases: Databases) -> Iterator[Databases]:
-    """Databases of an owner who is no superuser. All roles have their rights."""
+    """Databases whose owner is not a superuser, with the rights of all roles granted."""
     with Databases(databases.server_dsn, prepare=grant_roles) as granted:
         yield granted
 

@@ -34,7 +34,7 @@ def source_file(name: str) -> Path:
     for folder in ("functions", "views"):
         for file in (find_folder("sql") / folder).rglob(f"{name}.sql"):
             return file
-    raise FileNotFoundError(f"there is no SQL function or view {name!r}")
+    raise FileNotFoundError(f"no SQL function or view is named {name!r}")
 
 
 def code() -> Iterator[str]:

@@ -100,7 +100,7 @@ COMMENT ON COLUMN lane_status.last_error IS
 COMMENT ON COLUMN lane_status.stopped IS
     'paused or halted, even while a job still runs; NULL: neither.';
 COMMENT ON COLUMN lane_status.stopped_at IS 'Since when it is stopped.';
-COMMENT ON COLUMN lane_status.stopped_until IS 'When it resumes by itself.';
+COMMENT ON COLUMN lane_status.stopped_until IS 'When it resumes by itself; NULL: never.';
 COMMENT ON COLUMN lane_status.stopped_by IS
     'Who stopped it; on_failure: the policy of the failed job.';
 COMMENT ON COLUMN lane_status.stop_reason IS 'The reason given.';

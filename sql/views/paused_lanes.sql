@@ -7,6 +7,6 @@ ORDER BY stopped_at LIMIT 1000;
 COMMENT ON VIEW paused_lanes IS 'Paused lanes, the longest first.';
 COMMENT ON COLUMN paused_lanes.lock IS 'The lock of the lane.';
 COMMENT ON COLUMN paused_lanes.stopped_at IS 'Since when it is stopped.';
-COMMENT ON COLUMN paused_lanes.stopped_until IS 'When it resumes by itself.';
+COMMENT ON COLUMN paused_lanes.stopped_until IS 'When it resumes by itself; NULL: never.';
 COMMENT ON COLUMN paused_lanes.stopped_by IS 'Who paused it.';
 COMMENT ON COLUMN paused_lanes.stop_reason IS 'The reason given.';

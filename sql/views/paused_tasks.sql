@@ -8,6 +8,6 @@ ORDER BY paused_at;
 COMMENT ON VIEW paused_tasks IS 'Paused tasks, of which no job starts.';
 COMMENT ON COLUMN paused_tasks.task IS 'The name of the task.';
 COMMENT ON COLUMN paused_tasks.paused_at IS 'Since when it is paused.';
-COMMENT ON COLUMN paused_tasks.until IS 'When it resumes by itself.';
+COMMENT ON COLUMN paused_tasks.until IS 'When it resumes by itself; NULL: never.';
 COMMENT ON COLUMN paused_tasks.paused_by IS 'Who paused it.';
 COMMENT ON COLUMN paused_tasks.reason IS 'The reason given.';
