@@ -818,6 +818,34 @@ def test_a_claim_looks_past_another_that_is_stuck_at_the_front(stage: Stage) -> 
     stuck.rollback()
 
 
+@story(
+    Mutation(
+        "a claim clears the whole front before it commits",
+        "may_find_more.sql",
+        "r.blocked >= r.asked AND r.wanted < r.asked",
+        "false",
+    ),
+    Mutation(
+        "a claim that blocks jobs comes back without any",
+        "may_find_more.sql",
+        "r.blocked >= r.asked AND r.wanted < r.asked",
+        "r.blocked >= r.asked",
+    ),
+)
+def test_a_claim_that_has_found_jobs_keeps_few_lanes_locked(stage: Stage) -> None:
+    """The finishes in those lanes wait for it."""
+    producer, holder, worker = stage.session(), stage.worker(), stage.worker()
+    [first] = producer.defer("a", 1)
+    producer.defer("held", 2)
+    holder.claim_one()
+    behind = [id for _ in range(30) for id in producer.defer("held")]
+    [last] = producer.defer("b")
+    promise(ids(worker.claim(4)) == [first], "it has found a job")
+    blocked = [id for id in behind if stage.statuses()[id] == "blocked"]
+    promise(blocked == behind[:7], "and blocks no more than it has read")
+    promise(ids(worker.claim(4)) == [last], "one that finds nothing reads on")
+
+
 @story(Mutation("a claim takes all lanes", "claim.sql", "r.lanes_left := 512", "r.lanes_left := 5120"))  # fmt: skip
 def test_a_claim_takes_no_more_lanes_than_fit_into_the_lock_table(stage: Stage) -> None:
     producer, worker = stage.session(), stage.worker()

@@ -11,6 +11,10 @@ BEGIN
     IF r.blocked IS NULL AND (p_patient OR r.wanted < r.asked) THEN
         RETURN false;
     END IF;
+    -- Finishes in the lanes of the jobs that it has blocked wait until it commits.
+    IF r.blocked >= r.asked AND r.wanted < r.asked THEN
+        RETURN false;
+    END IF;
     RETURN (r.blocked > 0                             -- the front has moved
         OR r.marked                                   -- the same, by a limit or a pause
         OR r.more AND r.reach < r.widest              -- the window can reach further
