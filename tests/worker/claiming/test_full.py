@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from inturn import App
+from inturn.worker.claiming.claiming import MOST_LANES
 from inturn.worker.claiming.wakeups import Wakeups
 from tests.conftest import Query, Until
 
@@ -45,3 +46,24 @@ async def test_a_worker_without_a_free_slot_sleeps_until_something_happens(
         await until(lambda: query("SELECT count(*) FROM finished_jobs") == [(2,)])
         group.cancel_scope.cancel()
     assert during < 20 + 2 * LOOKS
+
+
+async def test_a_claim_that_took_as_many_lanes_as_it_may_is_followed_by_another(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []  # by the claims after which the worker asked when to look again
+    note_not_filled: Any = Wakeups.note_not_filled
+
+    def record(self: Wakeups, jobs: int, due: Any, *, notified: bool) -> None:
+        found.append(jobs)
+        note_not_filled(self, jobs, due, notified=notified)
+
+    monkeypatch.setattr(Wakeups, "note_not_filled", record)
+
+    @app.task
+    async def work() -> None:
+        pass
+
+    app.enqueue([work.configure(lock=str(n)).make_new_job() for n in range(MOST_LANES + 500)])
+    await app.run_worker_async(concurrency=MOST_LANES + 100, wait=False)
+    assert max(found) < MOST_LANES

@@ -30,6 +30,7 @@ YIELD = timedelta(seconds=0.5)
 LEAST_SECONDS, MOST_SECONDS = 0.02, 0.1  # of work to claim ahead: at once, and at most
 ENDED_PER_JOB_AHEAD = 10  # jobs that must have ended for each additional job ahead
 MOST_AHEAD = 1000
+MOST_LANES = 512  # that a claim takes (see claim.sql): then there may be more
 STALE_SECONDS = 0.5
 
 
@@ -283,7 +284,7 @@ class Claiming:
         self._cursor.begin(jobs, room, seconds)
         self._news.note_full_claim(jobs, min(room, slots), seconds)
         self._running.start_all(jobs)  # now, so that they do not wait for the calls below
-        if len(jobs) == room:
+        if len(jobs) >= min(room, MOST_LANES):
             self._wakeups.note_filled()
             await self._awake_flag.note_filled()
         elif jobs and await self._awake_flag.keep_set():
