@@ -672,6 +672,7 @@ CREATE INDEX lane_audit_job ON inturn.lane_audit USING btree (job_id, id) WHERE 
 CREATE INDEX lane_audit_lock ON inturn.lane_audit USING btree (lock, id);
 CREATE INDEX lanes_resume ON inturn.lanes USING btree (COALESCE(look_at, stopped_until)) WHERE (COALESCE(look_at, stopped_until) IS NOT NULL);
 CREATE INDEX lanes_stopped ON inturn.lanes USING btree (stopped, stopped_at) WHERE (stopped IS NOT NULL);
+CREATE INDEX limits_lengths ON inturn.limits USING btree (length(pattern)) WHERE ("right"(pattern, 1) = '*'::text);
 CREATE INDEX uncounted_ends_place ON inturn.uncounted_ends USING btree (day, page);
 CREATE UNIQUE INDEX waits_lane ON inturn.waits USING btree (lock, priority DESC, id);
 ALTER TABLE ONLY inturn.waits REPLICA IDENTITY USING INDEX waits_lane;

@@ -481,6 +481,8 @@ CREATE TABLE limits (
         OR (rate IS NULL AND period IS NULL AND burst IS NULL)),
     CONSTRAINT limits_something CHECK (slots IS NOT NULL OR rate IS NOT NULL)
 );
+-- the lengths of patterns (see find_limit)
+CREATE INDEX limits_lengths ON limits (length(pattern)) WHERE right(pattern, 1) = '*';
 
 -- Where ready jobs wait for something other than their lane: `limit:` and a key, for a slot or a
 -- token; or `task:` and a task, for the end of a pause. The row is the mutex of its gate: a job

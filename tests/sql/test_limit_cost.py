@@ -175,6 +175,17 @@ def test_a_start_costs_no_more_with_many_limits(desk: Desk) -> None:
     assert costs[1] < 1.5 * costs[0]
 
 
+def test_a_start_costs_no_more_with_a_long_key(desk: Desk) -> None:
+    desk.connection.execute("SELECT set_limit('customer:*', 10)")
+    costs = []
+    for key in ("customer:", "customer:", f"customer:{'x' * 1000}:"):  # the first is the first claim
+        desk.defer(2, key)
+        started, rows, _ = desk.claim(2)
+        assert started == 2
+        costs.append(rows)
+    assert costs[2] <= costs[1]
+
+
 def test_calls_take_as_many_statements_for_a_hundred_keys_as_for_ten(desk: Desk) -> None:
     desk.connection.execute("SELECT set_limit('customer:*', 1)")
     found = []

@@ -1,13 +1,16 @@
 -- Returns the limit of a key, if any: the one for exactly this key, else the one with the longest
--- matching pattern. It looks up each prefix of the key, so its cost does not grow with the number
--- of limits.
+-- matching pattern. It looks up one prefix of the key for each length that patterns have, so its
+-- cost grows neither with the limits of single keys nor with the length of the key.
 --
--- In a FROM clause, it is inlined (SETOF), so many keys cost one statement.
+-- In a FROM clause, it is inlined (SETOF), so many keys cost one statement, which reads the lengths
+-- once.
 CREATE OR REPLACE FUNCTION find_limit(p_key text) RETURNS SETOF limits
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT * FROM limits
     WHERE pattern = ANY (p_key || ARRAY(
-        SELECT left(p_key, generate_series(0, length(p_key))) || '*'))
+        SELECT left(p_key, size - 1) || '*' FROM unnest((
+            SELECT array_agg(DISTINCT length(pattern)) FROM limits WHERE right(pattern, 1) = '*'
+        )) AS size))
     ORDER BY pattern = p_key DESC, length(pattern) DESC
     LIMIT 1
 $$;
