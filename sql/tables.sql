@@ -371,7 +371,7 @@ CREATE TABLE inturn.pauses (
     CONSTRAINT pauses_name_length CHECK (((octet_length(name) >= ((kind = 'task'::inturn.pause_kind))::integer) AND (octet_length(name) <= 512)))
 )
 WITH (fillfactor='50');
-COMMENT ON TABLE inturn.pauses IS 'Paused queues, in which no job starts, and paused tasks, of which no job starts.';
+COMMENT ON TABLE inturn.pauses IS 'Paused queues, in which no job starts, and paused tasks, whose jobs do not start.';
 CREATE TABLE inturn.progress (
     job_id bigint NOT NULL,
     fence bigint NOT NULL,

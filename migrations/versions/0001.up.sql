@@ -530,7 +530,7 @@ CREATE TABLE groups (
     CONSTRAINT groups_weight CHECK (weight BETWEEN 1 AND 1000)
 );
 
--- Paused queues, in which no job starts, and paused tasks, of which no job starts. Each claim
+-- Paused queues, in which no job starts, and paused tasks, whose jobs do not start. Each claim
 -- checks whether there is a row. A claim that meets a job of a paused task makes it wait at the
 -- gate of the task (status `paused`), so that it holds up no other job.
 CREATE TABLE pauses (

@@ -5,7 +5,7 @@ FROM pauses
 WHERE kind = 'task' AND (until > clock()) IS NOT FALSE
 ORDER BY paused_at;
 
-COMMENT ON VIEW paused_tasks IS 'Paused tasks, of which no job starts.';
+COMMENT ON VIEW paused_tasks IS 'Paused tasks, whose jobs do not start.';
 COMMENT ON COLUMN paused_tasks.task IS 'The name of the task.';
 COMMENT ON COLUMN paused_tasks.paused_at IS 'Since when it is paused.';
 COMMENT ON COLUMN paused_tasks.until IS 'When it resumes by itself; NULL: never.';

@@ -1,7 +1,6 @@
-"""The table of docs/proof.md has the numbers of the tests that it names."""
+"""The table of docs/proof.md names tests that exist, and mutants break each of them."""
 
 import re
-from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -18,35 +17,29 @@ HEAD, _, *ROWS = [
 ]
 
 
-def count_stories(name: str) -> tuple[int, int]:
-    """Return how many stories a file tells, and how many mutants break them."""
-    tests = vars(import_module(f"tests.race.test_{name}")).values()
-    mutations = [test.mutations for test in tests if hasattr(test, "mutations")]
-    return len(mutations), sum(map(len, mutations))
-
-
 def test_the_table_fits_one_screen() -> None:
     assert len(ROWS) <= 20
     assert all(len(row) == len(HEAD) for row in ROWS)
 
 
-def test_the_table_counts_the_mutants_of_the_models() -> None:
-    told = {row[1] for row in ROWS if row[1]}
-    assert told == {f"{name}: {len(family.mutants)}" for name, family in FAMILIES.items()}
+def test_the_table_names_the_models() -> None:
+    assert {row[1] for row in ROWS if row[1]} == FAMILIES.keys()
+    assert all(family.mutants for family in FAMILIES.values())
 
 
-def test_the_table_counts_the_stories_and_their_mutants() -> None:
+def test_mutants_break_the_stories_of_the_table() -> None:
     for row in ROWS:
-        if story := re.fullmatch(r"`(\w+)`: (\d+), (\d+)", row[2]):
-            assert count_stories(story[1]) == (int(story[2]), int(story[3])), story[1]
+        name = row[2].strip("`")
+        if name.endswith(".py"):
+            assert (ROOT / name).is_file()
         else:
-            assert (ROOT / row[2].strip("`")).is_file()
+            tests = vars(import_module(f"tests.race.test_{name}")).values()
+            assert any(getattr(test, "mutations", ()) for test in tests), name
 
 
-def test_the_table_counts_the_mutants_of_the_walks() -> None:
-    features = [focus[-1].split()[-1] for focus, *_ in WALK_MUTANTS.values()]
-    told = {row[3] for row in ROWS if row[3]}
-    assert told == {f"{name}: {count}" for name, count in Counter(features).items()}
+def test_the_table_names_the_walks() -> None:
+    features = {focus[-1].split()[-1] for focus, *_ in WALK_MUTANTS.values()}
+    assert {row[3] for row in ROWS if row[3]} == features
 
 
 def test_the_table_names_rules_of_the_judge() -> None:

@@ -11,6 +11,19 @@ CLAIM_KNOWS_NO_PAUSE = Mutation(
     "a claim does not look for pauses", "begin_claim.sql", "IF v_due.pauses THEN", "IF false THEN"
 )
 
+NO_WAKE = Mutation(
+    "a worker does not wake for the end of a pause",
+    "next_wake.sql",
+    "FROM pauses WHERE until IS NOT NULL",
+    "FROM pauses WHERE false",
+)
+KEPT_FOR_EVER = Mutation(
+    "a pause that is over is kept",
+    "end_pauses.sql",
+    "FROM pauses WHERE until <= clock() FOR",
+    "FROM pauses WHERE false FOR",
+)
+
 
 def pause(session: Session, queue: str | None, until: Any = None) -> None:
     session.run("SELECT pause_queue(%s, NULL, clock() + %s::interval)", queue, until)
@@ -101,24 +114,14 @@ def test_a_pause_is_changed_without_a_moment_of_running(stage: Stage) -> None:
 
 
 @story(
-    Mutation(
-        "a worker does not wake for the end of a pause",
-        "next_wake.sql",
-        "FROM pauses WHERE until IS NOT NULL",
-        "FROM pauses WHERE false",
-    ),
+    NO_WAKE,
     Mutation(
         "a worker that waits for a pause looks again and again",
         "next_wake.sql",
         "unnest(leave_out_paused(coalesce(p_queues, ready_queues())))",
         "unnest(coalesce(p_queues, ready_queues()))",
     ),
-    Mutation(
-        "a pause that is over is kept",
-        "end_pauses.sql",
-        "FROM pauses WHERE until <= clock() FOR",
-        "FROM pauses WHERE false FOR",
-    ),
+    KEPT_FOR_EVER,
 )
 def test_a_pause_that_ends_by_itself_tells_its_workers_when(stage: Stage) -> None:
     session, worker = stage.session(), stage.worker()

@@ -9,12 +9,21 @@ from typing import Any
 import pytest
 
 from tests.race.harness import Mutation, Session, Stage, ids, promise, story
+from tests.race.test_paused_queues import KEPT_FOR_EVER, NO_WAKE
 
 CLAIM_KNOWS_NO_PAUSE = Mutation(
     "a claim does not look for pauses of tasks",
     "begin_claim.sql",
     "r.paused := ARRAY(SELECT task FROM paused_tasks);",
     "r.paused := '{}';",
+)
+
+LOOK_ONLY_FOR_SEEN = Mutation(
+    "the end of a pause leaves a look only for jobs that it sees",
+    "resume.sql",
+    "INSERT INTO gate_looks (key, left_at) "
+    "SELECT task_gate(p_name), clock() WHERE p_kind = 'task';",
+    "PERFORM leave_looks(ARRAY[task_gate(p_name)]);",
 )
 
 
@@ -151,12 +160,7 @@ def test_a_lane_whose_head_is_aside_goes_back_while_nobody_can_wake_it(stage: St
 
 
 @story(
-    Mutation(
-        "the end of a pause leaves no look",
-        "resume.sql",
-        "INSERT INTO gate_looks (key, left_at) SELECT task_gate(p_name), clock() WHERE p_kind = 'task';",
-        "PERFORM leave_looks(ARRAY[task_gate(p_name)]);",
-    ),
+    LOOK_ONLY_FOR_SEEN,
     Mutation(
         "a claim takes the look without the gate",
         "check_gates.sql",
@@ -376,18 +380,8 @@ def test_a_further_claim_starts_no_job_of_a_paused_task(stage: Stage) -> None:
 
 
 @story(
-    Mutation(
-        "a worker does not wake for the end of a pause",
-        "next_wake.sql",
-        "FROM pauses WHERE until IS NOT NULL",
-        "FROM pauses WHERE false",
-    ),
-    Mutation(
-        "a pause that is over is kept",
-        "end_pauses.sql",
-        "FROM pauses WHERE until <= clock() FOR",
-        "FROM pauses WHERE false FOR",
-    ),
+    NO_WAKE,
+    KEPT_FOR_EVER,
 )
 def test_a_pause_that_ends_by_itself_tells_its_workers_when(stage: Stage) -> None:
     session, worker = stage.session(), stage.worker()
@@ -515,11 +509,7 @@ def test_a_lane_goes_on_when_the_job_that_is_aside_is_gone(stage: Stage) -> None
     promise(sorted(ids(worker.claim())) == behind, "each lane goes on")
 
 
-@story(
-    Mutation("the end of a pause leaves a look only for jobs that it sees", "resume.sql",
-             "INSERT INTO gate_looks (key, left_at) SELECT task_gate(p_name), clock() WHERE p_kind = 'task';",
-             "PERFORM leave_looks(ARRAY[task_gate(p_name)]);"),
-)  # fmt: skip
+@story(LOOK_ONLY_FOR_SEEN)
 def test_a_job_that_is_set_aside_while_its_task_is_resumed_is_woken(stage: Stage) -> None:
     person, worker, other = stage.session(), stage.worker(), stage.worker()
     pause(person)

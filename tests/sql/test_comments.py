@@ -42,6 +42,6 @@ def test_a_comment_is_the_first_sentence_above_what_it_is_about(query: Query) ->
         "obj_description('change_limit'::regproc, 'pg_proc')"
     )
     assert (
-        table == "Paused queues, in which no job starts, and paused tasks, of which no job starts."
+        table == "Paused queues, in which no job starts, and paused tasks, whose jobs do not start."
     )
     assert function == "Sets the given parts of a limit, and keeps the others."

@@ -87,7 +87,7 @@ class Queues(Control):
     def resume_task(self, task: str, *, by: str | None = None) -> Operation[bool]:
         """Resume a task. Return False if it was not paused.
 
-        If a queue is paused too, its jobs wait for that pause to end.
+        Its jobs in a paused queue wait for that pause to end, too.
         """
         return pauses.resume_task(task, by)
 

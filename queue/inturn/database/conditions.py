@@ -40,9 +40,6 @@ WORN_OUT = (READ_ONLY, "25P03", "25P04", "58", "XX", "26000", "42P05", "42804", 
 FORBIDDEN = "42501"  # the server undid the statement, since a privilege is lacking
 WANTING = "53"  # since it temporarily lacks memory, disk space or connections
 
-# Arguments that only the server can check: see defer_after, join_batches and change_limit.
-CHECKED_BY_SERVER = ("after", "batch", "burst")
-
 # The server functions that detect a plan or row older than a migration. Messages cannot identify
 # them, because they are translated.
 PLAN_CHANGED = (
@@ -127,9 +124,9 @@ def _answer(error: psycopg.Error) -> InturnError:
             return StaleFence(reason)
         case pg.NoDataFound():
             return WorkerLost(reason)
-        case pg.InvalidParameterValue():
+        case pg.InvalidParameterValue() if error.diag.source_function == RAISED:
             argument, _, problem = reason.partition(": ")
-            if argument in CHECKED_BY_SERVER:
+            if argument.isidentifier():
                 return BadArgument(argument, problem)
     return ConnectorException(f"The database refused: {reason}")
 

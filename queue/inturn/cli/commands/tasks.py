@@ -94,7 +94,7 @@ def pause(
 
     Jobs that workers have already claimed still run. A lane whose next job is of the task waits;
     other jobs continue. A second pause replaces the first, but keeps its reason unless you give
-    another. TASK is the name stored in the jobs, even if no worker knows it.
+    another. NAME is the one stored in the jobs, even if no worker knows it.
     """
     check_end(until, length)
     database.run(pauses.pause_task(name, reason, until, by, length))
