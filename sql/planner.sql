@@ -12,7 +12,7 @@ BEGIN
             ('{claim, claim_further, finish, retry, put_back, change_jobs, change_lanes}'::text[],
              'SET plan_cache_mode = force_generic_plan SET enable_seqscan = off '
              'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off '
-             'SET enable_material = off SET jit = off'),
+             'SET enable_material = off SET enable_memoize = off SET jit = off'),
             ('{next_wake, reconcile, rescue, upkeep_is_due, prune_progress, defer_unless_waiting,
                retake_queueing_locks, candidates, explain, stalled_jobs, list_lanes, list_line,
                list_groups, list_troubled_lanes, limited_jobs, count_lanes, ended_lately,

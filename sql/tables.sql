@@ -99,11 +99,13 @@ CREATE TABLE inturn.jobs (
 WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
 COMMENT ON TABLE inturn.jobs IS 'Live jobs only: finished ones move to finished_jobs, so that no cost grows with history.';
 CREATE TYPE inturn.claim_round AS (
+	now timestamp with time zone,
 	worker uuid,
 	served text[],
 	queues text[],
 	paused text[],
 	fair boolean,
+	tokens boolean,
 	turns jsonb,
 	since bigint,
 	floors jsonb,

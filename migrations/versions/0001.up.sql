@@ -237,11 +237,13 @@ CREATE TABLE jobs (
 -- The state that the stages of a claim pass on (see claim).
 CREATE TYPE claim_round AS (
     -- about the whole claim:
+    now          timestamptz,
     worker       uuid,
     served       text[],    -- the queues that the worker serves (NULL: all)
     queues       text[],    -- the queues to look in
     paused       text[],    -- tasks that are paused
     fair         boolean,   -- groups take turns
+    tokens       boolean,   -- some lane has a token
     turns        jsonb,     -- where the turns continue
     since        bigint,    -- look only at jobs with higher ids (NULL: at the front)
     floors       jsonb,     -- where to begin in some of the lanes

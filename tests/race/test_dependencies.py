@@ -574,9 +574,9 @@ def test_a_child_of_a_forgotten_job_waits_only_for_older_transactions(stage: Sta
 @story(
     Mutation(
         "pauses end before due jobs are promoted",
-        "begin_claim.sql",
-        "IF v_due.jobs THEN",
-        "IF v_due.pauses THEN PERFORM end_pauses(); END IF; IF v_due.jobs THEN",
+        "settle_due.sql",
+        "IF p_due.jobs THEN",
+        "IF p_due.pauses THEN PERFORM end_pauses(); END IF; IF p_due.jobs THEN",
     ),
 )
 def test_a_claim_that_ends_a_pause_waits_for_parents_that_came_meanwhile(stage: Stage) -> None:

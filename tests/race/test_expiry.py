@@ -45,13 +45,13 @@ def test_a_lane_goes_on_without_a_job_that_has_expired(stage: Stage) -> None:
     Mutation(
         "an expired job starts",
         "start_jobs.sql",
-        "OR jobs.expires_at::timestamptz > v_now",
-        "OR jobs.expires_at <= v_now OR true",
+        "OR jobs.expires_at::timestamptz > p_now",
+        "OR jobs.expires_at <= p_now OR true",
     ),
     Mutation(
         "a lane is held for it",
         "win_heads.sql",
-        "AND (next.start_before IS NULL OR next.start_before > clock())",
+        "AND (next.start_before IS NULL OR next.start_before > r.now)",
         "",
     ),
 )
@@ -76,8 +76,8 @@ def test_an_expired_job_that_a_claim_cannot_end_does_not_start_either(stage: Sta
     Mutation(
         "a claim goes on from the last one as if nothing expired",
         "start_jobs.sql",
-        "OR jobs.expires_at::timestamptz > v_now",
-        "OR jobs.expires_at <= v_now OR true",
+        "OR jobs.expires_at::timestamptz > p_now",
+        "OR jobs.expires_at <= p_now OR true",
     ),
 )
 def test_claiming_further_starts_no_expired_job(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from tests.race.test_groups import defer, groups, start
 
 NO_MEMORY = Mutation(
     "each claim begins with the first group",
-    "begin_claim.sql",
+    "begin_turns.sql",
     "r.turns := coalesce(r.turns, '{}');",
     "r.turns := '{}';",
 )

@@ -10,7 +10,7 @@ from tests.race.harness import Job, Mutation, Session, Stage, Worker, ids, promi
 
 NO_MEMORY = Mutation(
     "each claim begins with the first group",
-    "begin_claim.sql",
+    "begin_turns.sql",
     "r.turns := coalesce(r.turns, '{}');",
     "r.turns := '{}';",
 )
@@ -254,7 +254,7 @@ def test_a_claim_further_leaves_the_turns_to_a_full_claim(stage: Stage) -> None:
 @story(
     Mutation(
         "jobs are claimed ahead",
-        "begin_claim.sql",
+        "begin_turns.sql",
         "r.asked := least(r.asked, r.slots);",
         "",
     )

@@ -124,7 +124,7 @@ def test_a_claim_starts_the_head_as_it_is_when_the_lane_is_won(stage: Stage) -> 
 
 @story(
     Mutation(
-        "claim runs in any transaction", "begin_claim.sql", "PERFORM require_read_committed();", ""
+        "claim runs in any transaction", "settle_due.sql", "PERFORM require_read_committed();", ""
     ),
 )
 def test_a_claim_never_decides_on_a_snapshot_from_before_it_won_the_lane(stage: Stage) -> None:
@@ -511,8 +511,8 @@ def test_an_old_claim_of_the_same_worker_is_refused(stage: Stage) -> None:
 @story(
     Mutation(
         "claim asks nobody whether the worker lives",
-        "begin_claim.sql",
-        "PERFORM require_registered(r.worker);",
+        "settle_due.sql",
+        "PERFORM require_registered(p_worker);",
         "",
     ),
     Mutation(

@@ -418,7 +418,9 @@ def in_each_second(stage: Stage) -> list[int]:
         "IF p_limited THEN",
         "IF false THEN",
     ),
-    Mutation("a claim forgets that some have a limit", "claim.sql", ", r.limited)", ", false)"),
+    Mutation(
+        "a claim forgets that some have a limit", "claim.sql", "r.ids, r.limited,", "r.ids, false,"
+    ),
 )
 def test_a_start_counts_when_its_token_was_there(stage: Stage) -> None:
     person, worker, late = stage.session(), stage.worker(), stage.worker()

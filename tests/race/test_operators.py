@@ -403,7 +403,7 @@ def test_resume_makes_the_next_job_of_a_paused_lane_a_token(stage: Stage) -> Non
              "coalesce(look_at, stopped_until) <= clock()", "stopped_until IS NOT NULL"),
 )  # fmt: skip
 def test_a_pause_that_is_over_is_ended_by_one_of_two_claims(stage: Stage) -> None:
-    stage.adjust("begin_claim.sql", "coalesce(look_at, stopped_until) <= v_now", "true")
+    stage.adjust("begin_claim.sql", "coalesce(look_at, stopped_until) <= r.now", "true")
     producer, one, two = stage.session(), stage.worker(), stage.worker()
     first, second = producer.defer("a", 0, 0)
     producer.pause("a", until="1 hour")

@@ -13,7 +13,7 @@ from tests.race.test_paused_queues import KEPT_FOR_EVER, NO_WAKE
 
 CLAIM_KNOWS_NO_PAUSE = Mutation(
     "a claim does not look for pauses of tasks",
-    "begin_claim.sql",
+    "heed_pauses.sql",
     "r.paused := ARRAY(SELECT task FROM paused_tasks);",
     "r.paused := '{}';",
 )
@@ -485,7 +485,7 @@ def test_a_pause_that_was_deleted_by_hand_is_found(stage: Stage) -> None:
     Mutation(
         "a lane does not go on when its head is cancelled",
         "lane_heads.sql",
-        "head.status = 'blocked',\n        is_touched(head.xmin, head.xmax),\n        CASE WHEN NOT "
+        "has_status(head.status, 'blocked'),\n        is_touched(head.xmin, head.xmax),\n        CASE WHEN NOT "
         "head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,\n        "
         "head.group_key IS NOT NULL, head.locks IS NOT NULL",
         "false, is_touched(head.xmin, head.xmax), CASE WHEN NOT head.was_attempted THEN "

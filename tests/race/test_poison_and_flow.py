@@ -64,7 +64,7 @@ def test_the_other_slots_of_its_limit_are_used_while_its_worker_is_dead(stage: S
     WITHOUT_A_LIMIT,
     Mutation(
         "groups take no turns",
-        "begin_claim.sql",
+        "begin_turns.sql",
         "r.fair := groups_wait(r.queues);",
         "r.fair := false;",
     ),

@@ -52,7 +52,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     # task pauses
     "claims do not look at the pauses": (
         TASKS,
-        "begin_claim.sql",
+        "heed_pauses.sql",
         "r.paused := ARRAY(SELECT task FROM paused_tasks);",
         "NULL;",
     ),
@@ -127,7 +127,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     # groups
     "each claim begins with the first group": (
         GROUPS,
-        "begin_claim.sql",
+        "begin_turns.sql",
         "r.turns := coalesce(r.turns, '{}');",
         "r.turns := '{}';",
     ),
@@ -152,7 +152,7 @@ MUTANTS: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     # the others
     "claims serve paused queues": (
         ("queue pauses",),
-        "begin_claim.sql",
+        "heed_pauses.sql",
         "r.queues := leave_out_paused(r.queues);",
         "NULL;",
     ),

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
@@ -15,18 +16,16 @@ from inturn.operations import Operation, Rows, Statement, ask
 # were started. People count those before this one: `attempts - 1`.
 job_row: LiteralString = (
     "SELECT id, claim_id::text, fence, task, queue, lock, priority, attempts - 1, scheduled_at, "
-    "args::text, timeout, CASE WHEN NOT was_attempted THEN expires_at - started_at END, "
+    "args::text, timeout, "
+    "CASE WHEN NOT was_attempted THEN expires_at::timestamptz - started_at END, "
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
     "headers::text, date_part('epoch', started_at - coalesce(scheduled_at, created_at)) "
 )
-_IN_ORDER: LiteralString = " ORDER BY priority DESC, id"
 CLAIM = (
     job_row + ", was_attempted, current_setting('inturn.turns', true) "
-    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s)" + _IN_ORDER
+    "FROM {schema}.claim(%s, %s::text[], %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s)"
 )
-CLAIM_FURTHER = (
-    job_row + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)" + _IN_ORDER
-)
+CLAIM_FURTHER = job_row + "FROM {schema}.claim_further(%s, %s::text[], %s::int[], %s::bigint[], %s)"
 JOBS_OF_WORKER = job_row + "FROM {schema}.jobs_of_worker(%s)"
 CLAIMS_OF_WORKER = "SELECT id, claim_id::text FROM {schema}.jobs_of_worker(%s)"
 NEXT_WAKE = (
@@ -124,13 +123,16 @@ def set_awake(worker_id: UUID, awake: bool) -> Operation[bool]:
 
 
 def to_jobs(rows: Rows, asked_at: float, *, handed_over: bool = False) -> list[Job]:
-    """Return a Job for each row. Unreadable arguments do not affect other jobs.
+    """Return a Job for each row, the best first. Unreadable arguments do not affect other jobs.
 
     `asked_at` is the monotonic time before the call. The server's clock was not behind it then, so
     no job starts after it has expired.
     """
     if not rows:
         return []
+    # Here, since a server would have to look for the operators in the first claim of each session.
+    rows = sorted(rows, key=itemgetter(0))
+    rows.sort(key=itemgetter(6), reverse=True)
     kwargs = decode_all([row[9] for row in rows])
     return [
         Job._make(

@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION begin_claim(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_now    timestamptz := clock();
     v_due    record;
     v_is_due boolean;   -- or NULL
 BEGIN
@@ -12,52 +11,37 @@ BEGIN
     SELECT current_setting('transaction_isolation') = 'read committed'
             AND EXISTS (SELECT FROM workers WHERE id = r.worker) AS allowed,
         (SELECT true FROM jobs
-            WHERE status = 'scheduled' AND scheduled_at::timestamptz <= v_now LIMIT 1) AS jobs,
+            WHERE has_status(status, 'scheduled') AND scheduled_at::timestamptz <= r.now
+            LIMIT 1) AS jobs,
         (SELECT true FROM jobs
-            WHERE expires_at::timestamptz <= v_now AND expires_at IS NOT NULL
-                AND NOT (status = 'doing') AND NOT was_attempted LIMIT 1) AS expiries,
-        (SELECT true FROM ends WHERE look_at <= v_now LIMIT 1) AS ends,
-        (SELECT true FROM jobs WHERE status = 'todo' AND group_key IS NOT NULL
-         ORDER BY jobs.queue::text LIMIT 1) AS groups,
-        (SELECT true FROM batch_events WHERE due_at <= v_now LIMIT 1) AS batches,
+            WHERE expires_at::timestamptz <= r.now AND expires_at IS NOT NULL
+                AND NOT has_status(status, 'doing') AND NOT was_attempted LIMIT 1) AS expiries,
+        (SELECT true FROM jobs WHERE has_status(status, 'todo') AND group_key IS NOT NULL
+         ORDER BY jobs.queue::text USING < LIMIT 1) AS groups,
+        (SELECT true FROM jobs
+            WHERE has_status(status, 'todo') AND lock IS NOT NULL AND group_key IS NULL
+            ORDER BY jobs.queue::text USING < LIMIT 1) AS tokens,
+        (SELECT true FROM ends WHERE look_at <= r.now LIMIT 1) AS ends,
+        (SELECT true FROM batch_events WHERE due_at <= r.now LIMIT 1) AS batches,
         coalesce(
-            (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= v_now LIMIT 1),
-            (SELECT true FROM gates WHERE look_at <= v_now LIMIT 1),
+            (SELECT true FROM lanes WHERE coalesce(look_at, stopped_until) <= r.now LIMIT 1),
+            (SELECT true FROM gates WHERE look_at <= r.now LIMIT 1),
             (SELECT true FROM gate_looks LIMIT 1)) AS looks,
         EXISTS (SELECT FROM pauses) AS pauses   -- not NULL, since NULL AND f() calls f
     INTO v_due;
-    IF NOT v_due.allowed THEN   -- one of these raises the error
-        PERFORM require_read_committed();
-        PERFORM require_registered(r.worker);
-    END IF;
-    IF v_due.jobs THEN
-        PERFORM promote(1000);   -- before we have a transaction id (see await_parents)
-    END IF;
-    IF v_due.pauses AND end_pauses() THEN
-        v_due.looks := true;
-    END IF;
     v_is_due := coalesce(v_due.jobs, v_due.expiries, v_due.ends, v_due.batches, v_due.looks);
-    IF v_is_due THEN
-        -- A worker that runs many jobs must settle as many.
-        PERFORM settle_due(greatest(r.asked, 250), v_due.jobs, v_due.expiries, v_due.ends,
-            v_due.batches, v_due.looks);
+    IF v_is_due OR v_due.pauses OR NOT v_due.allowed THEN
+        v_is_due := settle_due(r.worker, greatest(r.asked, 250), v_due);
     END IF;
-    -- What was due may include jobs with a group.
+    -- What was due may include jobs with a group, and with a lane.
     r.fair := coalesce(v_due.groups, v_is_due, false);
-    r.queues := coalesce(r.served, ready_queues(r.fair));
+    r.tokens := coalesce(v_due.tokens, v_is_due, false);
+    r.queues := coalesce(r.served, ready_queues(r.fair, r.tokens));
     r.paused := '{}';
     IF v_due.pauses THEN
-        r.paused := ARRAY(SELECT task FROM paused_tasks);
-        IF EXISTS (SELECT FROM paused_queues) THEN   -- no worker serves a paused queue
-            r.queues := leave_out_paused(r.queues);
-            r.served := r.queues;
-        END IF;
+        r := heed_pauses(r);
     END IF;
     IF r.fair THEN
-        r.fair := groups_wait(r.queues);
-        IF r.fair THEN
-            r.turns := coalesce(r.turns, '{}');
-            r.asked := least(r.asked, r.slots);
-        END IF;
+        r := begin_turns(r);
     END IF;
 END $$;

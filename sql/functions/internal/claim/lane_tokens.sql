@@ -39,7 +39,7 @@ LANGUAGE sql STABLE AS $$
             SELECT jobs.id, jobs.lock::text AS lock, jobs.priority, jobs.xmin, jobs.xmax,
                 jobs.group_key, jobs.locks, jobs.shared, jobs.limit_key
             FROM jobs
-            WHERE jobs.status = 'todo' AND jobs.lock IS NOT NULL
+            WHERE has_status(jobs.status, 'todo') AND jobs.lock IS NOT NULL
               AND jobs.group_key IS NULL AND jobs.queue::text = q.queue
             ORDER BY jobs.priority DESC, jobs.id
             LIMIT q.size

@@ -1,32 +1,11 @@
 -- look_ahead: the stage of a claim that reads the front, or what is new (new_candidates). Locks the
 -- best free jobs (`ids`) and reads a window of lane tokens, which grows from round to round if the
 -- jobs in front cannot start.
-CREATE OR REPLACE FUNCTION look_ahead(INOUT r claim_round, p_round integer)
+CREATE OR REPLACE FUNCTION look_ahead(INOUT r claim_round)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_shares integer[];  -- how many free jobs to read in each queue
 BEGIN
-    IF p_round > 1 THEN
-        IF r.behind IS NOT NULL OR r.shut IS NOT NULL OR cardinality(r.missed) > 0 THEN
-            r.reach := CASE WHEN p_round = 4 AND r.widest > 2000 THEN r.widest
-                ELSE least(2000, 8 * r.reach) END;
-        END IF;
-        -- As in the first round, for which a session need not compile this.
-        r.lanes := NULL;
-        r.seen := NULL;
-        r.several := NULL;
-        r.behind := NULL;
-        r.behind_locks := NULL;
-        r.shut := NULL;
-        r.more := NULL;
-        r.widest := NULL;
-        r.won := NULL;
-        r.used := NULL;
-        r.heads := NULL;
-        r.kept := NULL;
-        r.marked := NULL;
-        r.started := NULL;
-    END IF;
     r.blocked := 0;
     IF r.since IS NOT NULL THEN
         r := new_candidates(r);

@@ -12,13 +12,13 @@
 CREATE OR REPLACE FUNCTION start_jobs(
     p_worker uuid, p_ids bigint[],
     p_limited boolean,   -- false: none of them takes a slot or a token
-    p_handed  boolean DEFAULT false   -- some have been given the slot that they waited for
+    p_handed  boolean DEFAULT false,   -- some have been given the slot that they waited for
+    p_now     timestamptz DEFAULT clock()
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_claim uuid := gen_random_uuid();
-    v_now   timestamptz := clock();
     v_late  bigint[];        -- jobs that start later than this call
     v_times timestamptz[];   -- when their tokens are there
 BEGIN
@@ -38,7 +38,7 @@ BEGIN
         FROM jobs CROSS JOIN LATERAL (
             SELECT gates.refilled_at FROM gates WHERE gates.key = limit_gate(jobs.limit_key) LIMIT 1
         ) AS gate
-        WHERE jobs.id = ANY (p_ids) AND gate.refilled_at > v_now;
+        WHERE jobs.id = ANY (p_ids) AND gate.refilled_at > p_now;
     END IF;
     RETURN QUERY
     UPDATE jobs
@@ -46,11 +46,12 @@ BEGIN
         claim_id = v_claim,
         fence = nextval('fences'),
         worker_id = p_worker,
-        started_at = CASE WHEN v_late IS NULL THEN v_now
-                          ELSE coalesce(v_times[array_position(v_late, jobs.id)], v_now) END,
+        started_at = CASE WHEN v_late IS NULL THEN p_now
+                          ELSE coalesce(v_times[array_position(v_late, jobs.id)], p_now) END,
         attempts = jobs.attempts + 1
-    WHERE jobs.id = ANY (p_ids) AND (jobs.status = 'todo' OR jobs.status = 'blocked'
-            OR (p_handed AND jobs.status = 'limited'))
-        AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at::timestamptz > v_now)
+    WHERE jobs.id = ANY (p_ids)
+        AND (has_status(jobs.status, 'todo') OR has_status(jobs.status, 'blocked')
+            OR (p_handed AND has_status(jobs.status, 'limited')))
+        AND (jobs.expires_at IS NULL OR jobs.was_attempted OR jobs.expires_at::timestamptz > p_now)
     RETURNING jobs.*;
 END $$;

@@ -34,10 +34,12 @@ BEGIN
     CROSS JOIN LATERAL lane_heads(ARRAY[won.lock], r.floors) AS next
     WHERE (next.queue = ANY (r.queues) OR r.served IS NULL)
       AND won.job_id IS NULL AND NOT next.several AND NOT next.aside
-      AND (next.start_before IS NULL OR next.start_before > clock())
+      AND (next.start_before IS NULL OR next.start_before > r.now)
       AND (NOT next.touched OR try_lock_job(next.id));
-    IF reads_much(v_read, cardinality(r.won)) THEN
-        PERFORM leave_front(v_read);
+    IF r.watches THEN
+        IF reads_much(v_read, cardinality(r.won)) THEN
+            PERFORM leave_front(v_read);
+        END IF;
     END IF;
     -- A job that waits for its retry goes before the head of its lane.
     IF cardinality(array_remove(r.retries, NULL)) > 0 THEN

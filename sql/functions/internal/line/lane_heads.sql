@@ -9,11 +9,11 @@ RETURNS TABLE (lock text, id bigint, queue text, priority integer, asleep boolea
     start_before timestamptz, limited boolean, grouped boolean, several boolean, task text,
     aside boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT lane.lock, head.id, head.queue, head.priority, head.status = 'blocked',
+    SELECT lane.lock, head.id, head.queue, head.priority, has_status(head.status, 'blocked'),
         is_touched(head.xmin, head.xmax),
         CASE WHEN NOT head.was_attempted THEN head.expires_at END, head.limit_key IS NOT NULL,
         head.group_key IS NOT NULL, head.locks IS NOT NULL, head.task::text,
-        head.status IN ('limited', 'paused')
+        has_status(head.status, 'limited') OR has_status(head.status, 'paused')
     FROM unnest(p_locks) AS lane(lock)
     CROSS JOIN LATERAL (
         SELECT jobs.id, jobs.queue, jobs.priority, jobs.status, jobs.xmin, jobs.xmax,

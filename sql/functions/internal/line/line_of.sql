@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION line_of(p_lock text, p_limit integer)
     RETURNS TABLE (priority integer, id bigint)
 LANGUAGE sql STABLE AS $$
     (SELECT jobs.priority, jobs.id FROM jobs
-     WHERE jobs.lock::text = p_lock AND jobs.status IN ('todo', 'blocked', 'limited', 'paused')
+     WHERE jobs.lock::text = p_lock AND may_wait(jobs.status)
         AND jobs.lock IS NOT NULL AND jobs.keeps_lanes IS NULL
      ORDER BY jobs.priority DESC, jobs.id LIMIT p_limit)
     UNION ALL
