@@ -22,9 +22,7 @@ CREATE OR REPLACE FUNCTION finish(
     p_floors   jsonb DEFAULT NULL,        -- where to begin in some lanes: {lock: [priority, id]}
     p_horizon  text DEFAULT NULL          -- as final_ids gave it in the session of these floors
 ) RETURNS TABLE (finished_id bigint, next jobs, busy_id bigint)
-LANGUAGE plpgsql
-SET enable_memoize = off   -- it looks at each lane once
-AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_held    record;
     v_stopped text[];
