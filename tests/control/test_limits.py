@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from inturn import App
-from inturn.errors import BadArgument, ConnectorException
+from inturn.errors import BadArgument
 from inturn.model import Limit
 from tests.conftest import Query
 
@@ -129,5 +129,5 @@ def test_replace_does_not_change_the_limit_of_the_waiting_job(app: App) -> None:
     def charge() -> None: ...
 
     charge.configure(limit="stripe").defer()
-    with pytest.raises(ConnectorException, match="limit: job"):
+    with pytest.raises(BadArgument, match="limit: job"):
         charge.configure(limit="other").defer()
