@@ -239,3 +239,28 @@ def test_a_forgotten_prepared_transaction_keeps_ids_open_only_if_it_has_written_
             final = direct.do(finish.final_ids(noted, horizon, patient=True)).final
             assert final == (None if writes_jobs else noted)
             mine.execute("ROLLBACK PREPARED 'forgotten'")
+
+
+def test_a_worker_of_one_queue_does_not_meet_what_has_run_in_others(dsn: str) -> None:
+    """The other queue comes first in the index, with a lane for each job."""
+    options = "-c search_path=inturn"
+    with psycopg.connect(dsn, autocommit=True, options=options) as connection:
+        [[worker]] = connection.execute("SELECT register_worker('w', 'h', 1, NULL, 1)").fetchall()
+        defer = (
+            "SELECT count(defer('t', queue => %s, lock => %s || i)) FROM generate_series(1, %s) i"
+        )
+        counter, pages = Counter(connection), []
+        for ran in (0, 0, 5_000):  # the first claim pays for the plans
+            connection.execute(defer, ["a", "lane ", ran])
+            with psycopg.connect(dsn, options=options) as reader:
+                reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                reader.execute("SELECT FROM jobs LIMIT 1")
+                connection.execute("DELETE FROM jobs WHERE queue = 'a'")
+                connection.execute(defer, ["z", None, 1])
+                with counter.count() as work:
+                    found = connection.execute(
+                        "SELECT id FROM claim(%s, ARRAY['z'], 1)", [worker]
+                    ).fetchall()
+            assert len(found) == 1
+            pages.append(work.pages)
+    assert pages[2] <= pages[1] + 5

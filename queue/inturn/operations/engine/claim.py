@@ -19,7 +19,7 @@ job_row: LiteralString = (
     "args::text, timeout, "
     "CASE WHEN NOT was_attempted THEN expires_at::timestamptz - started_at END, "
     "batch_id, CASE WHEN batch_id IS NOT NULL THEN {schema}.batch_counts(id, batch_id) END, locks, "
-    "headers::text, date_part('epoch', started_at - coalesce(scheduled_at, created_at)) "
+    "headers::text, date_part('epoch'::text, started_at - coalesce(scheduled_at, created_at)) "
 )
 CLAIM = (
     job_row + ", was_attempted, current_setting('inturn.turns', true) "
