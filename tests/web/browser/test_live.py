@@ -56,14 +56,16 @@ def watch_swaps(page: Page) -> None:
         """() => {
             window.swaps = []; window.heard = 0;
             new MutationObserver((all) => {
-                // Times tick, and the tools say whether the page is live.
-                for (const {target, type, attributeName} of all) {
+                // Times tick, the tools say whether the page is live, and htmx marks its requests.
+                for (const {target, type, attributeName, oldValue} of all) {
                     const element = target.closest ? target : target.parentElement;
-                    if (!element?.closest("time, .tools") && !/^htmx/.test(element?.className))
+                    const marks = [element?.className, oldValue].some((text) => /^htmx/.test(text));
+                    if (!element?.closest("time, .tools") && !marks)
                         swaps.push(`${type} ${attributeName} ${element?.outerHTML.slice(0, 200)}`);
                 }
             }).observe(document.querySelector("#live"),
-                {subtree: true, childList: true, attributes: true, characterData: true});
+                {subtree: true, childList: true, attributes: true, attributeOldValue: true,
+                 characterData: true});
             const source = new EventSource(document.querySelector("#live").dataset.stream);
             source.addEventListener("changed", () => heard++);
         }"""
