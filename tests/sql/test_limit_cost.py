@@ -158,15 +158,16 @@ def test_a_slot_that_is_handed_over_does_not_change_the_row_of_its_key(query: Qu
     assert query(UPDATES) == [(before,)]
 
 
-def test_a_start_costs_no_more_with_many_limits(desk: Desk) -> None:
+@pytest.mark.parametrize("end", ["", "*"], ids=["of keys", "of patterns"])
+def test_a_start_costs_no_more_with_many_limits(desk: Desk, end: str) -> None:
     desk.defer(1, "customer:")
     desk.claim(1)
     costs = []
     for count in (10, 1000):
         desk.connection.execute(
-            "INSERT INTO limits (pattern, slots) SELECT 'other:' || i, 1 "
+            "INSERT INTO limits (pattern, slots) SELECT 'other:' || i || %s, 1 "
             "FROM generate_series(1, %s) AS i ON CONFLICT DO NOTHING",
-            [count],
+            [end, count],
         )
         desk.defer(2, "customer:")
         started, rows, _ = desk.claim(2)
