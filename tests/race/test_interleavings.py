@@ -10,6 +10,7 @@ from functools import partial
 
 from psycopg.errors import InvalidTransactionState, NoDataFound
 
+from inturn.worker.claiming.claiming import MOST_LANES
 from tests.race.harness import Mutation, Stage, ids, promise, story
 
 # A session's clock stands still then, as if its statements took no time or a second had passed.
@@ -851,7 +852,7 @@ def test_a_claim_takes_no_more_lanes_than_fit_into_the_lock_table(stage: Stage) 
     producer, worker = stage.session(), stage.worker()
     for number in range(600):
         producer.defer(f"lane {number}")
-    promise(len(worker.claim(1000)) == 512, "as many as it may")
+    promise(len(worker.claim(1000)) == MOST_LANES, "as many as the worker expects")
     promise(len(worker.claim(1000)) == 88, "and then the rest")
 
 
